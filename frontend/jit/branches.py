@@ -267,12 +267,15 @@ class Branches(Reads):
             self._inside(lambda: body(count))
             after = get()
             made = [after[place] for place in places]
+            become_tensors.update(i for i, value in enumerate(made) if isinstance(value, Tensor) and not self.is_number(value))
             if counter:
                 made.insert(0, dispatch.call(ops.Add, count, dispatch.full((), counter[1], i64)))
             return made
 
         start = [before[place] for place in places]
         first_kinds = [numbers.kinds_of(self.state, value) for value in start]
+
+        become_tensors: set[int] = set()  # those that the body hands on as tensors of the user's
 
         def note_numbers(values: Sequence[Any]) -> None:
             for value, kinds in zip(values, first_kinds, strict=True):
@@ -281,10 +284,12 @@ class Branches(Reads):
 
         made = control_flow.loop(condition, step, [counter[0], *start] if counter else start)
         made = made[1:] if counter else made
-        for value, first in zip(made, start, strict=True):
+        for i, (value, first) in enumerate(zip(made, start, strict=True)):
             # What a variable had no value for, or a number, before the loop may be a number after it.
             if isinstance(value, Tensor) and (not isinstance(first, Tensor) or self.is_number(first)):
                 numbers.note(self.state, value, numbers.kinds_of(self.state, first), value.type.dtype.kind == "f")
+                if i in become_tensors:
+                    self.state.tensors_or_numbers.add(value._value)
         for name, first, value in zip(carried, start, made, strict=True):
             self._check_bound(name, (first, value))
         set_values(made)

@@ -15,6 +15,7 @@ import numpy as np
 from polyreme import device, dtypes
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
 from polyreme.control_flow import UNDEFINED
+from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
 from polyreme.jit import numbers
 from polyreme.jit.branches import Branches, TensorRange
@@ -437,7 +438,7 @@ class Watch(Branches):
 
     def _check_kind_asked(self, value: Any) -> None:
         """A tensor that stands for a number would not be what Python has there."""
-        if self.stands_for_number(value):
+        if isinstance(value, Tensor) and isinstance(value._value, Value) and value._value in self.state.numbers:
             raise NotWhole("it is asked what a number is that a tensor decides")
 
     def _of_sizes(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -34,7 +34,7 @@ def kinds_of(state: Watched, value: Any) -> frozenset[str]:
     """What kinds of number Python may have for a number, or in the place of a tensor: b, i or f. Nothing for what is none."""
     if isinstance(value, Tensor):
         held = value._value
-        if not isinstance(held, Value) or held not in state.numbers:
+        if not isinstance(held, Value) or held not in state.numbers or held in state.tensors_or_numbers:
             return frozenset()
         return state.kinds_of_numbers.get(held, frozenset("i" if value.type.dtype.kind == "u" else value.type.dtype.kind))
     return frozenset("b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f") if isinstance(value, _NUMBERS) else frozenset()

@@ -516,7 +516,7 @@ class Reads(abc.ABC):
 
     def stands_for_number(self, value: Any) -> bool:
         """Whether a value is a tensor in whose place Python has a number."""
-        return isinstance(value, Tensor) and isinstance(value._value, Value) and value._value in self.state.numbers
+        return bool(numbers.kinds_of(self.state, value)) if isinstance(value, Tensor) else False
 
     def safe(self, value: Any, name: str) -> None:
         kind: Any = type(value)

@@ -48,6 +48,7 @@ class Watched:
         self.as_one_program = as_one_program
         self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
         self.kinds_of_numbers: dict[Value, frozenset[str]] = {}  # of those that may be of several kinds (b, i, f)
+        self.tensors_or_numbers: set[Value] = set()  # those that are numbers where a loop does not run alone
         self.rounded_numbers: set[Value] = set()  # those of which Python would have more digits
         self.born: list[set[int]] = []  # for each body that is being run, what was made in it
         self.guards: list[Guard] = []

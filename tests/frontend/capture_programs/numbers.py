@@ -65,6 +65,22 @@ def a_loop_counts_beside_every_dtype(p: Run) -> None:
             p.call(function, paddle.to_tensor(n), paddle.to_tensor([3.0, 4.0, 7.0]).astype(dtype))
 
 
+@program(whole=False)
+def sums_begin_with_numbers(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any, k: Any) -> Any:
+        total, count, i = 0.0, 0, 0
+        while i < n:
+            total = total + x.mean()
+            count = count + (x > 0).sum()
+            i += 1
+        return x * total, k * count, count // k, k.astype("float16") * total, total / (count + 1), x.sum().astype("bfloat16") + total
+
+    for rows in (1, 3):
+        for n in (1, 3):
+            p.call(function, p.t(rows), paddle.to_tensor(n), paddle.to_tensor(4, dtype="int32"))
+
+
 def refused(name: str, chosen: Any) -> None:
     """A program of calls that a float or a whole number decides about, whose results differ in dtype or digits by that."""
 
@@ -103,6 +119,13 @@ def _asked_for_its_kind(decides: Any, x: Any) -> Any:
     return x * 2 if isinstance(s, int) else x * 1
 
 
+def _asked_what_a_sum_is(decides: Any, x: Any) -> Any:
+    total = 0.0
+    for _ in range(decides):
+        total = total + x.astype("float32").mean()
+    return x * 2 if isinstance(total, paddle.Tensor) else x * 1
+
+
 def _handed_to_a_function(decides: Any, x: Any) -> Any:
     s = 2 if decides > 0 else 0.5
     return paddle.add(x.astype("int64"), paddle.to_tensor(s))
@@ -125,6 +148,7 @@ for _name, _chosen in {
     "a_whole_number_beside_a_bool": _beside_a_bool,
     "a_rounded_number_beside_float64": _rounded,
     "a_number_is_asked_for_its_kind": _asked_for_its_kind,
+    "a_sum_is_asked_what_it_is": _asked_what_a_sum_is,
     "a_number_of_two_kinds_is_handed_on": _handed_to_a_function,
     "a_number_beside_a_short_float": _short,
 }.items():
