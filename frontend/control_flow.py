@@ -14,6 +14,7 @@ value, or a size that is free: the functions are run on stand-ins, each in a bod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -258,9 +259,26 @@ def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
         return made
     shape = like.shape if like.elements == 1 else ()
     value = leaf.item() if isinstance(leaf, np.generic) else leaf
-    if like.dtype.kind in "iu" and isinstance(value, float) and not value.is_integer():
-        return dispatch.full((), value, dtypes.default_dtype().scalar)
+    if not _keeps_its_meaning(value, like.dtype):
+        kind = dtypes.of_scalar(like.dtype).name
+        why = f"expected a number that is the same as a tensor of {kind} but got {value!r}, where a branch or loop gives such a tensor otherwise; cast that, or give a tensor of {kind} here"
+        raise TraceError(why, caller_location())
     return dispatch.full(shape, bool(value) if like.dtype == i1 else value, like.dtype)
+
+
+def _keeps_its_meaning(value: Any, dtype: ScalarType) -> bool:
+    """Whether a number is what it was as one of `dtype`: of no lower kind, within its range, and a whole number or one of a short dtype exactly. (Floats of Python's are rounded, as ever.)"""
+    if _number_type(value).kind == "f":
+        return dtype.kind in "fc" and (dtype.bits >= 32 or not math.isfinite(value) or _rounded(value, dtype) == value)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype.np)
+        return bool(info.min <= value <= info.max)
+    return isinstance(value, bool) if dtype.kind == "b" else dtype.kind == "c" or _rounded(value, dtype) == value
+
+
+def _rounded(value: float, dtype: ScalarType) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.asarray(float(value), dtype.np))
 
 
 def _is_known(size: Dim) -> bool:

@@ -648,6 +648,39 @@ def _run(
         return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked, since)
 
 
+class _Presence:
+    """In a traced function: which gradients are there for some calls only, since a branch or loop of the program decides (`lowering/gradients/presence.py`)."""
+
+    def __init__(self) -> None:
+        from polyreme.lowering.gradients import presence
+
+        self.of = presence
+        self.sometimes: dict[Any, Any] = {}  # by the place that they arrived at
+
+    def arrives(self, key: Any, value: Any, first: bool) -> Any:
+        """The gradient that a step has sent to a place."""
+        value, there = value if value.__class__ is self.of.Sometimes else (value, None)
+        there = there if first else self.of.either(self.sometimes.pop(key, None), there)
+        if there is not None:
+            self.sometimes[key] = there
+        return value
+
+    def sent(self, node: Node, keys: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+        """What a step sends, which had gradients at these places: zeros where there were none."""
+        arrived = self.of.any_of(self.sometimes.get(key) for key in keys)
+        if arrived is None:
+            return values
+        made: list[Any] = []
+        for value in values:
+            if value is not None:
+                value, there = value if value.__class__ is self.of.Sometimes else (value, None)
+                if not (isinstance(node, OpNode) and self.of.keeps_zeros(node.cls)):
+                    value = self.of.masked(_emit, value, arrived)
+                value = self.of.Sometimes(value, self.of.both(_emit, there, arrived))
+            made.append(value)
+        return made
+
+
 def _send(
     outputs: Sequence[Tensor],
     seeds: Sequence[Tensor | None],
@@ -657,7 +690,7 @@ def _send(
     blocked: Sequence[Tensor],
     since: int | None,
 ) -> list[Tensor | None]:
-    from polyreme.dispatch import full
+    from polyreme.dispatch import active_trace, full
     from polyreme.math.common import cast_to
     from polyreme.stale import StaleTensor
 
@@ -669,6 +702,7 @@ def _send(
     wanted_keys = {_key(t) for t in wanted} if wanted is not None else set()
     reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
     edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
+    presence = _Presence() if active_trace() is not None else None
 
     def deliver(edge: Any, value: Any) -> None:
         leaf = edge.__class__ is not tuple
@@ -678,6 +712,8 @@ def _send(
         if key in blocked_keys:
             return
         held = arrived.get(key)
+        if presence is not None:
+            value = presence.arrives(key, value, held is None)
         arrived[key] = value if held is None else _sum(held, value)
         if leaf:
             leaves[place] = edge
@@ -728,7 +764,10 @@ def _send(
                     if kept is not None:
                         _accumulate(kept, as_tensor(value))
                 grads.append(value)
-            for edge, value in zip(node.edges, node.backward(grads), strict=True):
+            sent = node.backward(grads)
+            if presence is not None:
+                sent = presence.sent(node, [(id(node), i) for i, grad in enumerate(grads) if grad is not None], sent)
+            for edge, value in zip(node.edges, sent, strict=True):
                 if edge is not None and value is not None:
                     if isinstance(value, StaleTensor):
                         raise RuntimeError(value.message)

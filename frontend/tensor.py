@@ -30,11 +30,24 @@ _hook_ids = itertools.count()
 
 # The capture that is going on, if one is: it must know when Python looks at the values of tensors that are not its own.
 _capture: Any = None
+# Who else is told of that.
+_told: Callable[[Tensor, str], None] | None = None
 
 
 def capturing() -> Any:
     """The capture that is going on, or None."""
     return _capture
+
+
+@contextmanager
+def reads_told_to(told: Callable[[Tensor, str], None]) -> Iterator[None]:
+    """Tell of all reads of values inside the `with`: the tensor, and by what."""
+    global _told
+    before, _told = _told, told
+    try:
+        yield
+    finally:
+        _told = before
 
 
 @contextmanager
@@ -262,6 +275,8 @@ class Tensor:
         if isinstance(self._value, np.ndarray):
             if _capture is not None:
                 _capture.read(self, what)
+            if _told is not None:
+                _told(self, what)
             return self._value
         if self._value.__class__ is Pending:
             return self._value.resolve(what)

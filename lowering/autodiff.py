@@ -8,7 +8,7 @@ again rather than kept. `gradient_function` computes gradients from the argument
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from polyreme.dialects import host, nn
 from polyreme.dialects.nn import Add, Full
@@ -36,13 +36,14 @@ from polyreme.lowering.gradients import (
     reduce,
     shape,
 )
+from polyreme.lowering.gradients.presence import ALWAYS, Presence, Sometimes, any_of, both, either, keeps_zeros, masked
 from polyreme.lowering.gradients.table import GRADIENTS, gradient, has_gradient
 from polyreme.lowering.names import distinct
 
 __all__ = [
     "active_values", "arguments_read",
     "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
-    "gradient_function", "gradients_of", "needs_gradients",
+    "gradient_function", "gradients_and_presence", "gradients_of", "needs_gradients",
 ]  # fmt: skip
 
 _FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
@@ -181,33 +182,50 @@ def gradients_of(b: Builder, results: Sequence[tuple[Value, Value | None]], wrt:
 
     All ops between them stand in the builder's block, in front of its insertion point. Values that no gradient reaches have None.
     """
+    return [gradient for gradient, _ in gradients_and_presence(b, results, wrt)]
+
+
+def gradients_and_presence(
+    b: Builder, results: Sequence[tuple[Value, Value | None]], wrt: Sequence[Value], given: Sequence[Presence] = ()
+) -> list[tuple[Value | None, Presence]]:
+    """As `gradients_of`; beside each gradient, when it is there, as `given` says it of the weights."""
     before = [op for op in b.block if b.before is None or _precedes(op, b.before)]
     active = active_values(before, set(wrt))
     _check_rules([op for op in before if any(r in active for r in op.results)])
     pending: dict[Value, Value] = {}
+    sometimes: dict[Value, Presence] = {}  # of those that are not always there
 
-    def add(value: Value, grad: Value) -> None:
-        pending[value] = b(Add, pending[value], grad) if value in pending else grad
+    def add(value: Value, grad: Value, presence: Presence) -> None:
+        if value in pending:
+            grad, presence = b(Add, pending[value], grad), either(sometimes.pop(value, ALWAYS), presence)
+        pending[value] = grad
+        if presence is not ALWAYS:
+            sometimes[value] = presence
 
-    for value, seed in results:
+    for (value, seed), presence in zip(results, given or [ALWAYS] * len(results), strict=True):
         if seed is not None and value in active:
-            add(value, seed)
+            add(value, seed, presence)
     for op in reversed(before):
-        if not any(r in active and r in pending for r in op.results):
+        reached = [r for r in op.results if r in active and r in pending]
+        if not reached:
             continue
         b.loc = op.location
-        given = [pending.get(r) for r in op.results]
-        made = GRADIENTS[type(op)](op, b, *given)
-        flat: list[Value | None] = []
+        made = GRADIENTS[type(op)](op, b, *(pending.get(r) for r in op.results))
+        flat: list[Any] = []
         for operand, grad in zip(op.definition.split(op.operands, op.segments), made, strict=True):
             if isinstance(operand, tuple):
                 flat += [None] * len(operand) if grad is None else list(grad)
             elif operand is not None:
                 flat.append(grad)
+        arrived = any_of(sometimes.get(r, ALWAYS) for r in reached)
         for value, grad_of in zip(op.operands, flat, strict=True):
-            if grad_of is not None and value in active:
-                add(value, grad_of)
-    return [pending.get(v) for v in wrt]
+            if grad_of is None or value not in active:
+                continue
+            grad, presence = grad_of if isinstance(grad_of, Sometimes) else (grad_of, ALWAYS)
+            if arrived is not None and not keeps_zeros(type(op)):
+                grad = masked(b, grad, arrived)
+            add(value, grad, both(b, presence, arrived))
+    return [(pending.get(v), sometimes.get(v, ALWAYS)) for v in wrt]
 
 
 def active_values(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:

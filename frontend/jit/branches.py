@@ -17,6 +17,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import PolyremeError, raised_location
 from polyreme.ir.dims import Expr, UnknownSize
 from polyreme.ir.types import i1, i64
+from polyreme.jit import numbers
 from polyreme.jit.watch import Reads
 from polyreme.jit.watched import NotWhole
 from polyreme.tensor import Tensor
@@ -118,7 +119,8 @@ class Branches(Reads):
         """Remember of which results Python would have made numbers."""
         if isinstance(made, Tensor):
             if not any(isinstance(value, Tensor) and not self.is_number(value) for value in given):
-                self.state.numbers.add(made._value)
+                kinds: frozenset[str] = frozenset().union(*(numbers.kinds_of(self.state, value) for value in given))
+                numbers.note(self.state, made, kinds, any(numbers.is_rounded(self.state, value) for value in given))
         elif isinstance(made, (list, tuple)):
             for i, part in enumerate(made):
                 self._note_numbers(part, [value[i] for value in given if isinstance(value, (list, tuple)) and i < len(value)])
@@ -252,10 +254,12 @@ class Branches(Reads):
             put(tuple(now))
 
         def condition(*values: Any) -> Any:
+            note_numbers(values[1:] if counter else values)
             set_values(values[1:] if counter else values)
             return self._inside(lambda: self._as_bool(more(values[0] if counter else None)))
 
         def step(*values: Any) -> list[Any]:
+            note_numbers(values[1:] if counter else values)
             set_values(values[1:] if counter else values)
             count = values[0] if counter else None
             if count is not None:
@@ -263,17 +267,29 @@ class Branches(Reads):
             self._inside(lambda: body(count))
             after = get()
             made = [after[place] for place in places]
+            become_tensors.update(i for i, value in enumerate(made) if isinstance(value, Tensor) and not self.is_number(value))
             if counter:
                 made.insert(0, dispatch.call(ops.Add, count, dispatch.full((), counter[1], i64)))
             return made
 
         start = [before[place] for place in places]
+        first_kinds = [numbers.kinds_of(self.state, value) for value in start]
+
+        become_tensors: set[int] = set()  # those that the body hands on as tensors of the user's
+
+        def note_numbers(values: Sequence[Any]) -> None:
+            for value, kinds in zip(values, first_kinds, strict=True):
+                if kinds and isinstance(value, Tensor):
+                    numbers.note(self.state, value, kinds, "f" in kinds)
+
         made = control_flow.loop(condition, step, [counter[0], *start] if counter else start)
         made = made[1:] if counter else made
-        for value, first in zip(made, start, strict=True):
+        for i, (value, first) in enumerate(zip(made, start, strict=True)):
             # What a variable had no value for, or a number, before the loop may be a number after it.
             if isinstance(value, Tensor) and (not isinstance(first, Tensor) or self.is_number(first)):
-                self.state.numbers.add(value._value)
+                numbers.note(self.state, value, numbers.kinds_of(self.state, first), value.type.dtype.kind == "f")
+                if i in become_tensors:
+                    self.state.tensors_or_numbers.add(value._value)
         for name, first, value in zip(carried, start, made, strict=True):
             self._check_bound(name, (first, value))
         set_values(made)

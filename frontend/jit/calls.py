@@ -15,7 +15,9 @@ import numpy as np
 from polyreme import device, dtypes
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
 from polyreme.control_flow import UNDEFINED
+from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
+from polyreme.jit import numbers
 from polyreme.jit.branches import Branches, TensorRange
 from polyreme.jit.kinds import (
     CONSTANTS,
@@ -246,6 +248,8 @@ class Watch(Branches):
             return function(*args, **kwargs)
         if not module.startswith(TRUSTED):
             raise NotWhole(f"'{module}.{function.__qualname__}' is called")
+        if self.state.kinds_of_numbers or self.state.rounded_numbers:
+            numbers.check_given(self.state, (*args, *kwargs.values()))
         if function.__name__ in TENSOR_REFUSED:
             raise NotWhole(f"'{function.__name__}' is called")
         args, kwargs = self._arguments(args, kwargs)
@@ -336,6 +340,7 @@ class Watch(Branches):
         if kind is type:
             if len(args) != 1:
                 raise NotWhole("a class is made")
+            self._check_kind_asked(args[0])
             return int if isinstance(args[0], Expr) else type(args[0])
         if kind is map and has_free_size(args[1:]) and not isinstance(args[0], types.FunctionType):
             raise NotWhole("free sizes are handed to a function that is not watched")
@@ -388,6 +393,7 @@ class Watch(Branches):
             kinds = args[1] if isinstance(args[1], tuple) else (args[1],)
             if any(isinstance(k, type) and type(k).__instancecheck__ is not type.__instancecheck__ and not is_ours(k) and k.__module__ not in ("collections.abc", "numbers", "typing", "abc") for k in kinds):
                 raise NotWhole("a class decides itself what its instances are")
+            self._check_kind_asked(args[0])
             return function(0 if isinstance(args[0], Expr) else args[0], args[1])
         if function is len:
             (value,) = args
@@ -429,6 +435,11 @@ class Watch(Branches):
                 raise NotWhole(f"'numpy.{name}' of a tensor")
             return function(*args, **kwargs)
         raise NotWhole(f"'{module_of(function)}.{name}' is called".replace("builtins.", ""))
+
+    def _check_kind_asked(self, value: Any) -> None:
+        """A tensor that stands for a number would not be what Python has there."""
+        if isinstance(value, Tensor) and isinstance(value._value, Value) and value._value in self.state.numbers:
+            raise NotWhole("it is asked what a number is that a tensor decides")
 
     def _of_sizes(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

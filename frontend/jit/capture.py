@@ -20,12 +20,13 @@ from polyreme import dispatch, tape, tensor, views
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Value
-from polyreme.ir.diagnostics import Location, PolyremeError, raised_location
+from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType, i64
 from polyreme.jit.calls import Watch
 from polyreme.jit.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, Sized, snapshot
 from polyreme.jit.kinds import LISTS, flat, has_free_size
+from polyreme.jit.notes import remark
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
@@ -435,9 +436,28 @@ def trace_watched(
 ) -> Traced:
     """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to objects is taken back.
 
-    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs.
+    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs. A note says where it reads the values of the Layer's tensors, which it does not follow.
     """
+    names = {id(held): said for said, held in named.items()}
 
+    def told(held: Tensor, what: str) -> None:
+        if id(held) in names:
+            remark(name, f"{what} of '{names[id(held)]}': the program has what that is now, whatever it becomes; keep to tensor functions", caller_location())
+
+    with tensor.reads_told_to(told):
+        return _traced_alone(function, call, inputs, named, layer, name, location, examples)
+
+
+def _traced_alone(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: dict[str, Tensor],
+    layer: Layer | None,
+    name: str,
+    location: Location,
+    examples: Sequence[Sequence[int]] | None,
+) -> Traced:
     def tried(flow: bool) -> Traced:
         state = Watched(flow, as_one_program=True, stands_alone=True)
         if layer is not None:
@@ -451,15 +471,19 @@ def trace_watched(
 
     try:
         return tried(False)
-    except NotWhole:
-        return trace(function, call, inputs, named, name, location, examples)
+    except NotWhole as refused:
+        if not refused.decided:
+            return trace(function, call, inputs, named, name, location, examples)
+        cause: PolyremeError | NotWhole = refused
+        decides = refused.reason
     except PolyremeError as error:
         if error.diagnostics[0].code != "E0502":
             raise
-        try:
-            return tried(True)
-        except NotWhole as refused:
-            raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {error.diagnostics[0].message}", refused.location) from error
+        cause, decides = error, error.diagnostics[0].message
+    try:
+        return tried(True)
+    except NotWhole as refused:
+        raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {decides}", refused.location) from cause
 
 
 class _Recipes:

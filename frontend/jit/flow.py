@@ -64,6 +64,10 @@ def _names(names: Sequence[str]) -> ast.Tuple:
 
 
 def _thunk(body: ast.expr) -> ast.Lambda:
+    for part in ast.walk(body):
+        if isinstance(part, ast.NamedExpr):
+            # It would be a variable of the lambda.
+            raise FlowError(f"'{part.target.id}' is assigned by ':=' in a part of an expression that is not always computed", part)
     return ast.Lambda(args=ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]), body=body)
 
 
@@ -135,6 +139,11 @@ def _in_comprehension(name: ast.Name, root: ast.AST) -> bool:
 def _loads(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that are read, those in inner functions included."""
     return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def _loads_later(node: ast.FunctionDef) -> set[str]:
+    """The names that are read by what a function defines, which sees what they are when it is called."""
+    return _loads([part for part in ast.walk(node) if part is not node and isinstance(part, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp))])
 
 
 def _loaded_first(nodes: Sequence[ast.AST]) -> set[str]:
@@ -286,8 +295,8 @@ class _Statements:
         node = self.node
         body = list(node.body)
         doc = [body.pop(0)] if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) else []
-        # Names that the statements behind read; at the end of a function nothing is read any more.
-        made = self.block(self.jumps(body, None), set())
+        # Names that are read behind the statements: at the end of a function those of its local functions, which may be called later on.
+        made = self.block(self.jumps(body, None), _loads_later(node))
         parameters = {a.arg for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a is not None}
         unset = [name for name in self.shared if name not in parameters]
         first = [_placed(_assigned(name, _watch("undefined")), node) for name in unset]
@@ -355,6 +364,14 @@ class _Statements:
         made: ast.For | ast.While
         if isinstance(statement, ast.While):
             test = statement.test
+            if _has([test], (ast.NamedExpr,)):
+                # What it assigns is read behind it: it is a statement, in front of the loop and at the end of each round.
+                again = self.name("again")
+                first, later = _copies([_placed(_assigned(again, ast.UnaryOp(op=ast.Not(), operand=ast.UnaryOp(op=ast.Not(), operand=test))), statement) for _ in range(2)])
+                before.append(first)
+                unless_left = ast.If(test=ast.UnaryOp(op=ast.Not(), operand=_load(left)), body=[later], orelse=[])
+                body.append(_placed(unless_left, statement) if breaks else later)
+                test = _placed(_load(again), statement)
             if breaks:
                 test = ast.BoolOp(op=ast.And(), values=[ast.UnaryOp(op=ast.Not(), operand=_load(left)), test])
             made = ast.While(test=test, body=body, orelse=[])
@@ -396,6 +413,9 @@ class _Statements:
                     raise FlowError("a 'with' is left in its middle", statement)
                 statement.body = self.block(statement.body, behind)
                 made.append(statement)
+            elif isinstance(statement, ast.Delete) and all(isinstance(target, ast.Name) for target in statement.targets):
+                # Branches and loops get and set all their variables, so that none may be missing.
+                made += [_placed(_assigned(target.id, _watch("undefined")), statement) for target in statement.targets if isinstance(target, ast.Name)]
             elif isinstance(statement, ast.Assert):
                 statement.test = self.expressions.condition(statement.test)
                 made.append(statement)

@@ -417,7 +417,7 @@ class StaticFunction:
             return tried(False)
         except NotWhole as refused:
             cause = refused.__cause__
-            if not isinstance(cause, PolyremeError) or cause.diagnostics[0].code != "E0502":
+            if not refused.decided and (not isinstance(cause, PolyremeError) or cause.diagnostics[0].code != "E0502"):
                 raise
         # Python needs the value of a tensor: as a rule since that decides something.
         return tried(True)

@@ -25,6 +25,7 @@ from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr
+from polyreme.jit import numbers
 from polyreme.jit.effects import snapshot
 from polyreme.jit.kinds import (
     CONSTANTS,
@@ -340,6 +341,9 @@ class Reads(abc.ABC):
         state = self.state
         if isinstance(held, Tensor):
             self._key(key)
+            if self.stands_for_number(value):
+                # The tensor decides the dtype, whatever the number is.
+                numbers.check_digits(self.state, value, held)
             held[key] = value
             return
         kind = type(held)
@@ -433,7 +437,7 @@ class Reads(abc.ABC):
     def passes(self, test: Any, message: Callable[[], Any]) -> Any:
         """The test of an `assert`. One that a tensor decides is made once the program has run."""
         state = self.state
-        if not self._is_made(test) or test.size != 1 or state.born or state.stands_alone:
+        if not (self._is_made(test) or id(test) in state.outside_tensors) or test.size != 1 or state.born or state.stands_alone:
             return self.truth(test)
         done = len(state.effects)
         text = message()
@@ -468,8 +472,8 @@ class Reads(abc.ABC):
         if value is True or value is False or value is None:
             return value
         if isinstance(value, Tensor):
-            if id(value) in self.state.outside_tensors:
-                raise NotWhole("a condition is a tensor")
+            if id(value) in self.state.outside_tensors and not self.state.flow:
+                raise NotWhole("a condition is a tensor", decided=True)
             return value
         kind = type(value)
         if kind in LISTS:
@@ -503,7 +507,16 @@ class Reads(abc.ABC):
                 raise NotWhole("an array from outside is changed")
         if name == "mod" and isinstance(first, (str, bytes)) and not self.has_plain_text(operands[1]):
             raise NotWhole("the text of something is asked for")
+        if self.state.numbers and any(map(self.stands_for_number, operands)):
+            if len(operands) == 2:
+                return numbers.meeting(self.state, name, *operands)
+            if name in ("neg", "pos"):
+                return numbers.changed_sign(self.state, name, first)
         return getattr(operator, name)(*operands)
+
+    def stands_for_number(self, value: Any) -> bool:
+        """Whether a value is a tensor in whose place Python has a number."""
+        return bool(numbers.kinds_of(self.state, value)) if isinstance(value, Tensor) else False
 
     def safe(self, value: Any, name: str) -> None:
         kind: Any = type(value)

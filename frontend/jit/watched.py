@@ -27,11 +27,12 @@ MOST_DEPTH = 64  # of calls
 
 
 class NotWhole(BaseException):
-    """What a function does cannot be one program: why, and at which line. No error, so that nobody but the capture catches it."""
+    """What a function does cannot be one program: why, and at which line; `decided` where a branch or loop of the program may do it. No error, so that nobody but the capture catches it."""
 
-    def __init__(self, reason: str, location: Location | None = None):
+    def __init__(self, reason: str, location: Location | None = None, decided: bool = False):
         super().__init__(reason)
         self.reason = reason
+        self.decided = decided
         self.placed = location is not None
         self.location = caller_location() if location is None else location
 
@@ -46,6 +47,9 @@ class Watched:
         self.flow = flow
         self.as_one_program = as_one_program
         self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
+        self.kinds_of_numbers: dict[Value, frozenset[str]] = {}  # of those that may be of several kinds (b, i, f)
+        self.tensors_or_numbers: set[Value] = set()  # those that are numbers where a loop does not run alone
+        self.rounded_numbers: set[Value] = set()  # those of which Python would have more digits
         self.born: list[set[int]] = []  # for each body that is being run, what was made in it
         self.guards: list[Guard] = []
         self.sources: dict[int, Source] = {}  # of objects outside, by identity

@@ -11,13 +11,14 @@ from typing import Any
 
 from polyreme.dialects import host
 from polyreme.dialects.control import local_sizes
-from polyreme.dialects.nn import Add, If, Scan, Slice, While, Yield
+from polyreme.dialects.nn import Add, Full, If, LogicalOr, Scan, Slice, While, Yield
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
 from polyreme.ir.dims import Dim, Expr, symbol, symbols
-from polyreme.ir.types import type_symbols
+from polyreme.ir.types import TensorType, i1, type_symbols
 from polyreme.lowering.counted_loops import known_rounds
+from polyreme.lowering.gradients.presence import ALWAYS, NEVER, Presence, Sometimes, has_poles, is_exposed, predicate
 from polyreme.lowering.gradients.table import Emitter, gradient, has_gradient, zeros_like
 
 __all__ = ["reaching"]
@@ -107,12 +108,19 @@ class _Body:
             self.b.insert_op(op.clone(inside))
         return [inside[v] for v in region.block.terminator.operands]
 
-    def gradients(self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value]) -> list[Value]:
-        """The gradients of `ends`, weighted, with respect to values that stand in front of them."""
-        from polyreme.lowering.autodiff import gradients_of
+    def gradients(self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value], given: Sequence[Presence] = ()) -> tuple[list[Value], list[Presence]]:
+        """The gradients of `ends`, weighted, with respect to values that stand in front of them, and when these are there, as `given` says it of the weights."""
+        from polyreme.lowering.autodiff import gradients_and_presence
 
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
-        return [zeros_like(self.b, v) if grad is None else grad for v, grad in zip(wrt, gradients_of(self.b, weighted, wrt), strict=True)]
+        found = gradients_and_presence(self.b, weighted, wrt, given)
+        grads = [zeros_like(self.b, v) if grad is None else grad for v, (grad, _) in zip(wrt, found, strict=True)]
+        return grads, [NEVER if grad is None else presence for grad, presence in found]
+
+    def is_there(self, presence: Presence) -> Value:
+        """Whether a gradient of this body is there, as a bool."""
+        made: Value = predicate(self.b, presence) if presence else self.b(Full, value=presence is ALWAYS, dtype=i1)
+        return made
 
     def finish(self, values: Sequence[Value]) -> Region:
         """The region, which yields `values`."""
@@ -144,19 +152,37 @@ def branch(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
     wanted = [i for i in range(len(op.captured)) if any(ends[i] & frozenset(given) for ends in both)]
     if not wanted:
         return None, None
-    regions = []
+    halves: list[tuple[_Body, list[Value], list[Presence]]] = []
     for body in bodies:
         made = _Body(op, b)
         args = made.args([v.type for v in op.captured])
         weights: list[Value | None] = [None] * len(dys)
         for i, arg in zip(given, made.args([dys[i].type for i in given]), strict=True):
             weights[i] = arg
-        regions.append(made.finish(made.gradients(made.inline(body, args), weights, [args[i] for i in wanted])))
-    grads = _tuple(b(If, op.cond, [*op.captured, *(dys[i] for i in given)], then_body=regions[0], else_body=regions[1]))
+        halves.append((made, *made.gradients(made.inline(body, args), weights, [args[i] for i in wanted])))
+    ways = [tuple(presences[place] if _is_exposed(op.captured[i], b) else ALWAYS for _, _, presences in halves) for place, i in enumerate(wanted)]
+    told = [place for place, way in enumerate(ways) if way not in _BY_CONDITION]
+    regions = [made.finish([*grads, *(made.is_there(presences[place]) for place in told)]) for made, grads, presences in halves]
+    results = _tuple(b(If, op.cond, [*op.captured, *(dys[i] for i in given)], then_body=regions[0], else_body=regions[1]))
     found: list[Any] = [None] * len(op.captured)
-    for i, grad in zip(wanted, grads, strict=True):
-        found[i] = grad
+    for place, (i, way) in enumerate(zip(wanted, ways, strict=True)):
+        if place in told:
+            presence: Presence = frozenset([(results[len(wanted) + told.index(place)], True)])
+        else:
+            presence = ALWAYS if way == (ALWAYS, ALWAYS) else frozenset([(op.cond, way[0] is ALWAYS)])
+        found[i] = results[place] if presence is ALWAYS else Sometimes(results[place], presence)
     return None, found
+
+
+# What is told by the condition of a branch: in which of its bodies a gradient is there.
+_BY_CONDITION = ((ALWAYS, ALWAYS), (ALWAYS, NEVER), (NEVER, ALWAYS))
+
+
+def _is_exposed(value: Any, b: Emitter) -> bool:
+    """Whether it matters when the gradient of an operand is there. Of the tape nobody knows here where it leads."""
+    on_tape = not isinstance(value, Value)
+    held = value._value if on_tape else value
+    return isinstance(held, Value) and is_exposed(held, on_tape or isinstance(b, _Inside))
 
 
 @gradient(While)
@@ -235,31 +261,54 @@ def _scan_gradients(
     weights = [i for i, d in enumerate(d_given) if d is not None]
     seeds = [d_last[i] if d_last[i] is not None else zeros_like(b, inits[i]) for i in useful]
     sums = [zeros_like(b, shared[i]) for i in shared_wanted]
+    # Of these, whether there was a gradient in any step.
+    told = [i for i in shared_wanted if _is_exposed(shared[i], b)]
 
-    made = _Body(op, b)
-    made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
-    x_args = made.args([x.type.with_shape(x.type.shape[1:]) for x in xs])
-    carried_args = made.args([v.type for v in inits])
-    given_args = made.args([d_given[i].type.with_shape(d_given[i].type.shape[1:]) for i in weights])
-    d_args = made.args([inits[i].type for i in useful])
-    sum_args = made.args([s.type for s in sums])
-    shared_args = made.args([v.type for v in shared])
-    yielded = made.inline(body, [*x_args, *carried_args, *shared_args])
-    seed_of: list[Value | None] = [None] * len(yielded)
-    for i, arg in [*zip(useful, d_args, strict=True), *((count + i, a) for i, a in zip(weights, given_args, strict=True))]:
-        seed_of[i] = arg
-    wrt = [*(carried_args[i] for i in useful), *(shared_args[i] for i in shared_wanted), *(x_args[i] for i in x_wanted)]
-    grads = made.gradients(yielded, seed_of, wrt)
+    # Carried values whose gradients are not there in every step: what is handed on for the next round alone has none in the last one.
+    unsure = [i for i in useful if d_last[i] is None] if has_poles(body) else []
+    while True:
+        made = _Body(op, b)
+        made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
+        x_args = made.args([x.type.with_shape(x.type.shape[1:]) for x in xs])
+        carried_args = made.args([v.type for v in inits])
+        given_args = made.args([d_given[i].type.with_shape(d_given[i].type.shape[1:]) for i in weights])
+        d_args = made.args([inits[i].type for i in useful])
+        sum_args = made.args([s.type for s in sums])
+        unsure_args = made.args([TensorType((), i1)] * len(unsure))
+        told_args = made.args([TensorType((), i1)] * len(told))
+        shared_args = made.args([v.type for v in shared])
+        yielded = made.inline(body, [*x_args, *carried_args, *shared_args])
+        seed_of: list[Value | None] = [None] * len(yielded)
+        for i, arg in [*zip(useful, d_args, strict=True), *((count + i, a) for i, a in zip(weights, given_args, strict=True))]:
+            seed_of[i] = arg
+        arrives: list[Presence] = [ALWAYS] * len(yielded)
+        for i, arg in zip(unsure, unsure_args, strict=True):
+            arrives[i] = frozenset([(arg, True)])
+        wrt = [*(carried_args[i] for i in useful), *(shared_args[i] for i in shared_wanted), *(x_args[i] for i in x_wanted)]
+        grads, presences = made.gradients(yielded, seed_of, wrt, arrives)
+        others = [i for i, presence in zip(useful, presences, strict=False) if presence is not ALWAYS and i not in unsure]
+        if not others or not has_poles(body):
+            break
+        unsure += others
     d_next, d_shared_now, d_x = grads[: len(useful)], grads[len(useful) : len(useful) + len(sums)], grads[len(useful) + len(sums) :]
+    now = dict(zip([*useful, *(count + i for i in shared_wanted)], presences, strict=False))
     added = [made.b(Add, s, d) for s, d in zip(sum_args, d_shared_now, strict=True)]
-    region = made.finish([*d_next, *added, *d_x])
-    results = _tuple(b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], [*seeds, *sums], shared, steps=steps, reverse=not reverse, body=region)) if wrt else ()
+    so_far = [*(made.is_there(now[i]) for i in unsure), *(made.b(LogicalOr, arg, made.is_there(now[count + i])) for i, arg in zip(told, told_args, strict=True))]
+    region = made.finish([*d_next, *added, *so_far, *d_x])
+    starts = [*seeds, *sums, *(b(Full, value=there, dtype=i1) for there in [*(d_last[i] is not None for i in unsure), *(False for _ in told)])]
+    results = _tuple(b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], starts, shared, steps=steps, reverse=not reverse, body=region)) if wrt else ()
 
     found: tuple[list[Any], list[Any], list[Any]] = ([None] * first, [None] * count, [None] * len(shared))
     parts = iter(results)
-    for group, places in ((found[1], useful), (found[2], shared_wanted), (found[0], x_wanted)):
+    for group, places in ((found[1], useful), (found[2], shared_wanted)):
         for i in places:
             group[i] = next(parts)
+    for i in unsure:
+        found[1][i] = Sometimes(found[1][i], frozenset([(next(parts), True)]))
+    for i in told:
+        found[2][i] = Sometimes(found[2][i], frozenset([(next(parts), True)]))
+    for i in x_wanted:
+        found[0][i] = next(parts)
     return found
 
 

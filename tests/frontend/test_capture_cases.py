@@ -13,9 +13,11 @@ from tests.frontend.capture_programs import (
     gradients,
     kinds,
     layers,
+    numbers,
     objects,
     outside,
     parts,
+    poles,
     statements,
     tensors,
     writes,
@@ -27,7 +29,7 @@ KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
 }
-SUBJECTS = (between, containers, flow, functions, gradients, kinds, layers, objects, outside, parts, statements, tensors, writes)
+SUBJECTS = (between, containers, flow, functions, gradients, kinds, layers, numbers, objects, outside, parts, poles, statements, tensors, writes)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -213,3 +213,41 @@ def test_a_layer_that_was_called_is_saved_without_a_spec_as_it_was_called_last(t
     paddle.jit.save(layer, tmp_path / "called")
     loaded = paddle.jit.load(tmp_path / "called")
     assert loaded(paddle.ones([3]), {"shift": paddle.ones([3]) * 2})["y"].tolist() == [7.0, 7.0, 7.0]
+
+
+class Flagged(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("flag", paddle.ones([], "bool"))
+
+    def forward(self, x: Any) -> Any:
+        if self.flag:
+            x = x * 2
+        return x + 0
+
+
+def test_a_buffer_decides_in_a_saved_model_as_it_is_then(tmp_path: Path) -> None:
+    paddle.jit.save(Flagged(), tmp_path / "model", input_spec=SPEC)
+    loaded = paddle.jit.load(tmp_path / "model")
+    for flag, factor in ((True, 2), (False, 1), (True, 2)):
+        loaded.set_state_dict({"flag": paddle.to_tensor(flag)})
+        np.testing.assert_array_equal(loaded(images()).numpy(), images().numpy() * factor)
+
+
+class Scaled(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = self.create_parameter([1])
+        self.norm = nn.BatchNorm1D(4)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x) * float(self.scale)
+
+
+def test_it_is_said_that_a_saved_model_does_not_follow_a_parameter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", logger="polyreme.jit"):
+        paddle.jit.save(net(), tmp_path / "plain", input_spec=SPEC)
+        assert not caplog.records
+        paddle.jit.save(Scaled(), tmp_path / "model", input_spec=SPEC)
+    (said,) = caplog.messages
+    assert said.startswith(f"{__file__}:") and "float() of 'scale': the program has what that is now" in said

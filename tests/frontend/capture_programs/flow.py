@@ -473,3 +473,154 @@ def a_number_that_is_used_twice_again_and_again(p: Run) -> None:
 
     for rows in (2, 2, 3):
         p.call(function, p.t(rows, 3).abs() + 0.1, p.t(1).abs() + 2)
+
+
+class _Started(nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("started", paddle.zeros([], "bool"))
+        self.register_buffer("rounds", paddle.zeros([1], "int64"))
+        self.weight = self.create_parameter([1])
+
+    def forward(self, x: Any) -> Any:
+        if not self.started:
+            x = x * 2
+            self.started.fill_(True)
+        if self.rounds:
+            x = x + 1
+        elif self.weight and not (self.rounds and self.started):
+            x = x - 1
+        while self.rounds < 3:
+            self.rounds.add_(paddle.ones([1], "int64"))
+        return x * 3 if self.started else x
+
+
+@program(whole=False)
+def a_buffer_decides_and_is_written(p: Run) -> None:
+    net = p.static(_Started())
+    p.watch(net)
+    three(p, net)
+    with paddle.no_grad():
+        net.started.fill_(False)
+        net.rounds.zero_()
+    three(p, net)
+
+
+@program(whole=False)
+def a_tensor_in_a_closure_decides_alone(p: Run) -> None:
+    flag, bound = paddle.to_tensor(True), paddle.to_tensor(3.0)
+    p.watch(flag, bound)
+
+    @p.static
+    def function(x: Any) -> Any:
+        if flag:
+            x = x * 2
+        while bound > x.sum():
+            x = x + 1
+        return x + 0
+
+    three(p, function)
+    flag.fill_(False)
+    three(p, function)
+
+
+@program(whole=False)
+def a_loop_assigns_what_it_tests(p: Run) -> None:
+    @p.static
+    def function(x: Any, bound: Any) -> Any:
+        error, total, rounds = x.sum() * 0 + 7, x.sum() * 0, 0 * x
+        while (error := (x * x).sum()) > bound and rounds.max() < 4:
+            x = x * 0.7
+            rounds = rounds + 1
+            if rounds.max() > 2:
+                continue
+            total = total + error
+            if total > 50:
+                break
+        return x + 0, error, total, rounds
+
+    for rows in (1, 3):
+        for bound in (0.1, 2.0, 100.0):
+            p.call(function, p.g(rows, 2), paddle.to_tensor(bound))
+
+
+@program(whole=False)
+def parts_of_conditions_assign(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        low = high = x.sum() * 0 + 7
+        if (middle := x.mean()) > 3:
+            y = middle
+        elif x.max() > 0 and (high := x.sum()) > 0.5:
+            y = high * 2
+        else:
+            y = middle - 1
+        z = (low := x.min() * 2) if x.sum() > 0 else x.max()
+        return y + 0, z + 0, low + 0, high + 0
+
+    both_signs(p, function)
+
+
+@program(whole=False)
+def local_functions_see_what_is_assigned_later(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        k, m = x.sum(), x * 1
+
+        def scaled(value: Any) -> Any:
+            return value * m
+
+        by_k = lambda value: value * k  # noqa: E731
+        waiting = (value * k for value in [x, x + 1])
+        if x.sum() > 0:
+            k = k * 2
+        else:
+            k = k - 1
+        i = 0
+        while i < n:
+            m = m + x
+            i += 1
+        return by_k(x), scaled(x), sum(waiting)
+
+    for rows in (1, 2):
+        for n in (0, 2):
+            p.call(function, p.g(rows, 3), paddle.to_tensor(n))
+
+
+@program(whole=False)
+def variables_are_deleted_in_loops_and_branches(p: Run) -> None:
+    @p.static
+    def function(x: Any, n: Any) -> Any:
+        y = x * 1
+        i = 0
+        while i < n:
+            twice = y * 2
+            with paddle.no_grad():
+                mean = twice.mean()
+            y = twice / (1 + mean * mean)
+            del twice, mean
+            i += 1
+        if y.sum() > 0:
+            a = y + 1
+            b = a * 2
+            del a
+        else:
+            b = y * 1
+        return y + 0, b
+
+    for n in (0, 1, 2):
+        p.call(function, p.g(2, 3), paddle.to_tensor(n))
+        p.call(function, p.t(4, 3), paddle.to_tensor(n))
+
+
+@program(whole=False)
+def what_was_deleted_is_read(p: Run) -> None:
+    @p.static
+    def function(x: Any) -> Any:
+        y = x * 2
+        if x.sum() > 0:
+            x = x + 1
+        del y
+        return y  # noqa: F821
+
+    three(p, function)
