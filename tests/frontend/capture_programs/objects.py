@@ -352,3 +352,64 @@ def the_class_of_an_object_changes(p: Run) -> None:
     p.call(function, p.g(2, 3))
     held.count = 0
     p.call(function, p.g(4, 3))
+
+
+class Counting:
+    """Compares itself by a number that every comparison raises."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __eq__(self, other: Any) -> bool:
+        self.asked += 1
+        return self.asked % 3 == 0
+
+    def __lt__(self, other: Any) -> bool:
+        self.asked += 1
+        return self.asked % 2 == 0
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@program(whole=False)
+def elements_of_containers_compare_themselves(p: Run) -> None:
+    one = Counting()
+    p.watch(one)
+    functions: list[Any] = [
+        lambda x: x * ([one] == [3]),
+        lambda x: x * ((1, one) != (1, 3)),
+        lambda x: x * ({"a": one} == {"a": 3}),
+        lambda x: x * (3 in [one]),
+        lambda x: x * ([3] in [[one]]),
+        lambda x: x * [one, 1].count(3),
+        lambda x: x * (one, 1).count(3),
+        lambda x: x * len(sorted([[one], [one]])),
+        lambda x: x * ([one] < [one, 2]),
+    ]
+    for function in functions:
+        static = p.static(function)
+        for _ in range(4):
+            p.call(static, p.t(2))
+
+
+class Ending:
+    """Counts how many of its kind are gone."""
+
+    gone = 0
+
+    def __del__(self) -> None:
+        Ending.gone += 1
+
+
+@program(whole=False)
+def an_object_that_is_gone_says_so(p: Run) -> None:
+    Ending.gone = 0
+
+    @p.static
+    def function(x: Any) -> Any:
+        made = Ending()
+        del made
+        return x * Ending.gone
+
+    for _ in range(4):
+        p.call(function, p.t(2))
