@@ -523,7 +523,8 @@ class Reads(abc.ABC):
         kind: Any = type(value)
         if isinstance(value, Size) or isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
             if name in _COMPARING and (kind in LISTS or isinstance(value, tuple)):
-                for part in value.values() if isinstance(value, dict) else value:
+                parts: Any = value.values() if isinstance(value, dict) else value
+                for part in parts:
                     self.safe(part, name)
             return
         if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
