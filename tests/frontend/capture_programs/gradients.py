@@ -533,6 +533,19 @@ def gradients_are_let_through_inside_of_a_call_under_no_grad(p: Run) -> None:
             p.call(static, p.g(rows, 3))
 
 
+@program()
+def one_bias_is_added_at_several_places(p: Run) -> None:
+    weight, bias = p.g(3, 3), p.g(3)
+    p.watch(weight, bias)
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = F.linear(x, weight, bias) + bias
+        return y * 2 + F.linear(y, weight, bias)
+
+    three(p, function)
+
+
 SIZE = 80  # so large that what is computed is worth a program
 
 
