@@ -39,7 +39,7 @@ from polyreme.tensor import Tensor
 __all__ = ["Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
-_ONE = threading.RLock()
+ONE = threading.RLock()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
 
 
@@ -219,7 +219,7 @@ def capture(
     ended = False
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
-        with _ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
+        with ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
             shapes = shapes_of(leaves)
             stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             trace.arguments = len(stand_ins)

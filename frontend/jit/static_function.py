@@ -26,7 +26,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
-from polyreme.jit.capture import Whole, capture, trace_watched
+from polyreme.jit.capture import ONE, Whole, capture, trace_watched
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
@@ -164,6 +164,13 @@ class StaticFunction:
             self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
         return self._bound[instance]
 
+    def bound_to(self, layer: Any) -> StaticFunction:
+        """The function as the forward of another Layer, which has all that its own has."""
+        function, own = self._function, self.layer
+        if isinstance(function, MethodType) and function.__self__ is own:
+            function = MethodType(function.__func__, layer)
+        return StaticFunction(function, copy.copy(self.input_spec), layer, self.full_graph)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
         """The function of the copied Layer, traced anew: programs belong to the tensors of their Layer."""
         return StaticFunction(copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo), self.full_graph)
@@ -299,30 +306,34 @@ class StaticFunction:
         if not reason and calls.made >= MOST_SIZES and not self.full_graph:
             reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
         if not reason:
-            try:
-                calls.made += 1
-                whole = self._capture_sized(calls, template, types, inputs, shapes)
-                found = whole.check(given)
-                if found is not None:
-                    try:
-                        result = whole(found, inputs)
-                    except PolyremeError:
-                        # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
-                        if self.input_spec is not None or free_axes(types) <= calls.numbered:
-                            raise
-                        calls.numbered = free_axes(types)
-                        whole = self._capture_sized(calls, template, types, inputs, shapes)
-                        found = whole.check(given)
-                        result = None if found is None else whole(found, inputs)
-                if found is not None:
-                    calls.wholes.insert(0, whole)
-                    del calls.wholes[MOST_SIZES:]
-                    return result
-                reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
-            except NotWhole as refused:
-                reason = self._refuse(refused)
-                if calls.sized and len(calls.refused) < MOST_REFUSED:
-                    calls.refused[shapes] = reason
+            # Alone: until it has run, what it writes is as it was, and would be counted from there by another capture.
+            with ONE:
+                if any(whole.fits(shapes) and whole not in fitting for whole in calls.wholes):
+                    return self._run(calls, template, types, inputs, args, kwargs)  # since another thread has made one
+                try:
+                    calls.made += 1
+                    whole = self._capture_sized(calls, template, types, inputs, shapes)
+                    found = whole.check(given)
+                    if found is not None:
+                        try:
+                            result = whole(found, inputs)
+                        except PolyremeError:
+                            # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
+                            if self.input_spec is not None or free_axes(types) <= calls.numbered:
+                                raise
+                            calls.numbered = free_axes(types)
+                            whole = self._capture_sized(calls, template, types, inputs, shapes)
+                            found = whole.check(given)
+                            result = None if found is None else whole(found, inputs)
+                    if found is not None:
+                        calls.wholes.insert(0, whole)
+                        del calls.wholes[MOST_SIZES:]
+                        return result
+                    reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
+                except NotWhole as refused:
+                    reason = self._refuse(refused)
+                    if calls.sized and len(calls.refused) < MOST_REFUSED:
+                        calls.refused[shapes] = reason
         if shapes not in calls.refused:
             calls.gathered = reason
         return self._gather(args, kwargs)

@@ -358,3 +358,31 @@ def zeros_with_either_sign(p: Run) -> None:
     x = p.t(SIZE, SIZE)
     for zero[0] in (0.0, 0.0, -0.0, -0.0, 0.0, -0.0):
         p.call(function, x)
+
+
+@program(whole=False)
+def threads_call_a_new_function_at_once(p: Run) -> None:
+    layer = nn.Linear(3, 3)
+    counts = {"calls": 0}
+    p.watch(layer, counts)
+
+    @p.static
+    def function(x: Any) -> Any:
+        counts["calls"] += 1
+        return layer(x)
+
+    x = p.t(2, 3)
+    together = threading.Barrier(2)
+
+    def run() -> None:
+        together.wait()
+        function(x)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    p.note(counts)
+    for _ in range(3):
+        p.call(function, x)
