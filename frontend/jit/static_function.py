@@ -134,12 +134,7 @@ class StaticFunction:
             layer = function.__self__
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
-        self._signature = inspect.signature(function)
-        parameters = list(self._signature.parameters.values())
-        self._arity = len(parameters)
-        # The defaults of the last parameters, if all are positional ones.
-        positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-        self._defaults = tuple(p.default for p in parameters if p.default is not p.empty) if positional else None
+        self._read_signature()
         self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
@@ -156,6 +151,16 @@ class StaticFunction:
         self.last_arguments: tuple[Template, list[TensorType], list[bool]] | None = None
         self.input_spec = _check_specs(input_spec)
         self.full_graph = full_graph
+
+    def _read_signature(self) -> None:
+        """What the function takes; its defaults may be given anew later."""
+        self._signature = inspect.signature(self._function)
+        self._given = _defaults_of(self._function)
+        parameters = list(self._signature.parameters.values())
+        self._arity = len(parameters)
+        # The defaults of the last parameters, if all are positional ones.
+        positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        self._defaults = tuple(p.default for p in parameters if p.default is not p.empty) if positional else None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -272,6 +277,8 @@ class StaticFunction:
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature. None for such as do not fit."""
+        if any(a is not b for a, b in zip(self._given, _defaults_of(self._function), strict=True)):
+            self._read_signature()
         if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
             return (*args, *self._defaults[len(self._defaults) - missing :]), kwargs
         try:
@@ -565,6 +572,10 @@ class StaticFunction:
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
         return [program.traced for program in self.programs()]
+
+
+def _defaults_of(function: Any) -> tuple[Any, Any]:
+    return getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})

@@ -245,6 +245,22 @@ def recursion_over_numbers_and_nests(p: Run) -> None:
 
 
 @program()
+def defaults_of_the_function_itself_are_given_anew(p: Run) -> None:
+    def positional(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    def by_keyword(x: Any, *, scale: float = 2.0) -> Any:
+        return x * scale
+
+    first, second = p.static(positional), p.static(by_keyword)
+    for scale in (2.0, 3.0, 4.0):
+        positional.__defaults__ = (scale,)
+        by_keyword.__kwdefaults__ = {"scale": scale}
+        p.call(first, p.g(2))
+        p.call(second, p.g(2))
+
+
+@program()
 def recursion_of_functions_of_a_module(p: Run) -> None:
     held = Raising()
 
