@@ -135,7 +135,8 @@ class StaticFunction:
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
         self._read_signature()
-        self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
+        # As a method of each instance, by its identity: instances may be equal, or have no hash.
+        self._bound: dict[int, tuple[weakref.ref[Any], StaticFunction]] = {}
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
         # The shapes of the first of the calls that are alike but for sizes, and the axes at which a later one had another size.
@@ -165,9 +166,14 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        if instance not in self._bound:
-            self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
-        return self._bound[instance]
+        found = self._bound.get(id(instance))
+        if found is None or found[0]() is not instance:
+            try:
+                reference = weakref.ref(instance)
+            except TypeError:
+                return MethodType(self, instance)  # nothing tells when it is gone: it is an argument
+            found = self._bound[id(instance)] = reference, StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
+        return found[1]
 
     def bound_to(self, layer: Any) -> StaticFunction:
         """The function as the forward of another Layer, which has all that its own has."""

@@ -413,3 +413,50 @@ def an_object_that_is_gone_says_so(p: Run) -> None:
 
     for _ in range(4):
         p.call(function, p.t(2))
+
+
+@program(whole=False)
+def compiled_methods_of_instances_of_every_kind(p: Run) -> None:
+    class Alike:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        def __eq__(self, other: Any) -> bool:
+            return isinstance(other, Alike)
+
+        def __hash__(self) -> int:
+            return 1
+
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Unhashable(Alike):
+        __hash__ = None  # type: ignore[assignment]
+
+    class Small:
+        __slots__ = ("scale",)
+
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Single(tuple[float]):
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self[0]
+
+    held = [Alike(2.0), Alike(3.0), Unhashable(4.0), Unhashable(5.0), Small(6.0), Small(7.0), Single([8.0]), Single([9.0])]
+    for one in held:
+        for rows in (2, 2, 3):
+            p.call(one.scaled, p.g(rows, 3))
+
+    @p.static
+    def function(x: Any) -> Any:
+        return held[0].scaled(x) + held[1].scaled(x)
+
+    p.call(function, p.g(2))
+    p.call(function, p.g(2))
