@@ -467,6 +467,7 @@ def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tens
         result = call(cls, x, *operands, **attributes)
         if not _shares(recorder):
             return result
+        recorder.shares(result, 1)
     views.link(x, result, ((cls, operands, attributes),), recorded)
     return result
 
@@ -475,6 +476,8 @@ def view_by_steps(x: Tensor, result: Tensor, steps: tuple[views.Step, ...]) -> T
     """`result`, which was made of `x` by calls of these ops, as a view of it."""
     recorder = _state.recorder
     if recorder is None or _shares(recorder):
+        if recorder is not None:
+            recorder.shares(result, len(steps))
         views.link(x, result, steps, tape.is_grad_enabled())
     return result
 

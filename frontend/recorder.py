@@ -48,6 +48,9 @@ class Recorder(ABC):
         """Whether ops recorded from here on can read `tensor`. What was made in a body that is over, of a branch or loop, they cannot."""
         return True
 
+    def shares(self, tensor: Tensor, count: int) -> None:  # noqa: B027
+        """Record that `tensor`, which the last `count` ops have made, one of the other, shares contents with what they were made of: they made no copy."""
+
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
         return views.alias(tensor)

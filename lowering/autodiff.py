@@ -7,7 +7,7 @@ again rather than kept. `gradient_function` computes gradients from the argument
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from polyreme.dialects import host, nn
@@ -41,7 +41,7 @@ from polyreme.lowering.gradients.table import GRADIENTS, gradient, has_gradient
 from polyreme.lowering.names import distinct
 
 __all__ = [
-    "active_values", "arguments_read",
+    "active_values", "arguments_read", "arguments_read_themselves",
     "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
     "gradient_function", "gradients_and_presence", "gradients_of", "needs_gradients",
 ]  # fmt: skip
@@ -120,6 +120,21 @@ def arguments_read(func: Func, wrt: Sequence[int]) -> frozenset[int]:
     """The arguments of `func` whose elements the gradients of those at `wrt` need."""
     given = _all_given(func, wrt)
     return backward_half(func, wrt, given, forward_half(func, wrt)).read
+
+
+def arguments_read_themselves(func: Func, wrt: Sequence[int], given: Sequence[int], copies: Iterable[int]) -> frozenset[int]:
+    """As `BackwardHalf.read`, without arguments of which gradients need no more than copies, which the ops with these numbers make, though these move nothing."""
+    apart: Func = func.clone()
+    ops, count = list(apart.block), len(func.args)
+    active = active_values(ops, {apart.args[i] for i in wrt})
+    made = [ops[number].results[0] for number in copies]
+    wrt = [*wrt, *(count + i for i, value in enumerate(made) if value in active)]
+    for value in made:
+        value.replace_all_uses_with(apart.block.add_arg(value.type, "copy"))
+    for key, new in (("arg_names", [f"copy_{i}" for i in range(len(made))]), ("arg_roles", ["input"] * len(made))):
+        apart.attributes[key] = (*apart.attributes[key], *new)
+    apart.finish()
+    return frozenset(i for i in backward_half(apart, wrt, given, forward_half(apart, wrt)).read if i < count)
 
 
 def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:

@@ -150,14 +150,16 @@ class _Fusion:
             return
         mine = self.group[op]
         groups = [g for g in dict.fromkeys(self.group[r] for r in self._readers(op)) if g is not mine]
+        # What reads others of its group counts as well: no path may lead from these into the group that it joins.
+        following = dict.fromkeys(self.group[r] for member in mine.ops for r in self._readers(member))
         for group in groups:
             if not _fusible(group.ops[0]):
                 continue
-            others = [g for g in groups if g is not group]
+            others = [g for g in following if g is not group and g is not mine]
             if _follows_contract(op) and not self._depends_on_reduction(op) and any(isinstance(o, tensor.Reduce) and not is_pooling(o) for o in group.ops):
                 # The contract's own kernel has the elements in registers; a kernel over rows would have to wait for them in memory anyway.
                 continue
-            if not self._reaches(others, group) and self._may_join(op, group):
+            if not self._reaches(others, group) and self._may_join(op, mine, group):
                 self._merge(mine, group)
                 return
 
@@ -166,8 +168,9 @@ class _Fusion:
         for op in merged.ops:
             self.group[op] = merged
 
-    def _may_join(self, op: Op, group: Group) -> bool:
-        joined = Group({op, *group.members}, self.order)
+    def _may_join(self, op: Op, mine: Group, group: Group) -> bool:
+        """Whether the group of `op`, whose results `group` reads, may be part of that."""
+        joined = Group(mine.members | group.members, self.order)
         if len(joined.ops) > self.options.max_ops:
             return False
         for consumer in group.ops:

@@ -292,7 +292,9 @@ class Watch(Branches):
             return value
         if kind is types.FunctionType:
             return value if value.__code__ in self.state.inner else functools.partial(self.call, value)
-        if isinstance(value, type) or kind in (types.BuiltinFunctionType, *ITERATORS, *VIEWS):
+        if kind in (*ITERATORS, *VIEWS):
+            return self.iterate(value)
+        if isinstance(value, type) or kind is types.BuiltinFunctionType:
             return value
         if is_enumeration(value):
             return value
@@ -313,7 +315,7 @@ class Watch(Branches):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
             return kind(*args, **kwargs)
-        if type(kind) is not type or lookup(kind, "__new__")[1] is not object or issubclass(kind, (Layer, Tensor)):
+        if type(kind) is not type or lookup(kind, "__new__")[1] is not object or issubclass(kind, (Layer, Tensor)) or hasattr(kind, "__del__"):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         init: Any
         init, where = lookup(kind, "__init__")
@@ -465,6 +467,9 @@ class Watch(Branches):
         """A built-in method of an object."""
         name, kind = function.__name__, type(held)
         if isinstance(held, (str, bytes, int, float, complex, tuple, frozenset, range, slice, Size, *VIEWS)):
+            self.not_a_view(held)
+            if isinstance(held, tuple) and name in ("count", "index"):
+                self.safe((held, args), "in")
             for value in args:
                 if isinstance(value, Tensor):
                     raise NotWhole(f"'{kind.__name__}.{name}' of a tensor")
@@ -479,6 +484,10 @@ class Watch(Branches):
             if isinstance(held, family):
                 if kind not in LISTS and kind not in (collections.defaultdict, collections.Counter):
                     break
+                if name in ("count", "index", "remove"):
+                    self.safe(held, "in")
+                elif name == "sort" and "key" not in kwargs:
+                    self.safe(held, name)
                 if name in READERS[family]:
                     self.state.expand_deep(held) if name in ("count", "index") else self.state.expand(held)
                     return function(*[self._element(value) for value in args], **kwargs)

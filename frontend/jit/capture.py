@@ -40,7 +40,7 @@ from polyreme.tensor import Tensor
 __all__ = ["Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
-_ONE = threading.RLock()
+ONE = threading.RLock()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
 
 
@@ -143,6 +143,7 @@ class Whole:
     lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
     shapes: Shapes = ()  # of the inputs of the call that it was made for: a program says itself which ones it takes
     remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
+    enables: bool = False  # whether it is for calls under `no_grad`, and lets gradients through all the same, as by `enable_grad` inside
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
@@ -165,7 +166,11 @@ class Whole:
     def __call__(self, found: tuple[Any, ...], inputs: Sequence[Tensor]) -> Any:
         """The function's result. `found` is what the check of the guards gave."""
         given = [*inputs, *found[self.existing :]] if len(found) > self.existing else inputs
-        results = self.program(given) if self.program is not None else []
+        if self.enables and self.program is not None:
+            with tape.recording(True):
+                results = self.program(given)
+        else:
+            results = self.program(given) if self.program is not None else []
         if self.lone:
             return results[0]
         call = Call(results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs)))
@@ -215,7 +220,7 @@ def capture(
     ended = False
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
-        with _ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
+        with ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
             shapes = shapes_of(leaves)
             stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             trace.arguments = len(stand_ins)
@@ -262,7 +267,9 @@ def capture(
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             if trace.not_looked_at:
                 made.remarks.append("positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read")
-            traced = trace.finish(name, made.outputs, LEAF, result_names, location)
+            enables = not tape.is_grad_enabled() and any(not t.stop_gradient for t in made.outputs)
+            with tape.recording(enables or tape.is_grad_enabled()):
+                traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except NotWhole as refused:
         if ended and not refused.placed:
             refused.location = location  # of what it leaves behind no line of its own is to blame
@@ -281,7 +288,7 @@ def capture(
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
     program = Program(traced, name)
     program.changed_inputs = frozenset(changed)
-    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)))
+    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables)
 
 
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
@@ -577,7 +584,7 @@ class _Recipes:
         return known
 
     def _build(self, value: Any) -> Recipe:
-        key, kind = len(self.made), type(value)
+        key, kind = len(self.kept), type(value)  # a number of its own, also beside those of its parts
         if isinstance(value, tuple):
             maker: Any = kind._make if hasattr(value, "_fields") else kind
             return Build(key, maker, tuple(map(self.recipe, value)))

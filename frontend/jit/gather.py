@@ -139,6 +139,8 @@ class _Segment:
         self.steps: list[_Step] = []
         self.key: list[Any] = []
         self.values: list[weakref.ref[Pending]] = []
+        self.makers: list[int] = []  # which step makes each of them
+        self.viewing: set[int] = set()  # steps whose result shares contents with their first operand
         self.arguments: list[Tensor] = []
         self.arrays: list[Any] = []  # of each argument, when it was met
         self.nodes: list[Any] = []  # which step of the tape had made it then, as which result
@@ -224,11 +226,13 @@ class _Segment:
                     operands[i] = trace.tensor(trace.value_of(tensor))
                     operands[i].stop_gradient = tensor.stop_gradient
             made: list[Tensor] = []
-            for step in self.steps:
+            for number, step in enumerate(self.steps):
                 trace.place = step.location
                 given = [_pick(ref, operands, made) for ref in step.refs]
                 with tape.recording(step.recording):
                     results = trace.emit(step.plan.cls, given, step.plan.attributes)
+                if number in self.viewing:
+                    trace.shares(results, 1)
                 for result in results if isinstance(results, tuple) else (results,):
                     result.stop_gradient = result._value not in trace.differentiable
                     made.append(result)
@@ -300,7 +304,8 @@ class Gatherer(Gathering):
         self.segments = segments
         self.locating = locating
         self.segment = _Segment()
-        self.numbers: dict[int, tuple[Tensor, Any]] = {}  # tensors made of numbers of Python's, by identity
+        # Tensors made of numbers of Python's, by identity: what tells the number from others, and the number.
+        self.numbers: dict[int, tuple[Tensor, Any]] = {}
         self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
         # Runs of programs whose gradients may need a tensor as it is, and as which result, by the tensor's identity.
@@ -312,14 +317,15 @@ class Gatherer(Gathering):
 
     def number(self, value: Any, dtype: ScalarType) -> Tensor:
         """A tensor of a number of Python's, which is known to be one when it becomes an operand."""
-        key = value.__class__, value if value else repr(value), dtype
+        exact = value.__class__, repr(value) if not value or value.__class__ is complex else value
+        key = exact, dtype
         array = _numbers.get(key)
         if array is None:
             if len(_numbers) >= MOST_NUMBERS:
                 _numbers.clear()
             array = _numbers[key] = np.full((), value, dtype.np)
         tensor = Tensor._wrap(array)
-        self.numbers[id(tensor)] = tensor, (value.__class__, value)
+        self.numbers[id(tensor)] = tensor, (exact, value)
         return tensor
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
@@ -366,10 +372,26 @@ class Gatherer(Gathering):
                 tensor.stop_gradient = False
             pending = tensor._value = Pending(type, dtype, self, len(values), passes, tensor)
             values.append(weakref.ref(pending))
+            segment.makers.append(len(segment.steps) - 1)
             made.append(tensor)
         if len(segment.steps) >= MOST_STEPS:
             self.flush("")
         return made[0] if len(made) == 1 else tuple(made)
+
+    def shares(self, tensor: Tensor, count: int) -> None:
+        with self.lock:
+            segment, held = self.segment, tensor._value
+            if held.__class__ is not Pending or held.array is not None or held.owner is not self:
+                return
+            number: Any = held.number
+            for _ in range(count):
+                segment.viewing.add(segment.makers[number])
+                number = segment.steps[segment.makers[number]].refs[0]
+                number -= _STOPPED if number >= _STOPPED >> 1 else 0
+                if number < 0:
+                    break
+            segment.key.append(count)
+            segment.complete = len(segment.arguments), len(segment.key)
 
     def _settled(self, cls: type[Op], tensor: Any) -> None:
         """An operand must be a tensor with a value, or with one that comes."""

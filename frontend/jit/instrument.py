@@ -204,6 +204,9 @@ def _compiled(node: _Function, code: types.CodeType, owner: str, more: tuple[str
     """The code of the function `node` of a class `owner`, which takes the variables that `code` has from around it, and `more`; nothing is run."""
     names = [*code.co_freevars, *more]
     body: list[ast.stmt] = [node, ast.Return(ast.Constant(None))] if isinstance(node, ast.FunctionDef) else [ast.Return(node)]
+    if isinstance(node, ast.FunctionDef) and node.name not in names:
+        # Where it mentions itself it means what the module calls so.
+        body.insert(0, ast.Global([node.name]))
     factory = ast.FunctionDef(
         name=_FACTORY,
         args=ast.arguments(posonlyargs=[], args=[ast.arg(arg=n) for n in names], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]),

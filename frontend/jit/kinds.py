@@ -53,8 +53,9 @@ ITERATORS: tuple[type, ...] = (
 )  # fmt: skip
 PURE = frozenset({
     abs, all, any, bin, callable, chr, divmod, format, hash, hex, isinstance, issubclass, iter, len, max, min, next, oct, ord, pow, repr, round, sorted, sum, ascii,
-    *(f for f in vars(math).values() if callable(f)), *(f for n, f in vars(operator).items() if callable(f) and not n.startswith("i") and n not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")),
-    functools.reduce,
+    *(f for f in vars(math).values() if callable(f)), functools.reduce,
+    # By their own names: some have a second one, with underscores.
+    *(f for f in vars(operator).values() if callable(f) and not f.__name__.startswith("i") and f.__name__ not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")),
 })  # fmt: skip
 MAKERS = frozenset({
     bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, enumerate, zip, reversed, slice, map, filter, object, type,

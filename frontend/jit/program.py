@@ -65,6 +65,7 @@ class Training:
         self.forward = compile_function(self.half.function, f"{name}_forward", "worth")
         self._halves: dict[tuple[int, ...], BackwardHalf] = {}
         self._compiled: dict[Any, Any] = {}
+        self._read: dict[Any, frozenset[int]] = {}
         self._programs: dict[tuple[int, ...], tuple[Program, tuple[int, ...]]] = {}
 
     def backward(self, given: tuple[int, ...]) -> BackwardHalf:
@@ -74,6 +75,14 @@ class Training:
         if given not in self._halves:
             self._halves[given] = backward_half(self.func, self.wrt, given, self.half)
         return self._halves[given]
+
+    def read_themselves(self, given: tuple[int, ...], copies: tuple[int, ...]) -> frozenset[int]:
+        """The arguments whose elements gradients of the results at `given` need, themselves or through a view, not as a copy that the function made."""
+        from polyreme.lowering.autodiff import arguments_read_themselves
+
+        if (given, copies) not in self._read:
+            self._read[given, copies] = arguments_read_themselves(self.func, self.wrt, given, copies) if copies else self.backward(given).read
+        return self._read[given, copies]
 
     def code(self, given: tuple[int, ...]) -> Any:
         """It compiled. Whoever only looks at results never needs it, and neither do ranks, whose backward has collectives."""
@@ -430,7 +439,7 @@ class Step:
         args, versions = self.args, self.versions
         for i in half.read:
             version = versions[i]
-            if version is not None and args[i]._version != version:
+            if version is not None and args[i]._version != version and i in training.read_themselves(given, self.program.traced.copies):
                 raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
         for i, reference, version in self.watched:
             now = self.changed.get(i, version) if (tensor := reference()) is None else tensor._version

@@ -26,7 +26,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
-from polyreme.jit.capture import Whole, capture, trace_watched
+from polyreme.jit.capture import ONE, Whole, capture, trace_watched
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
@@ -134,13 +134,9 @@ class StaticFunction:
             layer = function.__self__
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
-        self._signature = inspect.signature(function)
-        parameters = list(self._signature.parameters.values())
-        self._arity = len(parameters)
-        # The defaults of the last parameters, if all are positional ones.
-        positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-        self._defaults = tuple(p.default for p in parameters if p.default is not p.empty) if positional else None
-        self._bound: weakref.WeakKeyDictionary[Any, StaticFunction] = weakref.WeakKeyDictionary()
+        self._read_signature()
+        # As a method of each instance, by its identity: instances may be equal, or have no hash.
+        self._bound: dict[int, tuple[weakref.ref[Any], StaticFunction]] = {}
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
         # The shapes of the first of the calls that are alike but for sizes, and the axes at which a later one had another size.
@@ -157,12 +153,34 @@ class StaticFunction:
         self.input_spec = _check_specs(input_spec)
         self.full_graph = full_graph
 
+    def _read_signature(self) -> None:
+        """What the function takes; its defaults may be given anew later."""
+        self._signature = inspect.signature(self._function)
+        self._given = _defaults_of(self._function)
+        parameters = list(self._signature.parameters.values())
+        self._arity = len(parameters)
+        # The defaults of the last parameters, if all are positional ones.
+        positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        self._defaults = tuple(p.default for p in parameters if p.default is not p.empty) if positional else None
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        if instance not in self._bound:
-            self._bound[instance] = StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
-        return self._bound[instance]
+        found = self._bound.get(id(instance))
+        if found is None or found[0]() is not instance:
+            try:
+                reference = weakref.ref(instance)
+            except TypeError:
+                return MethodType(self, instance)  # nothing tells when it is gone: it is an argument
+            found = self._bound[id(instance)] = reference, StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
+        return found[1]
+
+    def bound_to(self, layer: Any) -> StaticFunction:
+        """The function as the forward of another Layer, which has all that its own has."""
+        function, own = self._function, self.layer
+        if isinstance(function, MethodType) and function.__self__ is own:
+            function = MethodType(function.__func__, layer)
+        return StaticFunction(function, copy.copy(self.input_spec), layer, self.full_graph)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
         """The function of the copied Layer, traced anew: programs belong to the tensors of their Layer."""
@@ -265,6 +283,8 @@ class StaticFunction:
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature. None for such as do not fit."""
+        if any(a is not b for a, b in zip(self._given, _defaults_of(self._function), strict=True)):
+            self._read_signature()
         if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
             return (*args, *self._defaults[len(self._defaults) - missing :]), kwargs
         try:
@@ -299,30 +319,34 @@ class StaticFunction:
         if not reason and calls.made >= MOST_SIZES and not self.full_graph:
             reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
         if not reason:
-            try:
-                calls.made += 1
-                whole = self._capture_sized(calls, template, types, inputs, shapes)
-                found = whole.check(given)
-                if found is not None:
-                    try:
-                        result = whole(found, inputs)
-                    except PolyremeError:
-                        # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
-                        if self.input_spec is not None or free_axes(types) <= calls.numbered:
-                            raise
-                        calls.numbered = free_axes(types)
-                        whole = self._capture_sized(calls, template, types, inputs, shapes)
-                        found = whole.check(given)
-                        result = None if found is None else whole(found, inputs)
-                if found is not None:
-                    calls.wholes.insert(0, whole)
-                    del calls.wholes[MOST_SIZES:]
-                    return result
-                reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
-            except NotWhole as refused:
-                reason = self._refuse(refused)
-                if calls.sized and len(calls.refused) < MOST_REFUSED:
-                    calls.refused[shapes] = reason
+            # Alone: until it has run, what it writes is as it was, and would be counted from there by another capture.
+            with ONE:
+                if any(whole.fits(shapes) and whole not in fitting for whole in calls.wholes):
+                    return self._run(calls, template, types, inputs, args, kwargs)  # since another thread has made one
+                try:
+                    calls.made += 1
+                    whole = self._capture_sized(calls, template, types, inputs, shapes)
+                    found = whole.check(given)
+                    if found is not None:
+                        try:
+                            result = whole(found, inputs)
+                        except PolyremeError:
+                            # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
+                            if self.input_spec is not None or free_axes(types) <= calls.numbered:
+                                raise
+                            calls.numbered = free_axes(types)
+                            whole = self._capture_sized(calls, template, types, inputs, shapes)
+                            found = whole.check(given)
+                            result = None if found is None else whole(found, inputs)
+                    if found is not None:
+                        calls.wholes.insert(0, whole)
+                        del calls.wholes[MOST_SIZES:]
+                        return result
+                    reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
+                except NotWhole as refused:
+                    reason = self._refuse(refused)
+                    if calls.sized and len(calls.refused) < MOST_REFUSED:
+                        calls.refused[shapes] = reason
         if shapes not in calls.refused:
             calls.gathered = reason
         return self._gather(args, kwargs)
@@ -554,6 +578,10 @@ class StaticFunction:
     def concrete_programs(self) -> list[Traced]:
         """Everything traced so far."""
         return [program.traced for program in self.programs()]
+
+
+def _defaults_of(function: Any) -> tuple[Any, Any]:
+    return getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})

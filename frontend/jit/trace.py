@@ -18,6 +18,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
+from polyreme.ir.define import View
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol
 from polyreme.ir.notes import operand_notes
@@ -93,6 +94,7 @@ class Trace(Recorder):
         self.written_by_path: set[int] = set()  # which of these are given it by whoever calls the program
         self.apart_from: dict[int, Tensor] = {}  # tensors that were detached here
         self.differentiable: set[Value] = set()
+        self.copies: dict[Op, None] = {}  # ops that move nothing, though what they make shares no contents with what it is made of: a clone
         self.stopped: dict[Value, Value] = {}
         self.unknown: set[Value] = set()  # what stands for values that are computed elsewhere, under an op that is none of theirs
         self.unset: set[Value] = set()  # what stands where a variable has no value, and nobody reads it
@@ -233,11 +235,22 @@ class Trace(Recorder):
         except InferError as error:
             notes = operand_notes(v for group in values for v in (group if isinstance(group, list) else [group]) if v is not None)
             raise InferError(replace(error.diagnostics[0], location=location, notes=tuple(notes))) from None
+        if op.has(View):
+            self.copies[op] = None
         if cls in GRADIENTS and any(v in self.differentiable for v in op.operands):
             self.differentiable.update(r for r in op.results if r.type.dtype.kind in "fc")
         # Whether a result needs gradients is for dispatch to say, which records it next.
         results = tuple(map(self.tensor, op.results))
         return results[0] if len(results) == 1 else results
+
+    def shares(self, tensor: Tensor, count: int) -> None:
+        value = tensor._value
+        for _ in range(count):
+            op = value.producer() if isinstance(value, Value) else None
+            if op is None:
+                return
+            self.copies.pop(op, None)
+            value = op.operands[0]
 
     def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
         """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is checked by each call."""
@@ -559,7 +572,8 @@ class Trace(Recorder):
         self.block.parent = func.regions[0]
         func.finish()
         inputs = [arg.type for arg, role in zip(func.args, self.roles, strict=True) if role == "input"]
-        return Traced(func, inputs, self.sources, template, len(outputs), written, self.sizes.decided)
+        copies = tuple(number for number, op in enumerate(self.block) if op in self.copies)
+        return Traced(func, inputs, self.sources, template, len(outputs), written, self.sizes.decided, copies)
 
 
 def trace(

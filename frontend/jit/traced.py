@@ -54,6 +54,7 @@ class Traced:
     output_count: int
     written: list[Tensor] = field(default_factory=list)
     decided: bool = False  # whether Python's code took branches by the sizes of a call, so that other sizes may be another program
+    copies: tuple[int, ...] = ()  # numbers of ops of `func` that move nothing, and stand for copies all the same
 
     @property
     def captured(self) -> list[Tensor]:

@@ -55,6 +55,8 @@ __all__ = ["Reads"]
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _CONTAINERS = (list, dict, set, collections.deque)
+# What compares the elements of containers, one by one.
+_COMPARING = _COMPARISONS | {"in", "max", "min", "sort", "sorted"}
 # Attributes are looked up, and set, as `object` does it.
 _PLAIN_ATTRIBUTES = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
 
@@ -389,11 +391,14 @@ class Reads(abc.ABC):
     def contains(self, value: Any, held: Any) -> bool:
         """`value in held`."""
         self.safe(value, "in")
+        self.not_a_view(held)
         if isinstance(held, Layer):
             self.state.expand_layer(held, False)
             if not is_ours(getattr(type(held), "__contains__", None)):
                 return value in list(self.iterate(held))
         elif type(held) in LISTS or isinstance(held, tuple):
+            if not isinstance(held, (dict, set)):
+                self.safe(held, "in")
             self.state.expand_deep(held)
             self.state.expand_deep(value)
         elif isinstance(held, Tensor):
@@ -409,6 +414,9 @@ class Reads(abc.ABC):
         state, kind = self.state, type(held)
         if kind in LISTS:
             return state.expand(held)
+        self.not_a_view(held)
+        if isinstance(held, ITERATORS) and state.is_outside(held):
+            raise NotWhole(f"a {kind.__name__} that was there before the call goes on")
         if isinstance(held, (Tensor, tuple, str, bytes, range, frozenset, Size, *VIEWS, *ITERATORS)):
             return held
         if isinstance(held, (collections.defaultdict, collections.Counter)) and not state.is_outside(held):
@@ -419,6 +427,11 @@ class Reads(abc.ABC):
         if isinstance(held, np.ndarray):
             return held
         raise NotWhole(f"a {kind.__name__} is gone through")
+
+    def not_a_view(self, held: Any) -> None:
+        """The keys, values or items of a dict, as an object that was there before the call, tell of a dict that nobody guards."""
+        if isinstance(held, VIEWS) and self.state.is_outside(held):
+            raise NotWhole(f"a {type(held).__name__} from outside is looked into")
 
     # --- values
 
@@ -476,6 +489,7 @@ class Reads(abc.ABC):
                 raise NotWhole("a condition is a tensor", decided=True)
             return value
         kind = type(value)
+        self.not_a_view(value)
         if kind in LISTS:
             return self.state.expand(value)
         if isinstance(value, Layer) and hasattr(kind, "__len__"):
@@ -521,6 +535,10 @@ class Reads(abc.ABC):
     def safe(self, value: Any, name: str) -> None:
         kind: Any = type(value)
         if isinstance(value, Size) or isinstance(value, (*SAFE, np.ndarray)) and not self._is_foreign(value):
+            if name in _COMPARING and (kind in LISTS or isinstance(value, tuple)):
+                parts: Any = value.values() if isinstance(value, dict) else value
+                for part in parts:
+                    self.safe(part, name)
             return
         if name in ("eq", "ne", "in") and kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__ or is_enumeration(value):
             return

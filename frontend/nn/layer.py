@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -169,6 +169,15 @@ class Layer:
             if registered is not None and name in registered:
                 return registered[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __copy__(self) -> Self:
+        """A Layer with the same attributes, which shares its parameters and sublayers; one that is compiled runs its own forward, not that of this Layer."""
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        compiled: Any = vars(made).get("forward")
+        if hasattr(compiled, "bound_to"):
+            vars(made)["forward"] = compiled.bound_to(made)
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(getattr(type(self), name, None), property):

@@ -133,6 +133,22 @@ def test_a_reduction_of_nothing_gives_the_identity():
     check([((N, 6), f32)], lambda b, x: tuple(b(tensor.Reduce, x, fn=fn, axes=(0,)) for fn in ("add", "mul", "max", "min")), (0,))
 
 
+def test_a_result_that_comes_back_reshaped_is_computed_before_what_reads_it():
+    def twice(b, x):
+        m = b(tensor.Map, x, fn="neg")
+        row = b(tensor.Reshape, b(tensor.Reduce, m, fn="add", axes=(0,), keepdims=True), shape=(3,))
+        return m, b(tensor.Map, row, b(tensor.Reduce, m, fn="add", axes=(0,)), fn="mul")
+
+    def thrice(b, x):
+        sums = [b(tensor.Reduce, x, fn=fn, axes=(0,), keepdims=True) for fn in ("add", "max", "min")]
+        first, second, third = (b(tensor.Reshape, made, shape=(3,)) for made in sums)
+        low = b(tensor.Reduce, x, fn="min", axes=(0,))
+        return b(tensor.Map, b(tensor.Map, first, low, fn="mul"), b(tensor.Map, second, third, fn="mul"), fn="sub")
+
+    for build in (twice, thrice):
+        check([((N, 3), f32)], build, (2, 5))
+
+
 def test_a_long_reduction_adds_in_an_order_that_threads_do_not_change():
     from polyreme.runtime.threads import get_num_threads, set_num_threads
 

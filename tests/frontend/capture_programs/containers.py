@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import math
+import operator
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -481,3 +483,107 @@ def equal_members_of_other_kinds(p: Run) -> None:
             p.call(one, p.t(2, dtype="int32"), members[0])
         for given in members:
             p.call(one, p.t(2, dtype="int32"), given)
+
+
+@program(whole=False)
+def iterators_outside_go_on_at_calls_of_one_kind(p: Run) -> None:
+    numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+
+    def taken(made: Any) -> None:
+        held = SimpleNamespace(one=made(), others=[made()])
+        one, two = made(), made()
+
+        def by_next(x: Any) -> Any:
+            return x * next(one) + next(held.one)
+
+        def by_a_loop(x: Any) -> Any:
+            for number in held.others[0]:
+                x = x * number
+                if number % 2 == 0:
+                    break
+            return x
+
+        def by_a_built_in(x: Any) -> Any:
+            return x * sum(a * b for a, b in zip(two, [1.0, 2.0], strict=False))
+
+        for function in (by_next, by_a_loop, by_a_built_in):
+            static = p.static(function)
+            for _ in range(3):
+                p.call(static, p.t(2))
+
+    for made in (lambda: iter(numbers), lambda: itertools.count(1.0), lambda: (n for n in numbers), lambda: map(abs, numbers), lambda: reversed(numbers), lambda: itertools.chain(numbers)):
+        taken(made)
+
+
+@program(whole=False)
+def views_of_a_dict_that_were_there_before(p: Run) -> None:
+    table = {1: 2.0}
+    keys, values, items = table.keys(), table.values(), table.items()
+
+    def summed(x: Any) -> Any:
+        return x * sum(values)
+
+    def counted(x: Any) -> Any:
+        return x * len(keys), (3 in keys)
+
+    def gone_through(x: Any) -> Any:
+        return [x * value for _, value in items]
+
+    for function in (summed, counted, gone_through):
+        static = p.static(function)
+        for _ in range(3):
+            p.call(static, p.t(2))
+            table[len(table) + 1] = 3.0
+
+
+@program(whole=False)
+def functions_of_the_module_operator_write(p: Run) -> None:
+    table: dict[int, int] = {}
+    numbers = [1, 2]
+    queue = collections.deque([1])
+    p.watch(table, numbers, queue)
+
+    def set_item(x: Any) -> Any:
+        operator.setitem(table, len(table), 1)
+        return x * len(table)
+
+    def add_in_place(x: Any) -> Any:
+        operator.iadd(numbers, [3])
+        operator.iadd(queue, [3])
+        return x * len(numbers)
+
+    def delete_item(x: Any) -> Any:
+        operator.delitem(numbers, 0)
+        return x * numbers[0]
+
+    for function in (set_item, add_in_place, delete_item):
+        static = p.static(function)
+        for _ in range(3):
+            p.call(static, p.t(2))
+
+
+@program()
+def parts_of_one_result_are_kept_as_well(p: Run) -> None:
+    kept = SimpleNamespace(pair=None, inner=None, log=[])
+
+    def in_a_pair(x: Any) -> Any:
+        made = [x * 2]
+        kept.pair = (made, made)
+        return {"made": made}
+
+    def the_inner_one(x: Any) -> Any:
+        made = [[x * 2]]
+        kept.inner = made[0]
+        kept.log.append(made)
+        return made
+
+    for function in (in_a_pair, the_inner_one):
+        static = p.static(function)
+        for _ in range(3):
+            p.call(static, p.t(2))
+            p.note(kept)
+        p.note([kept.pair, kept.log, kept.inner])
+    result = p.call(p.static(in_a_pair), p.t(2))
+    p.note([kept.pair[0] is result["made"], kept.pair[1] is result["made"]])
+    result = p.call(p.static(the_inner_one), p.t(2))
+    p.note([kept.inner is result[0], kept.log[-1] is result])

@@ -10,6 +10,19 @@ from tests.frontend.capture_programs.driver import Run, program, three
 from tests.frontend.capture_programs.objects import Base, Concrete, Derived
 
 
+def raised(x: Any, n: int) -> Any:
+    return x if n == 1 else x * raised(x, n - 1)
+
+
+def leaves(nest: Any) -> list[Any]:
+    return [leaf for part in nest for leaf in leaves(part)] if isinstance(nest, (list, tuple)) else [nest]
+
+
+class Raising:
+    def raised(self, x: Any) -> Any:
+        return raised(x, 2) + 1
+
+
 @program()
 def a_partial_outside_and_inside(p: Run) -> None:
     def scaled(x: Any, scale: float, *, bias: float = 0.0) -> Any:
@@ -229,6 +242,34 @@ def recursion_over_numbers_and_nests(p: Run) -> None:
 
     for rows, depth in ((2, 2), (2, 3), (4, 3)):
         p.call(function, p.g(rows, 3), depth)
+
+
+@program()
+def defaults_of_the_function_itself_are_given_anew(p: Run) -> None:
+    def positional(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    def by_keyword(x: Any, *, scale: float = 2.0) -> Any:
+        return x * scale
+
+    first, second = p.static(positional), p.static(by_keyword)
+    for scale in (2.0, 3.0, 4.0):
+        positional.__defaults__ = (scale,)
+        by_keyword.__kwdefaults__ = {"scale": scale}
+        p.call(first, p.g(2))
+        p.call(second, p.g(2))
+
+
+@program()
+def recursion_of_functions_of_a_module(p: Run) -> None:
+    held = Raising()
+
+    def function(x: Any, depth: int) -> Any:
+        return raised(x, depth) + sum(leaves([x, (x, [x * 2])])) + held.raised(x)
+
+    for compiled in (p.static(function), p.static(raised)):
+        for rows, depth in ((2, 2), (2, 3), (4, 3)):
+            p.call(compiled, p.g(rows, 3), depth)
 
 
 @program()

@@ -501,3 +501,107 @@ def what_no_gradient_needs_is_written_afterwards(p: Run) -> None:
         p.call(function, x)
         first.sum().backward()
         p.note(x.grad)
+
+
+@program()
+def gradients_are_let_through_inside_of_a_call_under_no_grad(p: Run) -> None:
+    layer = nn.Linear(3, 3)
+    p.watch(layer)
+
+    def alone(x: Any) -> Any:
+        with paddle.enable_grad():
+            return layer(x) * 2
+
+    def in_part(x: Any) -> Any:
+        before = x * 3
+        with paddle.no_grad(), paddle.set_grad_enabled(True):
+            inside = layer(x) * before
+        return before, inside, inside * 2
+
+    for function in (alone, in_part):
+        static = p.static(function)
+        for rows in (2, 2, 4):
+            with paddle.no_grad():
+                result = static(p.g(rows, 3))
+            p.note([t.stop_gradient for t in (result if isinstance(result, tuple) else (result,))])
+
+            def around(x: Any, static: Any = static) -> Any:
+                with paddle.no_grad():
+                    return static(x)
+
+            p.call(around, p.g(rows, 3))
+            p.call(static, p.g(rows, 3))
+
+
+@program()
+def one_bias_is_added_at_several_places(p: Run) -> None:
+    weight, bias = p.g(3, 3), p.g(3)
+    p.watch(weight, bias)
+
+    @p.static
+    def function(x: Any) -> Any:
+        y = F.linear(x, weight, bias) + bias
+        return y * 2 + F.linear(y, weight, bias)
+
+    three(p, function)
+
+
+SIZE = 80  # so large that what is computed is worth a program
+
+
+def _copies(kept: Any) -> list[Any]:
+    """What computes with a copy of `kept`, though nothing has to move for it."""
+    return [
+        lambda x: paddle.matmul(x, kept.clone().detach()),
+        lambda x: paddle.matmul(x, paddle.assign(kept).t()),
+        lambda x: paddle.matmul(x, kept.tile([1, 1])),
+        lambda x: paddle.matmul(x, paddle.split(kept, 2)[0].t()),
+        lambda x: x * kept[0].clone(),
+        lambda x: x * kept.clone()[0],
+    ]
+
+
+def _themselves(kept: Any) -> list[Any]:
+    """What computes with `kept`, or a view of it."""
+    return [
+        lambda x: paddle.matmul(x, kept),
+        lambda x: paddle.matmul(x, kept.clone()) + x * kept,
+        lambda x: x * kept.detach(),
+    ]
+
+
+@program(whole=False)
+def a_tensor_is_written_of_which_a_copy_was_used(p: Run) -> None:
+    kept = p.t(SIZE, SIZE)
+    p.watch(kept)
+
+    def over(functions: list[Any], inside: bool, parts: bool) -> None:
+        for function in functions:
+
+            def step(x: Any, function: Any = function) -> Any:
+                result = function(x)
+                if parts:
+                    float(x[0, 0])
+                if inside:
+                    kept[:, 0] = x[:, 0].detach()
+                return result
+
+            static = p.static(step)
+
+            def around(x: Any, static: Any = static) -> Any:
+                result = static(x).sum()
+                if not inside:
+                    kept.scale_(0.5)
+                try:
+                    result.backward()
+                except RuntimeError as error:
+                    return type(error).__name__
+                return x.grad
+
+            for _ in range(3):
+                p.call(around, p.g(SIZE, SIZE))
+
+    for parts in (False, True):
+        over(_copies(kept), True, parts)
+        over(_copies(kept), False, parts)
+        over(_themselves(kept), False, parts)

@@ -383,6 +383,19 @@ def a_copy_of_a_compiled_net_is_its_own(p: Run) -> None:
     layer_three(p, net)
 
 
+@program(whole=False)
+def a_shallow_copy_of_a_compiled_net_runs_by_itself(p: Run) -> None:
+    net = p.static(Counting())
+    p.watch(net)
+    layer_three(p, net)
+    twin = copy.copy(net)
+    p.watch(twin)
+    layer_three(p, twin)
+    twin.eval()
+    layer_three(p, twin)
+    layer_three(p, net)
+
+
 @program()
 def one_weight_in_two_layers(p: Run) -> None:
     class Tied(nn.Layer):

@@ -352,3 +352,111 @@ def the_class_of_an_object_changes(p: Run) -> None:
     p.call(function, p.g(2, 3))
     held.count = 0
     p.call(function, p.g(4, 3))
+
+
+class Counting:
+    """Compares itself by a number that every comparison raises."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __eq__(self, other: Any) -> bool:
+        self.asked += 1
+        return self.asked % 3 == 0
+
+    def __lt__(self, other: Any) -> bool:
+        self.asked += 1
+        return self.asked % 2 == 0
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@program(whole=False)
+def elements_of_containers_compare_themselves(p: Run) -> None:
+    one = Counting()
+    p.watch(one)
+    functions: list[Any] = [
+        lambda x: x * ([one] == [3]),
+        lambda x: x * ((1, one) != (1, 3)),
+        lambda x: x * ({"a": one} == {"a": 3}),
+        lambda x: x * (3 in [one]),
+        lambda x: x * ([3] in [[one]]),
+        lambda x: x * [one, 1].count(3),
+        lambda x: x * (one, 1).count(3),
+        lambda x: x * len(sorted([[one], [one]])),
+        lambda x: x * ([one] < [one, 2]),
+    ]
+    for function in functions:
+        static = p.static(function)
+        for _ in range(4):
+            p.call(static, p.t(2))
+
+
+class Ending:
+    """Counts how many of its kind are gone."""
+
+    gone = 0
+
+    def __del__(self) -> None:
+        Ending.gone += 1
+
+
+@program(whole=False)
+def an_object_that_is_gone_says_so(p: Run) -> None:
+    Ending.gone = 0
+
+    @p.static
+    def function(x: Any) -> Any:
+        made = Ending()
+        del made
+        return x * Ending.gone
+
+    for _ in range(4):
+        p.call(function, p.t(2))
+
+
+@program(whole=False)
+def compiled_methods_of_instances_of_every_kind(p: Run) -> None:
+    class Alike:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        def __eq__(self, other: Any) -> bool:
+            return isinstance(other, Alike)
+
+        def __hash__(self) -> int:
+            return 1
+
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Unhashable(Alike):
+        __hash__ = None  # type: ignore[assignment]
+
+    class Small:
+        __slots__ = ("scale",)
+
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Single(tuple[float]):
+        @p.static
+        def scaled(self, x: Any) -> Any:
+            return x * self[0]
+
+    held = [Alike(2.0), Alike(3.0), Unhashable(4.0), Unhashable(5.0), Small(6.0), Small(7.0), Single([8.0]), Single([9.0])]
+    for one in held:
+        for rows in (2, 2, 3):
+            p.call(one.scaled, p.g(rows, 3))
+
+    @p.static
+    def function(x: Any) -> Any:
+        return held[0].scaled(x) + held[1].scaled(x)
+
+    p.call(function, p.g(2))
+    p.call(function, p.g(2))

@@ -343,3 +343,46 @@ def a_part_is_multiplied_by_what_needs_gradients(p: Run) -> None:
     for kind in ("a result", "made between", "a leaf", "a look after it", "a part of it is scaled before"):
         for size in (SIZE, SIZE, SIZE, SIZE + 1):
             p.call(around, p.g(size, SIZE), kind)
+
+
+@program(whole=False)
+def zeros_with_either_sign(p: Run) -> None:
+    zero = [0.0]
+
+    @p.static
+    def function(x: Any) -> Any:
+        result = x / zero[0]
+        float(x[0, 0])
+        return result
+
+    x = p.t(SIZE, SIZE)
+    for zero[0] in (0.0, 0.0, -0.0, -0.0, 0.0, -0.0):
+        p.call(function, x)
+
+
+@program(whole=False)
+def threads_call_a_new_function_at_once(p: Run) -> None:
+    layer = nn.Linear(3, 3)
+    counts = {"calls": 0}
+    p.watch(layer, counts)
+
+    @p.static
+    def function(x: Any) -> Any:
+        counts["calls"] += 1
+        return layer(x)
+
+    x = p.t(2, 3)
+    together = threading.Barrier(2)
+
+    def run() -> None:
+        together.wait()
+        function(x)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    p.note(counts)
+    for _ in range(3):
+        p.call(function, x)
