@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
+from polyreme.lowering.halves import is_widening
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.widen import is_widening
 
 Linear = tuple[Dim, dict[str, Dim]]
 

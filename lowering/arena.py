@@ -19,7 +19,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, floordiv, maximum
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType
-from polyreme.lowering.sweep import estimate_pixels
+from polyreme.lowering.estimates import estimate_pixels
 from polyreme.runtime.memory import Lifetime, align, plan_arena, plan_offsets, plan_slots
 
 

@@ -13,9 +13,9 @@ from math import prod
 from polyreme.dialects.kernel.block import COLUMNS, MOST_ROWS, STEP
 from polyreme.ir.core import Value
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.instructions import has_tiles
 from polyreme.lowering.microkernel import Axis
 from polyreme.lowering.targets import Target
-from polyreme.lowering.tile_code import has_tiles
 
 # Vectors of a panel of B, as wide as a block.
 VECTORS = 2

@@ -25,12 +25,12 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import ScalarType, element_type, i16
-from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.axes import matching_groups
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.gaps import without_gaps
 from polyreme.lowering.larger_groups import larger_groups
 from polyreme.lowering.pixel_blocks import pixel_blocks
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.sweep import estimate
 
 Axes = tuple[int, ...]
 

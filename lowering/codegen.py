@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering.microkernel import MANY_REGISTERS
+from polyreme.lowering.instructions import MANY_REGISTERS
 from polyreme.lowering.targets import Target
 
 # Of code generation: instruction selection and register allocation at full strength, and nothing before them.

@@ -23,8 +23,8 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.instructions import MANY_REGISTERS
 from polyreme.lowering.microkernel import (
-    MANY_REGISTERS,
     UNROLL,
     Axis,
     choose_tile,

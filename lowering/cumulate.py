@@ -17,11 +17,12 @@ from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, element_type
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import convert, linear, wide
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+from polyreme.lowering.sweep import Lanes, each, run, sweep
 
 # Of each row, columns that are done together: what was written last is still in the first-level cache.
 COLUMN_BYTES = 4096

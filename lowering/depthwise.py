@@ -29,12 +29,13 @@ from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.epilogue import Epilogue, follow
+from polyreme.lowering.estimates import estimate_pixels
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.sweep import Lanes, each, estimate_pixels, run, sweep
+from polyreme.lowering.sweep import Lanes, each, run, sweep
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 448

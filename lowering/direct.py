@@ -34,8 +34,9 @@ from polyreme.lowering.direct_block import DirectBlock
 from polyreme.lowering.direct_plan import Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.epilogue import place
+from polyreme.lowering.estimates import estimate, estimate_pixels
+from polyreme.lowering.instructions import MANY_REGISTERS
 from polyreme.lowering.microkernel import (
-    MANY_REGISTERS,
     UNROLL,
     Accumulators,
     Axis,
@@ -53,7 +54,6 @@ from polyreme.lowering.positions import Position, total
 from polyreme.lowering.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import estimate, estimate_pixels
 
 
 def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | None:

@@ -13,12 +13,13 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.access import row_major
 from polyreme.lowering.blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
-from polyreme.lowering.microkernel import MANY_REGISTERS, MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
+from polyreme.lowering.estimates import estimate, estimate_pixels
+from polyreme.lowering.instructions import MANY_REGISTERS
+from polyreme.lowering.microkernel import MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.packing import Panels, PlanParts
 from polyreme.lowering.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
 from polyreme.lowering.rows import behind_reshapes, shape_of
 from polyreme.lowering.schedule import Request, Slot
-from polyreme.lowering.sweep import estimate, estimate_pixels
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once more; sums that wait, and what is read of a panel
 # before the next tile reads it again.

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from polyreme.lowering.instructions import has_vnni
 from polyreme.lowering.llvm_text import Lane, type_text
 from polyreme.lowering.targets import Target
 
-# Bytes of a word: products of an element of `kernel.dot4`.
-BYTES = 4
 # Gives what the function computes, which has this key, at most once where the code now stands: rows and columns of a tile share what is made of their operands.
 Once = Callable[[object, Callable[[], Lane]], Lane]
 
@@ -25,7 +24,7 @@ def dot4_code(a: Lane, b: Lane, c: Lane, target: Target, once: Once) -> Lane:
     """c + the sum of four products: bytes of `a` without a sign by bytes of `b` with one."""
     lanes = a.lanes
     if target.arch == "x86_64":
-        if _has_vnni(target, lanes):
+        if has_vnni(target, lanes):
             return _intrinsic(f"llvm.x86.avx512.vpdpbusd.{lanes * 32}", c, (_seen(a, "i8"), _seen(b, "i8")))
         feature, name = _PAIRS.get(lanes, ("none", ""))
         if name and (not feature or target.has(feature)):
@@ -46,22 +45,6 @@ def dot2_code(a: Lane, b: Lane, c: Lane, target: Target, once: Once) -> Lane:
     low = once(("dot2 a0", a.ref), lambda: (a << 16) >> 16) * once(("dot2 b0", b.ref), lambda: (b << 16) >> 16)
     high = once(("dot2 a1", a.ref), lambda: a >> 16) * once(("dot2 b1", b.ref), lambda: b >> 16)
     return c + low + high
-
-
-def multiplies_pairs(target: Target) -> bool:
-    """Whether bytes are better kept as 16-bit numbers, of which the machine multiplies pairs, than widened in front of each product."""
-    return target.arch == "x86_64" and not _has_vnni(target, target.vector_bytes // BYTES)
-
-
-def dot_registers(target: Target) -> int:
-    """How many registers an accumulation holds beside sums and operands: what is made of operands before they are multiplied."""
-    return 0 if target.arch == "x86_64" and _has_vnni(target, target.vector_bytes // 4) else 4
-
-
-def _has_vnni(target: Target, lanes: int) -> bool:
-    if lanes == 16:
-        return target.has("avx512vnni")
-    return lanes in (4, 8) and (target.has("avxvnni") or (target.has("avx512vnni") and target.has("avx512vl")))
 
 
 def _seen(x: Lane, elem: str) -> Lane:

@@ -34,6 +34,7 @@ from polyreme.lowering.code import Code, Index
 from polyreme.lowering.contract import FAST_THIRD_LEVEL
 from polyreme.lowering.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.epilogue import place
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import (
     MOST_UNROLLED,
@@ -51,7 +52,7 @@ from polyreme.lowering.positions import Position
 from polyreme.lowering.product_tile import Ahead
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import Lanes, estimate, run, sweep
+from polyreme.lowering.sweep import Lanes, run, sweep
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256

@@ -21,8 +21,8 @@ from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import IsolatedFromAbove
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.rows import is_pooling, rows_of, shape_of
-from polyreme.lowering.sweep import estimate
 from polyreme.lowering.widen import widens_weights
 
 _FREE = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)

@@ -21,7 +21,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import element_type
-from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.axes import matching_groups
 from polyreme.lowering.rows import shape_of
 
 Array = np.ndarray[Any, Any]

@@ -23,13 +23,14 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.collapse import collapse_axes
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import transpose_lanes
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.scatter import write_updates
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result
-from polyreme.lowering.sweep import Body, Lanes, each, estimate, run, sweep, sweep_rest
+from polyreme.lowering.sweep import Body, Lanes, each, run, sweep, sweep_rest
 from polyreme.lowering.take import take_elements, taken_elements
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is carried on.

@@ -34,8 +34,6 @@ Beside = Callable[[Value], None]
 Besides = Beside | Sequence[Beside] | None
 Accumulators = list[list[Value]]
 
-# Where a target has so many vector registers, tiles have room for more than one thing at a time.
-MANY_REGISTERS = 32
 UNROLL = 4
 # Steps of a part of a long sum. Fewer would make adding up the parts cost more, next to the steps themselves.
 PART = 256

@@ -19,7 +19,7 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
 from polyreme.lowering.access import Access, row_major
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.dot4 import BYTES
+from polyreme.lowering.instructions import BYTES
 from polyreme.lowering.microkernel import transpose_lanes
 from polyreme.lowering.schedule import KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, scratch
 

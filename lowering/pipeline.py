@@ -31,13 +31,13 @@ from polyreme.lowering.count_ranks import CountRanks
 from polyreme.lowering.cumulate import build_cumulate
 from polyreme.lowering.depthwise import build_sliding
 from polyreme.lowering.direct import build_direct
-from polyreme.lowering.dot4 import multiplies_pairs
 from polyreme.lowering.extremes import SweepForExtremes
 from polyreme.lowering.flash import build_attention
 from polyreme.lowering.fold_norm import FoldBatchNorm
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_attention import GroupAttention
 from polyreme.lowering.group_row_chains import GroupRowChains
+from polyreme.lowering.instructions import multiplies_pairs
 from polyreme.lowering.interleave import StackRows, build_interleave
 from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.long_reductions import ReduceRowsFirst

@@ -15,8 +15,8 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, floordiv, mod, product
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, i32, u8
 from polyreme.lowering.access import Access, row_major, trace, trace_copied
-from polyreme.lowering.dot4 import BYTES, dot_registers
 from polyreme.lowering.epilogue import Epilogue, follow
+from polyreme.lowering.instructions import BYTES, dot_registers
 from polyreme.lowering.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.schedule import Request
 

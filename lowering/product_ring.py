@@ -19,18 +19,8 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.access import row_major
 from polyreme.lowering.code import Code, Index
-from polyreme.lowering.microkernel import (
-    MANY_REGISTERS,
-    MOST_UNROLLED,
-    UNROLL,
-    Axis,
-    Beside,
-    Besides,
-    cover,
-    covering,
-    rank_tiles,
-    step_cycles,
-)
+from polyreme.lowering.instructions import MANY_REGISTERS
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, Axis, Beside, Besides, cover, covering, rank_tiles, step_cycles
 from polyreme.lowering.packing import Panels
 from polyreme.lowering.problem import GRAIN_CYCLES, Product
 from polyreme.lowering.product_tile import ProductKernel, Steps, Tile

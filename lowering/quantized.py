@@ -31,9 +31,9 @@ from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import ScalarType, element_type, f32, i8, i16, i32, u8
-from polyreme.lowering.dot4 import BYTES
+from polyreme.lowering.estimates import estimate
+from polyreme.lowering.instructions import BYTES
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.sweep import estimate
 
 Array = np.ndarray[Any, Any]
 

@@ -32,6 +32,7 @@ from polyreme.lowering.direct import DirectTask, Pixels
 from polyreme.lowering.direct_plan import MOST_ROOM, Direct, find_direct
 from polyreme.lowering.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.epilogue import Epilogue
+from polyreme.lowering.estimates import estimate_pixels
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.packing import Panels, PlanParts
@@ -40,7 +41,7 @@ from polyreme.lowering.problem import Problem, Product, find_product, typical
 from polyreme.lowering.product_tile import ProductKernel, Tile
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.sweep import estimate_pixels, run
+from polyreme.lowering.sweep import run
 from polyreme.lowering.winograd import build_winograd
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.

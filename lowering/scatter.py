@@ -13,9 +13,10 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, linear, load, place_named, store
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.rows import shape_of
-from polyreme.lowering.sweep import Lanes, each, estimate, run, sweep
+from polyreme.lowering.sweep import Lanes, each, run, sweep
 from polyreme.lowering.targets import Target
 
 

@@ -33,8 +33,8 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
+from polyreme.lowering.halves import is_widening
 from polyreme.lowering.targets import Target
-from polyreme.lowering.widen import is_widening
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +223,18 @@ def facts_of(op: Op, roles: Mapping[Value, str], prepare: str) -> tuple[list[int
     """
     kept, known = [], []
     for i, value in enumerate(op.operands):
-        base = _behind_views(value)
+        base = behind_views(value)
         if isinstance(base.producer(), tensor.Constant):
             known.append(i)
             continue
         if is_widening(base.producer()):
-            base = _behind_views(base.producer().operands[0])
+            base = behind_views(base.producer().operands[0])
         if prepare and roles.get(base) == "param" and all(isinstance(n, int) for n in base.type.shape):
             kept.append(i)
     return known + kept * (prepare == "always"), kept, known
 
 
-def _behind_views(value: Value) -> Value:
+def behind_views(value: Value) -> Value:
     """The value in whose memory this one lies."""
     while isinstance(op := value.producer(), (tensor.Reshape, tensor.Pairs)):
         value = op.x

@@ -15,7 +15,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.lowering.elements import matching_groups
+from polyreme.lowering.axes import matching_groups
 from polyreme.lowering.rows import shape_of
 
 

@@ -19,11 +19,12 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, maximum, minimum, product
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.hoist import tidy
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result, scratch
-from polyreme.lowering.sweep import Lanes, each, estimate, sweep
+from polyreme.lowering.sweep import Lanes, each, sweep
 from polyreme.lowering.targets import Target
 
 # Positions that are kept in order by insertion; more are cheaper to sort.

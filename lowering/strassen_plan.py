@@ -12,11 +12,12 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import element_type, f32
-from polyreme.lowering.microkernel import MANY_REGISTERS, MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
+from polyreme.lowering.estimates import estimate
+from polyreme.lowering.instructions import MANY_REGISTERS
+from polyreme.lowering.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
 from polyreme.lowering.problem import Product, find_product
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
-from polyreme.lowering.sweep import estimate
 from polyreme.lowering.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)

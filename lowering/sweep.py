@@ -10,31 +10,14 @@ from dataclasses import dataclass
 from math import ceil
 
 from polyreme.ir.core import Value
-from polyreme.ir.dims import Dim, Expr, substitute, symbols
+from polyreme.ir.dims import Dim, Expr
 from polyreme.lowering.code import Code, Index
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.positions import Position, position
 from polyreme.lowering.targets import Target
 
 # Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
 ENOUGH_ITERATIONS = 64
-# What a size is taken for in estimates while it has no value.
-ASSUMED_SIZE = 64
-# The same for the side of a picture that a network takes.
-ASSUMED_PIXELS = 224
-
-
-def estimate(dim: Dim, assumed: int = ASSUMED_SIZE) -> int:
-    """A number to plan with: symbolic sizes are taken for `assumed`."""
-    value = substitute(dim, dict.fromkeys(symbols(dim), assumed))
-    assert isinstance(value, int)
-    return max(value, 0)
-
-
-def estimate_pixels(dim: Dim) -> int:
-    """As `estimate`, for sizes that depend on those of an image."""
-    return estimate(dim, ASSUMED_PIXELS)
-
-
 # Gives the next carried values; `part` numbers the unrolled copy (-1 in a scalar tail, which keeps values of its own).
 Body = Callable[[Position, int, Value | None, int, list[Value]], list[Value]]
 

@@ -33,6 +33,7 @@ from polyreme.lowering.control_kernels import CONTROL, runs_general, write_contr
 from polyreme.lowering.costs import cost_of
 from polyreme.lowering.fuse import Fuse
 from polyreme.lowering.group_row_chains import GroupRowChains
+from polyreme.lowering.halves import is_widening
 from polyreme.lowering.names import argument_names, distinct, free_name, result_names
 from polyreme.lowering.program import Program
 from polyreme.lowering.rows import shape_of
@@ -43,6 +44,7 @@ from polyreme.lowering.schedule import (
     Request,
     Slot,
     Weave,
+    behind_views,
     choose,
     request_of,
     schedule_text,
@@ -52,7 +54,6 @@ from polyreme.lowering.schedule import (
 from polyreme.lowering.sink import SinkReshapes
 from polyreme.lowering.steps import step_of
 from polyreme.lowering.targets import Target
-from polyreme.lowering.widen import is_widening
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class _Bufferize:
         """Which values are written straight into one of `results`: each result of a kernel that is returned, at the first place it is."""
         outputs: dict[Value, Value] = {}
         for value, buffer in zip(func.block.terminator.operands, results, strict=True):
-            base = _behind_reshapes(value)
+            base = behind_views(value)
             op = base.producer()
             if op is not None and not isinstance(op, tensor.Constant):
                 outputs.setdefault(base, buffer)
@@ -198,7 +199,7 @@ class _Bufferize:
 
     def _return(self, op: Op, outputs: dict[Value, Value], results: Sequence[Value]) -> None:
         for value, buffer in zip(op.operands, results, strict=True):
-            if outputs.get(_behind_reshapes(value)) is not buffer:
+            if outputs.get(behind_views(value)) is not buffer:
                 self.copy(value, buffer)
         if op.parent is self.old.block:
             self.b(Return, ())
@@ -561,12 +562,6 @@ def _add_argument(main: Func, type: BufferType, name: str, role: str) -> Value:
 
 def _is_static(value: Value) -> bool:
     return isinstance(value.type, BufferType) and all(isinstance(d, int) for d in value.type.shape)
-
-
-def _behind_reshapes(value: Value) -> Value:
-    while isinstance(op := value.producer(), (tensor.Reshape, tensor.Pairs)):
-        value = op.x
-    return value
 
 
 def _buffer_type(value: Value, location: Location) -> BufferType:

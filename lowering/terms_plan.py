@@ -12,12 +12,12 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
 from polyreme.lowering.contract import PAGE_BYTES, WAYS
+from polyreme.lowering.instructions import has_terms
 from polyreme.lowering.packing import Panels
 from polyreme.lowering.problem import find_product, typical
 from polyreme.lowering.schedule import Request
 from polyreme.lowering.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.targets import Target
-from polyreme.lowering.tile_code import has_terms
 
 # Numbers of a vector, of which a panel has two.
 VECTOR = LANES // 2

@@ -15,8 +15,8 @@ from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, PRODUCTS, TERMS
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import i32
 from polyreme.lowering.emit_function import FunctionEmitter
+from polyreme.lowering.instructions import has_terms, has_tiles
 from polyreme.lowering.llvm_text import Code, Lane
-from polyreme.lowering.targets import Target
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
@@ -24,16 +24,6 @@ WORD, ROW = i32.bytes, COLUMNS * i32.bytes
 LINE, SECOND_LEVEL = 64, 2
 # The bits of a float32 that are a bf16.
 UPPER = -1 << 16
-
-
-def has_tiles(target: Target) -> bool:
-    """Whether the target multiplies bytes by tile registers."""
-    return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-int8") and target.has("amx-tile")
-
-
-def has_terms(target: Target) -> bool:
-    """Whether the target multiplies bf16 by tile registers."""
-    return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-bf16") and target.has("amx-tile")
 
 
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:

@@ -20,9 +20,9 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
-from polyreme.ir.types import bf16, element_type, f16, f32
+from polyreme.ir.types import element_type, f32
+from polyreme.lowering.halves import HALVES, is_widening
 
-HALVES = (f16, bf16)
 # Up to so many rows a product is bound by reading its weights, and has time to widen them.
 FEW_ROWS = 16
 _VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Reshape)
@@ -155,8 +155,3 @@ def _is_read_by_few_rows(x: Value) -> bool:
         elif not isinstance(reader, tensor.Contract) or not _has_few_rows(reader, value):
             return False
     return True
-
-
-def is_widening(op: Op | None) -> bool:
-    """Whether `op` is a cast of 16-bit floats to float32."""
-    return isinstance(op, tensor.Map) and op.fn == "cast" and element_type(op.xs[0].type) in HALVES and element_type(op.result.type) == f32

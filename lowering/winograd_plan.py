@@ -13,10 +13,10 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType, f32
+from polyreme.lowering.estimates import ASSUMED_PIXELS, estimate
 from polyreme.lowering.microkernel import Registers, split_extent, step_cycles
 from polyreme.lowering.problem import PIECES, Problem, find_problem
 from polyreme.lowering.schedule import Request
-from polyreme.lowering.sweep import ASSUMED_PIXELS, estimate
 from polyreme.lowering.winograd_transforms import Transforms, transforms
 
 ACCURACY = {

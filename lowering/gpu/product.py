@@ -23,13 +23,13 @@ from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
 from polyreme.lowering.elements import Leaf, Positions, convert, linear, store
 from polyreme.lowering.epilogue import Epilogue, follow
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.gpu.elementwise import build_elements
 from polyreme.lowering.gpu.grid import GridKernel
 from polyreme.lowering.gpu.reductions import build_rows
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step, operand, result, scratch
-from polyreme.lowering.sweep import estimate
 
 # Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most of a tile empty.
 NARROW, SHALLOW = 4, 64

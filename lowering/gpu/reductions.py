@@ -19,12 +19,12 @@ from polyreme.ir.types import BufferType, ScalarType
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.collapse import collapse_axes
 from polyreme.lowering.elements import ElementEmitter, Leaf, buffer_leaf, convert, linear, store
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.gpu.grid import WARP, GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.loops import accumulator_of, describe, needed_ops, register_leaf
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import Rows, rows_of, shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Step, operand, result, scratch
-from polyreme.lowering.sweep import estimate
 
 MOST_THREADS = 256
 # Rows of at most so many elements are one thread's work, if there are many.

@@ -16,12 +16,12 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.access import trace
 from polyreme.lowering.code import Code, Index
 from polyreme.lowering.elements import ElementEmitter, Leaf, Positions, buffer_leaf, convert, linear
+from polyreme.lowering.estimates import estimate
 from polyreme.lowering.gpu.grid import VECTOR_BYTES, GridKernel, both, places_of, truth
 from polyreme.lowering.gpu.product import SHALLOW_TILES, TILES, Product, Sink, Tile, choose_tile, find_product, plan_product, sum_type
 from polyreme.lowering.positions import Position
 from polyreme.lowering.rows import shape_of
 from polyreme.lowering.schedule import KernelPlan, Request, Slot, Step
-from polyreme.lowering.sweep import estimate
 from polyreme.lowering.targets import GpuTarget
 
 # Lanes of the vectors in which sums are kept and shared memory is read.

@@ -21,10 +21,10 @@ from polyreme.ir.types import BufferType, i32
 from polyreme.lowering.blocks import LEAST_ROWS, rows_of_block, rows_of_run
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm
+from polyreme.lowering.instructions import has_tiles
 from polyreme.lowering.link import build_artifact, load, write_library
 from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.lowering.tensor_to_kernel import outline_constants
-from polyreme.lowering.tile_code import has_tiles
 from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.cpu import check_runs_here, tiles_allowed
 from polyreme.runtime.errors import ArtifactError

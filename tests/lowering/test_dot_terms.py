@@ -17,9 +17,9 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, i32
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.emit_llvm import emit_llvm
+from polyreme.lowering.instructions import has_terms
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.targets import TARGETS, host
-from polyreme.lowering.tile_code import has_terms
 from tests.lowering.kernels import finish, one_function
 
 Array = np.ndarray[Any, Any]

@@ -20,8 +20,8 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, TensorType, f32, i16, i32, index
 from polyreme.lowering.codegen import assembly
 from polyreme.lowering.contract import build_contract
-from polyreme.lowering.dot4 import multiplies_pairs
 from polyreme.lowering.emit_llvm import emit_llvm
+from polyreme.lowering.instructions import multiplies_pairs
 from polyreme.lowering.link import build_artifact, load
 from polyreme.lowering.schedule import KernelPlan, Request
 from polyreme.lowering.targets import TARGETS, Target, host
