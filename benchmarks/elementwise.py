@@ -41,9 +41,9 @@ def triad(dtype: str, elements: int) -> Case:
     from polyreme.ir.builder import Builder
     from polyreme.ir.builtin import Func, Module, Return
     from polyreme.ir.types import BufferType, f32, f64
-    from polyreme.lowering.code import Code
+    from polyreme.lowering.kernels.code import Code
+    from polyreme.lowering.machines.targets import host
     from polyreme.lowering.pipeline import compile_module
-    from polyreme.lowering.targets import host
 
     scalar, block = {"float32": f32, "float64": f64}[dtype], 1 << 16
     lanes = host().lanes(scalar)

@@ -105,9 +105,9 @@ def draw(case: Case) -> dict[str, Array]:
 
 def polyreme_turn(module: Any, arrays: Sequence[Array], driver: Any) -> tuple[list[Array], Turn, float]:
     """Results, turns, and the seconds that compiling took."""
-    from polyreme.lowering.link import load
+    from polyreme.lowering.link.artifact import load
+    from polyreme.lowering.machines.targets import gpu_target
     from polyreme.lowering.pipeline import compile_module
-    from polyreme.lowering.targets import gpu_target
 
     start = time.perf_counter()
     executable = load(compile_module(module, gpu_target(driver.sm)).artifact, driver)

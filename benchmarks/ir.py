@@ -94,7 +94,7 @@ def polyreme() -> Library:
     from polyreme.ir.passes import PassManager
     from polyreme.ir.text import parse_module, print_module
     from polyreme.ir.verify import verify
-    from polyreme.lowering.cleanup import Cse, Dce
+    from polyreme.lowering.transforms.cleanup import Cse, Dce
 
     return Library(
         parse=parse_module,

@@ -20,10 +20,10 @@ from polyreme.dialects import nn
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, f64
-from polyreme.lowering.code import Code
-from polyreme.lowering.microkernel import Registers
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.microkernel import Registers
+from polyreme.lowering.machines.targets import host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import host
 from polyreme.runtime.threads import set_num_threads
 
 # Rounds of multiply-adds in one call, so many that the call itself does not count.

@@ -30,7 +30,7 @@ def compile(
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those with few channels
-    by blocks of pixels (`lowering/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
+    by blocks of pixels (`lowering/transforms/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
     `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
     Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest
     elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `bf16_terms=False` and `POLYREME_BF16_TERMS=0` forbid products by tile registers of
@@ -64,7 +64,7 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
     from polyreme.ir.text import identity_text
     from polyreme.jit.loading import TranslatedLayer
     from polyreme.kept import compiler_version
-    from polyreme.lowering.targets import host
+    from polyreme.lowering.machines.targets import host
     from polyreme.runtime.cache import digest_of
 
     if isinstance(net, TranslatedLayer) and input_spec is None and target == host() and (fixed := net.fixed) is not None:
@@ -78,7 +78,7 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
 def _compile_and_write(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> None:
     """Compile a module into a file, or several; what a second compilation needs is kept, after a `check`."""
     from polyreme.kept import keep_artifact, room
-    from polyreme.lowering.c_interface import c_name_of
+    from polyreme.lowering.link.c_interface import c_name_of
     from polyreme.lowering.pipeline import compile_module
 
     # A name that cannot be one is told before the long part.
@@ -93,7 +93,7 @@ def _write(artifact: Any, library: Path, target: Any) -> None:
     if target.code == "ptx":
         artifact.save(library)
     else:
-        from polyreme.lowering.link import write_library
+        from polyreme.lowering.link.artifact import write_library
 
         write_library(artifact, library, target=target)
 

@@ -19,11 +19,11 @@ from polyreme.ir.dims import told
 from polyreme.ir.evaluate import with_sizes
 from polyreme.ir.text import identity_text
 from polyreme.kept import compiled_apart, compiler_version, kept_or_given, load_kept, machine_text, room
-from polyreme.lowering.autodiff import bound_symbols, op_symbols
-from polyreme.lowering.bucket import OverlapCollectives
-from polyreme.lowering.manifest import manifest_of_inputs
-from polyreme.lowering.names import distinct, result_names
-from polyreme.lowering.regions import has_host_ops, split_regions
+from polyreme.lowering.analysis.names import distinct, result_names
+from polyreme.lowering.gradients.autodiff import bound_symbols, op_symbols
+from polyreme.lowering.link.manifest import manifest_of_inputs
+from polyreme.lowering.schedule.regions import has_host_ops, split_regions
+from polyreme.lowering.transforms.bucket import OverlapCollectives
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
 from polyreme.runtime.schedule import Schedule, ScheduledStep
@@ -45,7 +45,7 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
     key = digest_of(identity_text(module), name, machine_text(driver), place.kind, compiler_version())
 
     def make(keep: bool) -> tuple[Artifact]:
-        from polyreme.lowering import targets
+        from polyreme.lowering.machines import targets
         from polyreme.lowering.pipeline import compile_module
 
         target = targets.host() if driver is None else targets.gpu_target(driver.sm)
@@ -63,7 +63,7 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
     keys = [digest_of(text, name, machine_text(None), compiler_version(), prepare, part) for part in ("main", "prepare")]
 
     def make(keep: bool) -> tuple[Artifact, Artifact | None]:
-        from polyreme.lowering import targets
+        from polyreme.lowering.machines import targets
         from polyreme.lowering.pipeline import compile_module
 
         made = compile_module(module, targets.host(), name=name, prepare=prepare, room=room(keep))
@@ -77,9 +77,9 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
 
 
 def load_profiled(module: Module, name: str = "model") -> Any:
-    """As `load_module` for this machine's CPU, with the times of kernels as one more output, which `lowering/profile.py` tells how to read."""
-    from polyreme.lowering import targets
-    from polyreme.lowering.profile import profiled_artifact
+    """As `load_module` for this machine's CPU, with the times of kernels as one more output, which `lowering/debug/profile.py` tells how to read."""
+    from polyreme.lowering.debug.profile import profiled_artifact
+    from polyreme.lowering.machines import targets
 
     target = targets.host()
     key = digest_of(identity_text(module), name, repr(target), "profile", compiler_version())

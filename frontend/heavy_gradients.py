@@ -62,7 +62,7 @@ def rule_module(
 
     The list says what `main` takes: operand, result or gradient ("grad") number i. Operands and results that the rule does not look at are left out.
     """
-    from polyreme.lowering.autodiff import GRADIENTS
+    from polyreme.lowering.gradients.autodiff import GRADIENTS
 
     func = Func.empty("main", [t for t in types if t is not None])
     args = iter(func.args)

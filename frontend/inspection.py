@@ -12,8 +12,8 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.passes import PassLike, PassManager, Stage, pass_text
 
 if TYPE_CHECKING:
-    from polyreme.lowering.constraints import Constraints
-    from polyreme.lowering.memory_report import MemoryReport
+    from polyreme.lowering.debug.constraints import Constraints
+    from polyreme.lowering.debug.memory_report import MemoryReport
 
 __all__ = ["Inspection", "inspect"]
 
@@ -101,7 +101,7 @@ class Inspection:
     @cached_property
     def constraints(self) -> Constraints:
         """What the model says of its symbolic sizes: the axes that tell them, the guards with the lines that ask for them, the sizes that follow."""
-        from polyreme.lowering.constraints import constraints_of
+        from polyreme.lowering.debug.constraints import constraints_of
 
         return constraints_of(self.module)
 
@@ -109,7 +109,7 @@ class Inspection:
     def memory(self) -> MemoryReport:
         """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as 1 there, `.at(sizes)` gives others.
         A loaded model runs with its weights in the code, and so it is planned here."""
-        from polyreme.lowering.memory_report import memory_report
+        from polyreme.lowering.debug.memory_report import memory_report
 
         if self._frozen is None or self.target.code != "llvm":
             return memory_report(self._kernel)
@@ -122,7 +122,7 @@ class Inspection:
         """Compiled regions with what the host does between them, as it runs: of a `DataParallel` model its backward, with the starts of collective calls and
         the waits; of a static Program's module its step, with the calls of Python functions too."""
         from polyreme.executables import scheduled
-        from polyreme.lowering.regions import has_host_ops, split_regions
+        from polyreme.lowering.schedule.regions import has_host_ops, split_regions
 
         if self._backward is not None:
             return _text(split_regions(self._backward()))
@@ -207,6 +207,6 @@ def model_module(net: Any, input_spec: Sequence[Any] | None = None, freeze: bool
 
 def as_target(target: Any, cpu: str | None = None) -> Any:
     """The target meant by None (this machine), a name, a triple or a Target."""
-    from polyreme.lowering.targets import Target, find_target
+    from polyreme.lowering.machines.targets import Target, find_target
 
     return target if isinstance(target, Target) else find_target(target or "native", cpu)

@@ -46,7 +46,7 @@ def load_known(key: str, module: Callable[[], Module], ops: int, name: str, chec
     from `key`. It has so many ops. `check` raises an error if what it was made of is another thing by then; it is called before the code is kept."""
 
     def make(keep: bool) -> tuple[Artifact]:
-        from polyreme.lowering import targets
+        from polyreme.lowering.machines import targets
         from polyreme.lowering.pipeline import compile_module
 
         artifact = compile_module(module(), targets.host(), name=name, room=room(keep)).artifact.settled()
@@ -60,7 +60,7 @@ def load_kept(key: str, make: Callable[[bool], Artifact | None], driver: Any = N
     """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles; told to keep it under `key`, it gives None where it could.
     `driver` is that of a GPU it is for."""
     if config.is_watched():
-        from polyreme.lowering.link import load
+        from polyreme.lowering.link.artifact import load
 
         return load(_given(make(False)), driver)
     found = _found(key, driver)
@@ -92,7 +92,7 @@ def _remembered(key: str, artifact: Artifact, driver: Any) -> Any:
     if is_shared(artifact):
         _loaded[key] = load_shared(artifact, config.threads())
     else:
-        from polyreme.lowering.link import load
+        from polyreme.lowering.link.artifact import load
 
         _loaded[key] = load(artifact, driver)
     if len(_loaded) > MOST_LOADED:
@@ -136,7 +136,7 @@ def _linked(key: str, artifact: Artifact) -> Artifact:
 
 
 def _link(key: str, artifact: Artifact, keep: bool) -> Artifact:
-    from polyreme.lowering.link import linked
+    from polyreme.lowering.link.artifact import linked
 
     made = linked(artifact)
     if keep and is_shared(made):
@@ -203,7 +203,7 @@ def done_apart(ops: int, work: Callable[[], T]) -> T:
     """The outcome of compiling so many ops, which is done in a process of its own if they are a network and nobody watches."""
     if ops < NETWORK_OPS or config.is_watched():
         return work()
-    from polyreme.lowering.workers import apart
+    from polyreme.lowering.link.workers import apart
 
     return apart(work)
 
@@ -217,7 +217,7 @@ def machine_text(driver: Any) -> str:
 
 
 def _host_text() -> str:
-    from polyreme.lowering import targets
+    from polyreme.lowering.machines import targets
 
     return repr(targets.host())
 

@@ -135,7 +135,7 @@ def profile_module(
 ) -> Profile:
     """The same of a module whose weights are constants, on as many threads as models have now."""
     from polyreme.executables import load_profiled
-    from polyreme.lowering.profile import steps_of
+    from polyreme.lowering.debug.profile import steps_of
     from polyreme.runtime.threads import get_num_threads
 
     executable = load_profiled(module)

@@ -2,7 +2,7 @@
 
 | variable | means |
 |---|---|
-| `POLYREME_DEBUG` | 1 timings, and kernels that are slow beyond reason (`lowering/cliffs.py`), 2 cost of each kernel, 3 schedules, 4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
+| `POLYREME_DEBUG` | 1 timings, and kernels that are slow beyond reason (`lowering/schedule/cliffs.py`), 2 cost of each kernel, 3 schedules, 4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
 | `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse.tir`; later pipelines of a process in `run-2`, `run-3`, … |
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |

@@ -7,7 +7,7 @@ region in the region's place; make a size smaller. An edit is kept when the modu
 has no infinite descent: so reduction ends. Edits are tried in a fixed order: so it is deterministic. Steps are tried on many ops at a time first, then on fewer,
 as in delta debugging (Zeller and Hildebrandt, 2002).
 
-The steps of this file know no dialect. Who knows more adds steps of its own, as `lowering/shrink.py` does for kernels.
+The steps of this file know no dialect. Who knows more adds steps of its own, as `lowering/debug/reducer.py` does for kernels.
 """
 
 from __future__ import annotations

@@ -21,52 +21,52 @@ from polyreme.ir.garbage import collect_new, without_collections
 from polyreme.ir.passes import FuncPass, Pass, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
-from polyreme.lowering.batch_tiling import TileBatch
-from polyreme.lowering.channels_last import ChannelsLast
-from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.control_cleanup import HoistFromLoops
-from polyreme.lowering.conv import build_conv
-from polyreme.lowering.count_ranks import CountRanks
-from polyreme.lowering.cumulate import build_cumulate
-from polyreme.lowering.depthwise import build_sliding
-from polyreme.lowering.direct import build_direct
-from polyreme.lowering.extremes import SweepForExtremes
-from polyreme.lowering.flash import build_attention
-from polyreme.lowering.fold_norm import FoldBatchNorm
-from polyreme.lowering.fuse import Fuse
-from polyreme.lowering.group_attention import GroupAttention
-from polyreme.lowering.group_row_chains import GroupRowChains
-from polyreme.lowering.instructions import multiplies_pairs
-from polyreme.lowering.interleave import StackRows, build_interleave
-from polyreme.lowering.join_products import JoinProducts
-from polyreme.lowering.long_reductions import ReduceRowsFirst
-from polyreme.lowering.loops import build_loops
-from polyreme.lowering.move_pads import MovePads
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
-from polyreme.lowering.paired import build_paired
-from polyreme.lowering.program import Program, has_prepare
-from polyreme.lowering.quantized import IntegerProducts
-from polyreme.lowering.random import build_random
-from polyreme.lowering.recurrent import weave_of_inputs
-from polyreme.lowering.regions import is_host_op, sizes_learnt
-from polyreme.lowering.row_chain import build_row_chain
-from polyreme.lowering.scan import build_scan
-from polyreme.lowering.schedule import KernelBuilder
-from polyreme.lowering.shapes import SolveDims
-from polyreme.lowering.sink import SinkReshapes
-from polyreme.lowering.sort import build_sort
-from polyreme.lowering.split_complex import SplitComplex
-from polyreme.lowering.steps import HoistFromScans, UnrollScans
-from polyreme.lowering.strassen import build_strassen
-from polyreme.lowering.targets import GpuTarget, Target, find_target, host
-from polyreme.lowering.tensor_to_kernel import Progress, TensorToKernel, Watch, outline_constants
-from polyreme.lowering.terms import build_terms
-from polyreme.lowering.widen import WidenHalves
-from polyreme.lowering.winograd import build_winograd
+from polyreme.lowering.analysis.program import Program, has_prepare
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.kernels.conv.conv import build_conv
+from polyreme.lowering.kernels.conv.depthwise import build_sliding
+from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.inverted_residual import build_row_chain
+from polyreme.lowering.kernels.conv.winograd import build_winograd
+from polyreme.lowering.kernels.gemm.bf16x3 import build_terms
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.gemm.inner_product import build_paired
+from polyreme.lowering.kernels.gemm.strassen import build_strassen
+from polyreme.lowering.kernels.general.cumulate import build_cumulate
+from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.general.random import build_random
+from polyreme.lowering.kernels.general.sort import build_sort
+from polyreme.lowering.kernels.plan import KernelBuilder
+from polyreme.lowering.kernels.sequence.flash_attention import build_attention
+from polyreme.lowering.kernels.sequence.recurrent import weave_of_inputs
+from polyreme.lowering.kernels.sequence.scan import build_scan
+from polyreme.lowering.machines.instructions import multiplies_pairs
+from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
+from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
+from polyreme.lowering.schedule.group_inverted_residuals import GroupRowChains
+from polyreme.lowering.schedule.regions import is_host_op, sizes_learnt
+from polyreme.lowering.transforms.batch_tiling import TileBatch
+from polyreme.lowering.transforms.channels_last import ChannelsLast
+from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
+from polyreme.lowering.transforms.control_cleanup import HoistFromLoops
+from polyreme.lowering.transforms.count_ranks import CountRanks
+from polyreme.lowering.transforms.extremes import SweepForExtremes
+from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
+from polyreme.lowering.transforms.fuse import Fuse
+from polyreme.lowering.transforms.group_attention import GroupAttention
+from polyreme.lowering.transforms.join_products import JoinProducts
+from polyreme.lowering.transforms.long_reductions import ReduceRowsFirst
+from polyreme.lowering.transforms.move_pads import MovePads
+from polyreme.lowering.transforms.quantized import IntegerProducts
+from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
+from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
+from polyreme.lowering.transforms.solve_sizes import SolveDims
+from polyreme.lowering.transforms.split_complex import SplitComplex
+from polyreme.lowering.transforms.widen_halves import WidenHalves
 
 if TYPE_CHECKING:
-    from polyreme.lowering.link import Room
+    from polyreme.lowering.link.artifact import Room
 
 # Elements that are sorted faster by comparing each with each: of 32 in 0.3 us a row where a radix sort takes 0.9, of 64 in 1.4 and 1.0.
 SHORT_ROW = 32
@@ -82,11 +82,11 @@ BUILDERS = (
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
     """The builders for a target: that is all of the pipeline that differs between processors and GPUs."""
     if target.code == "ptx":
-        from polyreme.lowering.gpu import GPU_BUILDERS
+        from polyreme.lowering.kernels.gpu import GPU_BUILDERS
 
         return GPU_BUILDERS
     if config.tunes() and target == host():
-        from polyreme.lowering.tune import build_tuned_contract
+        from polyreme.lowering.link.tune import build_tuned_contract
 
         return tuple(build_tuned_contract if build is build_contract else build for build in BUILDERS)
     return BUILDERS
@@ -249,8 +249,8 @@ class CompiledModule:
     @cached_property
     def artifact(self) -> Any:
         """The runtime's `Artifact`: code, constants, manifest."""
-        from polyreme.lowering.link import build_artifact
-        from polyreme.lowering.objects import EarlyObjects
+        from polyreme.lowering.link.artifact import build_artifact
+        from polyreme.lowering.link.objects import EarlyObjects
 
         with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target) as early:
             if "lowered" not in self.__dict__ and not isinstance(self.target, GpuTarget) and not config.is_watched():
@@ -261,7 +261,7 @@ class CompiledModule:
     @cached_property
     def prepare_artifact(self) -> Any:
         """The `Artifact` that packs weights for `artifact`; None where there is nothing to pack."""
-        from polyreme.lowering.link import build_artifact
+        from polyreme.lowering.link.artifact import build_artifact
 
         with reported(f"compile {self.name}_prepare"), without_collections():
             if not has_prepare(self.lowered):
@@ -276,7 +276,7 @@ class CompiledModule:
 
     def load(self) -> Any:
         """The artifact as the runtime's `Executable` in this process."""
-        from polyreme.lowering.link import load
+        from polyreme.lowering.link.artifact import load
 
         return load(self.artifact)
 
@@ -315,18 +315,18 @@ _LABEL = re.compile(r"\.L(?=\w)")
 def llvm_text(module: Module, target: Target) -> str:
     """The LLVM IR of `main` of a module at kernel level, as `link.build_artifact` compiles it; the module is left as it is."""
     if isinstance(target, GpuTarget):
-        from polyreme.lowering.emit_ptx import emit_ptx
+        from polyreme.lowering.emit.ptx.emit_module import emit_ptx
 
         return emit_ptx(module, target).llvm
-    from polyreme.lowering.emit_llvm import emit_llvm
-    from polyreme.lowering.link import MODEL
+    from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+    from polyreme.lowering.link.artifact import MODEL
 
     return emit_llvm(_planned(module), target, MODEL)
 
 
 def _planned(module: Module) -> Program:
     """A copy of a module at kernel level as code is made of it."""
-    from polyreme.lowering.arena import plan_memory
+    from polyreme.lowering.schedule.arena import plan_memory
 
     final = Program.of(module)
     outline_constants(final)
@@ -337,12 +337,12 @@ def _planned(module: Module) -> Program:
 def assembly_text(module: Module, target: Target) -> str:
     """The assembly, or PTX, of `main` of a module at kernel level; the module is left as it is."""
     if isinstance(target, GpuTarget):
-        from polyreme.lowering.emit_ptx import emit_ptx
+        from polyreme.lowering.emit.ptx.emit_module import emit_ptx
 
         return emit_ptx(module, target).ptx
-    from polyreme.lowering.codegen import assembly
-    from polyreme.lowering.emit_llvm import split_llvm
-    from polyreme.lowering.link import MODEL
+    from polyreme.lowering.emit.llvm.codegen import assembly
+    from polyreme.lowering.emit.llvm.emit_module import split_llvm
+    from polyreme.lowering.link.artifact import MODEL
 
     # As objects are made: LLVM looks for cheaper addresses in some parts only. Labels of one part are others than those of the next.
     parts = split_llvm(_planned(module), target, MODEL)

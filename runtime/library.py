@@ -1,4 +1,4 @@
-"""Compiled libraries: opens what `lowering/link.py` wrote, with ctypes and numpy alone.
+"""Compiled libraries: opens what `lowering/link/artifact.py` wrote, with ctypes and numpy alone.
 
 Behind the ELF file stands a trailer: the manifest and a digest of everything before it. It is checked before the loader touches the file,
 because a damaged library would end the process. Weights that are too large for the library stand in a file beside it and are mapped.
@@ -35,7 +35,7 @@ WEIGHTS_HEADER = struct.Struct("<16s32sQ8s")
 
 
 class _Table(ctypes.Structure):
-    """`polyreme_library`, as `lowering/c_interface.py` lays it out."""
+    """`polyreme_library`, as `lowering/link/c_interface.py` lays it out."""
 
     _fields_ = [("format", ctypes.c_int64)] + [
         (name, ctypes.c_void_p)

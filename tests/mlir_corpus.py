@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import polyreme as paddle
-import polyreme.lowering.bucket
 import polyreme.lowering.pipeline  # noqa: F401  (registers the passes)
+import polyreme.lowering.transforms.bucket
 from polyreme.inspection import inspect
 from polyreme.ir.builtin import Module
 from polyreme.ir.define import OPS
@@ -28,9 +28,9 @@ from polyreme.ir.examples import example_module
 from polyreme.ir.passes import PassManager, parse_passes
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults
-from polyreme.lowering.autodiff import forward_backward
+from polyreme.lowering.gradients.autodiff import forward_backward
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
 from polyreme.static import InputSpec
 from tests.strategies import LEVELS, modules
 

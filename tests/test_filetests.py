@@ -35,8 +35,8 @@ from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults, verify
 
 if find_spec("polyreme.lowering.pipeline"):
-    import polyreme.lowering.bucket  # noqa: F401  (registers the passes)
     import polyreme.lowering.pipeline  # noqa: F401
+    import polyreme.lowering.transforms.bucket  # noqa: F401  (registers the passes)
 
 FOLDER = Path(__file__).parent / "filetests"
 TEST = re.compile(r"// test: ([\w-]+)(?: (.*))?$", re.MULTILINE)

@@ -22,7 +22,13 @@ MAY_IMPORT = {
 }
 # Linking meets the runtime: it plans the arena, writes manifests, keeps objects and measured choices in the cache, and puts the native parts into libraries. What the system allows
 # programs on this machine is asked by who runs them.
-EXCEPTIONS = {(f"lowering/{name}.py", "runtime") for name in ("targets", "link", "objects", "tune", "arena", "c_interface", "manifest", "gpu/link")}
+EXCEPTIONS = {
+    (f"lowering/{name}.py", "runtime")
+    for name in ("machines/targets", "schedule/arena", "link/artifact", "link/objects", "link/tune", "link/c_interface", "link/manifest", "link/gpu")
+}
+# The folders of `lowering`, each of which may import those in front of it; `kernels` and `emit` have folders of their own.
+LOWERING = ("machines", "analysis", "transforms", "decompose", "gradients", "kernels", "schedule", "emit", "link", "pipeline", "debug")
+MOST_FILES = 25
 # The compiler's libraries, which a room that must run without them may not name, not even inside a function.
 COMPILER_ONLY = {"runtime": {"llvmlite", "lark"}, "ir": {"llvmlite"}, "dialects": {"llvmlite", "lark"}}
 
@@ -70,6 +76,39 @@ def faults(room: str) -> list[str]:
 def test_arrows_between_rooms_point_one_way(room: str) -> None:
     assert files_of(room), f"the room '{room}' has no files"
     assert not faults(room), "\n".join(faults(room))
+
+
+def lowering_faults() -> list[str]:
+    """Imports of a folder of `lowering` by one in front of it."""
+    found = []
+    for path in files_of("lowering"):
+        parts = path.relative_to(ROOT / "lowering").parts
+        own = parts[0].removesuffix(".py")
+        for module, line in imported(path):
+            reached = module.split(".")[2:3]
+            if module.startswith("polyreme.lowering.") and reached[0] in LOWERING and own in LOWERING and LOWERING.index(reached[0]) > LOWERING.index(own):
+                found.append(f"{'/'.join(parts)}:{line}: '{own}' may not import '{module}'")
+    return found
+
+
+def test_arrows_between_the_folders_of_lowering_point_one_way() -> None:
+    assert {p.name.removesuffix(".py") for p in (ROOT / "lowering").iterdir() if not p.name.startswith("__")} == set(LOWERING)
+    assert not lowering_faults(), "\n".join(lowering_faults())
+
+
+def test_an_arrow_that_runs_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lowering" / "machines").mkdir(parents=True)
+    (tmp_path / "lowering" / "machines" / "targets.py").write_text("from polyreme.lowering.kernels.gemm import contract\n")
+    monkeypatch.setattr("tests.test_rooms.ROOT", tmp_path)
+    assert lowering_faults() == [
+        "machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm'",
+        "machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm.contract'",
+    ]
+
+
+def test_folders_of_lowering_are_small() -> None:
+    for folder in {path.parent for path in files_of("lowering")}:
+        assert len(list(folder.glob("*.py"))) <= MOST_FILES, folder
 
 
 def test_dialects_do_not_import_each_other() -> None:

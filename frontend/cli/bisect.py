@@ -17,8 +17,8 @@ from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
     from polyreme.ir.reduce import Case
-    from polyreme.lowering.bisect import Finding
-    from polyreme.lowering.targets import Target
+    from polyreme.lowering.debug.bisect import Finding
+    from polyreme.lowering.machines.targets import Target
 
 EXAMPLES = (
     ("Does every step from the model to machine code keep its numbers?", "polyreme bisect examples/lenet.py:LeNet"),
@@ -57,7 +57,7 @@ def command(
     results are right; 1: found.
     """
     from polyreme.inspection import as_target
-    from polyreme.lowering.bisect import bisect, passes_of
+    from polyreme.lowering.debug.bisect import bisect, passes_of
 
     chosen = as_target(target)
     specs = [parse_input(text) for text in given if not _is_file(text)]
@@ -82,7 +82,7 @@ def command(
 def parse_steps(spec: str) -> tuple[list[Any], bool]:
     """The passes of `a,b,machine-code`, and whether machine code is asked for."""
     from polyreme.ir.passes import parse_passes
-    from polyreme.lowering.bisect import MACHINE_CODE
+    from polyreme.lowering.debug.bisect import MACHINE_CODE
 
     load_passes()
     others, _, last = spec.rpartition(",")

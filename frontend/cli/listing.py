@@ -12,9 +12,9 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
 def load_passes() -> None:
     """Import what registers passes: importing is what does it."""
-    import polyreme.lowering.arena
-    import polyreme.lowering.bucket
     import polyreme.lowering.pipeline  # noqa: F401
+    import polyreme.lowering.schedule.arena
+    import polyreme.lowering.transforms.bucket  # noqa: F401
 
 
 def passes_text() -> str:
@@ -42,8 +42,8 @@ def _border(made: Any) -> str:
 
 def _levels() -> dict[str, list[str]]:
     """The stages of the pipeline that run each pass."""
+    from polyreme.lowering.machines.targets import find_target
     from polyreme.lowering.pipeline import pipeline
-    from polyreme.lowering.targets import find_target
 
     found: dict[str, list[str]] = {}
     for stage in pipeline(find_target()):

@@ -41,14 +41,14 @@ from polyreme.ir.types import (
     f32,
     type_symbols,
 )
-from polyreme.lowering.autodiff import GRADIENTS, NOT_DIFFERENTIABLE, forward_backward
-from polyreme.lowering.cleanup import CANONICAL
-from polyreme.lowering.emit_grid import GRID
-from polyreme.lowering.emit_llvm import EMIT
-from polyreme.lowering.emit_ptx import emit_ptx
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.emit.llvm.emit_module import EMIT
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx
+from polyreme.lowering.emit.ptx.grid import GRID
+from polyreme.lowering.gradients.autodiff import GRADIENTS, NOT_DIFFERENTIABLE, forward_backward
+from polyreme.lowering.machines.targets import GpuTarget, find_target
 from polyreme.lowering.pipeline import llvm_text, lower
-from polyreme.lowering.targets import GpuTarget, find_target
+from polyreme.lowering.transforms.cleanup import CANONICAL
 
 SIZE = 2
 """What every symbolic size is when an example runs."""

@@ -65,8 +65,8 @@ def command(
     """
     from polyreme.ir.passes import PassLike, PassManager, Stage, parse_passes
     from polyreme.ir.text import print_module
+    from polyreme.lowering.machines.targets import find_target
     from polyreme.lowering.pipeline import check_in_one_piece, level_of, stages
-    from polyreme.lowering.targets import find_target
 
     if spec and (first or last):
         raise click.UsageError("expected either --passes or --from and --to but got both")

@@ -38,9 +38,9 @@ def compare_model(
     model: Model, given: str, arrays: Sequence[Any], sizes: Mapping[str, int], peers: Mapping[str, str], threads: int, seconds: float
 ) -> Comparison:
     """The model, which the command line calls `given`, compiled for these sizes, beside the peers; each in a process of its own."""
-    from polyreme.lowering.link import write_library
+    from polyreme.lowering.link.artifact import write_library
     from polyreme.lowering.pipeline import compile_module
-    from polyreme.lowering.shapes import specialize
+    from polyreme.lowering.transforms.solve_sizes import specialize
 
     if model.kind == "library":
         raise PolyremeError("expected a model with --against but got a library, whose program is machine code already; name the model it was made from", code="E0002")

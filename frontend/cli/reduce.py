@@ -41,8 +41,8 @@ def command(file: Path, spec: str | None, check: str | None, archive: Path | Non
     from polyreme.inspection import as_target
     from polyreme.ir.reduce import Case, cost, reduce_case
     from polyreme.ir.text import print_module
-    from polyreme.lowering.bisect import Bisection, Step
-    from polyreme.lowering.shrink import REDUCTIONS
+    from polyreme.lowering.debug.bisect import Bisection, Step
+    from polyreme.lowering.debug.reducer import REDUCTIONS
 
     if (spec is None) == (check is None):
         raise click.UsageError("expected either --passes or --check, to say what fails")

@@ -111,7 +111,7 @@ class DataParallel(Layer):
         """The backward of the model compiled for these inputs, in training mode, with the buckets in it; `paddle.inspect(net).schedule` shows it."""
         from polyreme.jit.program import with_collectives
         from polyreme.jit.static_function import StaticFunction
-        from polyreme.lowering.autodiff import forward_backward
+        from polyreme.lowering.gradients.autodiff import forward_backward
 
         function = self.forward if isinstance(self.forward, StaticFunction) else StaticFunction(self.forward, None, self)
         traced = function.trace(input_spec)

@@ -1,6 +1,6 @@
 """Averaging gradients over ranks while a backward still runs.
 
-The plan is IR: a module that takes all gradients and returns their means, one `dist.all_reduce_start` per bucket (`lowering/bucket.py`). A `Reducer` watches the
+The plan is IR: a module that takes all gradients and returns their means, one `dist.all_reduce_start` per bucket (`lowering/transforms/bucket.py`). A `Reducer` watches the
 parameters on the tape, and runs each start of the plan, in its order, as soon as the gradients it sends are complete. When one compiled function holds all
 parameters, the same buckets are part of its backward, between compiled regions, and the reducer only hands it the group.
 """
@@ -17,7 +17,7 @@ from polyreme import tape
 from polyreme.dialects import dist
 from polyreme.distributed.group import Group
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering.bucket import BUFFER, LAST_BUFFER, buckets_of, fingerprint, gradient_schedule
+from polyreme.lowering.transforms.bucket import BUFFER, LAST_BUFFER, buckets_of, fingerprint, gradient_schedule
 from polyreme.tensor import Tensor
 
 __all__ = ["Reducer", "average_gradients"]

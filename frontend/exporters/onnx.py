@@ -19,8 +19,8 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr, symbols
 from polyreme.ir.types import TensorType
-from polyreme.lowering import normalization
-from polyreme.lowering.cleanup import Dce
+from polyreme.lowering.decompose import normalization
+from polyreme.lowering.transforms.cleanup import Dce
 
 OPSET = 17
 # The newest file version that every runtime with this opset reads.

@@ -19,7 +19,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import ScalarType
-from polyreme.lowering import normalization
+from polyreme.lowering.decompose import normalization
 
 Rule = Callable[["Source", Any, Sequence[str]], str]
 RULES: dict[type[Op], Rule] = {}

@@ -13,8 +13,8 @@ from polyreme.ir.core import Op, OpResult, Value
 from polyreme.jit.program import Program
 from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced
-from polyreme.lowering.autodiff import active_values, backward_half, forward_half, needs_gradients
-from polyreme.lowering.names import distinct
+from polyreme.lowering.analysis.names import distinct
+from polyreme.lowering.gradients.autodiff import active_values, backward_half, forward_half, needs_gradients
 from polyreme.tensor import Tensor
 
 __all__ = ["Cut", "dependents"]

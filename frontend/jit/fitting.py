@@ -17,7 +17,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.facts import assuming
 from polyreme.ir.types import substitute_type
 from polyreme.jit.learned_sizes import Equation
-from polyreme.lowering.shapes import with_sizes
+from polyreme.lowering.transforms.solve_sizes import with_sizes
 
 __all__ = ["CheckedSlice", "fits_with", "fitted", "needed"]
 

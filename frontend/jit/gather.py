@@ -260,7 +260,7 @@ def _operands_read(step: _Step) -> frozenset[int]:
     wrt = tuple([i for i, ref in enumerate(refs) if ref < _STOPPED >> 1])
     found = step.plan.read.get(wrt)
     if found is None:
-        from polyreme.lowering.autodiff import arguments_read
+        from polyreme.lowering.gradients.autodiff import arguments_read
 
         trace = _Replay({})
         with dispatch.trace_into(trace), tape.recording(True):

@@ -19,7 +19,7 @@ from polyreme.ir.equations import Solution, solve
 from polyreme.ir.facts import Guard, at_least_zero, checked, fixed_axis, without_implied
 from polyreme.ir.residues import zeros
 from polyreme.ir.types import TensorType, type_symbols
-from polyreme.lowering.shapes import specialize_block, with_sizes
+from polyreme.lowering.transforms.solve_sizes import specialize_block, with_sizes
 
 __all__ = ["Equation", "LearnedSizes"]
 

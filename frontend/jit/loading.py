@@ -115,7 +115,7 @@ def _generator_state() -> Tensor:
 
 def _is_cut(traced: Traced) -> bool:
     """Whether the host runs something within the program."""
-    from polyreme.lowering.regions import has_host_ops
+    from polyreme.lowering.schedule.regions import has_host_ops
 
     return has_host_ops(traced.func)
 

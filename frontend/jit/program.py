@@ -19,7 +19,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
     from polyreme.jit.cuts import Cut
-    from polyreme.lowering.autodiff import BackwardHalf
+    from polyreme.lowering.gradients.autodiff import BackwardHalf
 
 __all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compile_function"]
 
@@ -31,7 +31,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     """
     from polyreme.executables import load_module
     from polyreme.ir.builtin import Module
-    from polyreme.lowering.regions import has_host_ops
+    from polyreme.lowering.schedule.regions import has_host_ops
 
     module = Module.empty(loc=func.location)
     copy = func.clone()
@@ -57,7 +57,7 @@ class Training:
     """The gradients of a program on a device with respect to the arguments at `wrt`: code is made when it is first needed."""
 
     def __init__(self, func: Func, wrt: tuple[int, ...], name: str):
-        from polyreme.lowering.autodiff import forward_half
+        from polyreme.lowering.gradients.autodiff import forward_half
 
         self.func, self.wrt, self.name, self.device = func, wrt, name, get_device()
         self.half = forward_half(func, wrt)
@@ -70,7 +70,7 @@ class Training:
 
     def backward(self, given: tuple[int, ...]) -> BackwardHalf:
         """The backward half for gradients of the results at `given`."""
-        from polyreme.lowering.autodiff import backward_half
+        from polyreme.lowering.gradients.autodiff import backward_half
 
         if given not in self._halves:
             self._halves[given] = backward_half(self.func, self.wrt, given, self.half)
@@ -78,7 +78,7 @@ class Training:
 
     def read_themselves(self, given: tuple[int, ...], copies: tuple[int, ...]) -> frozenset[int]:
         """The arguments whose elements gradients of the results at `given` need, themselves or through a view, not as a copy that the function made."""
-        from polyreme.lowering.autodiff import arguments_read_themselves
+        from polyreme.lowering.gradients.autodiff import arguments_read_themselves
 
         if (given, copies) not in self._read:
             self._read[given, copies] = arguments_read_themselves(self.func, self.wrt, given, copies) if copies else self.backward(given).read
@@ -101,7 +101,7 @@ class Training:
 
     def differentiable(self, given: tuple[int, ...]) -> tuple[Program, tuple[int, ...]]:
         """A program of all arguments and the gradients of the results at `given`, which gives those of the arguments that are named beside it, and has gradients itself."""
-        from polyreme.lowering.autodiff import gradient_function
+        from polyreme.lowering.gradients.autodiff import gradient_function
 
         if given not in self._programs:
             func, reached = gradient_function(self.func, self.wrt, given)
@@ -171,7 +171,7 @@ class FixedWeights:
 
     def module(self) -> Module:
         """What is compiled: this reads the model, with weights that are still those of the file if it is unchanged afterwards."""
-        from polyreme.lowering.workers import is_apart
+        from polyreme.lowering.link.workers import is_apart
 
         self.check_unchanged()
         # A file that is cut off ends the process that looks at what it has mapped of it: that must be none but one that compiles.
@@ -372,7 +372,7 @@ class Program:
     def _needs(self, wrt: tuple[int, ...]) -> tuple[bool, ...]:
         """Of each result, and of what is written, whether it needs gradients where the arguments at `wrt` do."""
         if wrt not in self._needing:
-            from polyreme.lowering.autodiff import needs_gradients
+            from polyreme.lowering.gradients.autodiff import needs_gradients
 
             self._needing[wrt] = needs_gradients(self.traced.func, wrt)
         return self._needing[wrt]
@@ -481,7 +481,7 @@ def with_collectives(backward: Func, order: tuple[int, ...], reducer: Any) -> Fu
     """A copy of a backward function that averages its results `order`, the gradients of the reducer's parameters, over all ranks while it computes the rest."""
     from polyreme.ir.builtin import Module
     from polyreme.ir.passes import PassManager
-    from polyreme.lowering.bucket import BucketGradients, OverlapCollectives
+    from polyreme.lowering.transforms.bucket import BucketGradients, OverlapCollectives
 
     module = Module.empty(loc=backward.location)
     module.block.append(copy := backward.clone())

@@ -11,8 +11,8 @@ from polyreme.ir.define import BindsSizes
 from polyreme.ir.dims import Dim, Expr, substitute, told
 from polyreme.ir.types import type_symbols
 from polyreme.jit.traced import Traced
-from polyreme.lowering.autodiff import op_symbols
-from polyreme.lowering.shapes import specialize
+from polyreme.lowering.gradients.autodiff import op_symbols
+from polyreme.lowering.transforms.solve_sizes import specialize
 from polyreme.tensor import Tensor
 
 __all__ = ["replay"]

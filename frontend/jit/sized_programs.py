@@ -75,7 +75,7 @@ def _facts(traced: Traced) -> _Facts:
     """The facts of a program, which are found once."""
     found: _Facts | None = vars(traced).get("_size_facts")
     if found is None:
-        from polyreme.lowering.shapes import bound_sizes, bounds_of, windows_of
+        from polyreme.lowering.transforms.solve_sizes import bound_sizes, bounds_of, windows_of
 
         told = bound_sizes(traced.func)
         windows = [room for room in windows_of(traced.func) if symbols(room) <= told]

@@ -31,7 +31,7 @@ from polyreme.jit.names import VariableNames
 from polyreme.jit.structure import Template, flatten
 from polyreme.jit.traced import BackwardTraceError, Traced, TraceError, UnknownSizeError
 from polyreme.jit.uncertain import Uncertain, sharing_pairs
-from polyreme.lowering.autodiff import GRADIENTS, bound_symbols
+from polyreme.lowering.gradients.autodiff import GRADIENTS, bound_symbols
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
 

@@ -23,8 +23,8 @@ from polyreme.jit.loading import TranslatedLayer
 from polyreme.jit.program import PresentWeights, Program
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
-from polyreme.lowering.cleanup import Dce
-from polyreme.lowering.quantize_products import (
+from polyreme.lowering.transforms.cleanup import Dce
+from polyreme.lowering.transforms.quantize_products import (
     LeftOut,
     Product,
     Steps,

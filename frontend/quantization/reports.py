@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.lowering.quantize_products import LeftOut
+from polyreme.lowering.transforms.quantize_products import LeftOut
 
 __all__ = ["Agreement", "Layer", "Report", "Signal", "measure_agreement"]
 

@@ -1,6 +1,6 @@
 """Gradients of programs: for every operator between the inputs and the target, its gradient operator is appended, last one first.
 
-A gradient operator holds no formula. When the program is translated it applies the rules of `lowering.autodiff` to what its forward operator was
+A gradient operator holds no formula. When the program is translated it applies the rules of `lowering.gradients.autodiff` to what its forward operator was
 applied to, so that in-place writes in between do no harm. Gradients that arrive at a variable from several operators are summed in the order of their arrival, as in dygraph mode.
 """
 

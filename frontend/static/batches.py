@@ -7,7 +7,7 @@ from typing import Any
 
 from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
-from polyreme.lowering.shapes import attribute_sizes
+from polyreme.lowering.transforms.solve_sizes import attribute_sizes
 from polyreme.static.input_spec import BATCH, own_size
 from polyreme.static.meanings import Host
 from polyreme.static.program import Program

@@ -19,7 +19,7 @@ from polyreme.ir.dims import Dim, symbol, told
 from polyreme.ir.types import TensorType
 from polyreme.jit.bodies import Body
 from polyreme.jit.trace import Trace, TraceError
-from polyreme.lowering.shapes import specialize_block
+from polyreme.lowering.transforms.solve_sizes import specialize_block
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
 

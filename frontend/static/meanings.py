@@ -1,7 +1,7 @@
 """What operators mean: each type is applied to tensors through dispatch, or run on arrays by the host.
 
 Most operators are ops of the `nn` dialect under Paddle's names. The rest are written here in terms of the API: fills, draws, copies, sums,
-gradients (the rules of `lowering.autodiff`, by way of the tape), and optimizer updates (the formulas of `optimizer.rules`).
+gradients (the rules of `lowering.gradients.autodiff`, by way of the tape), and optimizer updates (the formulas of `optimizer.rules`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Nn(Meaning):
         return {"Out": list(made) if isinstance(made, tuple) else [made]}
 
     def differentiable(self, op: Operator) -> bool:
-        from polyreme.lowering.autodiff import NOT_DIFFERENTIABLE
+        from polyreme.lowering.gradients.autodiff import NOT_DIFFERENTIABLE
 
         return self.cls not in NOT_DIFFERENTIABLE
 

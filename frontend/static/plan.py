@@ -2,7 +2,7 @@
 
 Names are resolved in program order, so that an in-place write simply gives the name another value. Feeds, persistable variables and eager tensors come in as
 arguments; what is fetched and the persistable variables that were written leave as results. Host operators are `host.call` ops: where those cut the
-function into compiled regions is decided where it is for collective calls, in `lowering.regions`.
+function into compiled regions is decided where it is for collective calls, in `lowering.schedule.regions`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Gradient rules, one file per family of `nn` ops; `lowering/autodiff.py` collects them."""
+"""Gradient rules, one file per family of `nn` ops; `lowering/gradients/autodiff.py` collects them."""

@@ -17,7 +17,7 @@ from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
 from polyreme.ir.dims import Dim, Expr, symbol, symbols
 from polyreme.ir.types import TensorType, i1, type_symbols
-from polyreme.lowering.counted_loops import known_rounds
+from polyreme.lowering.analysis.counted_loops import known_rounds
 from polyreme.lowering.gradients.presence import ALWAYS, NEVER, Presence, Sometimes, has_poles, is_exposed, predicate
 from polyreme.lowering.gradients.table import Emitter, gradient, has_gradient, zeros_like
 
@@ -46,7 +46,7 @@ def reaching(region: Region) -> list[frozenset[int]]:
 
 def _through(op: Any) -> list[frozenset[int]]:
     """For each operand of an op which of its results have gradients with respect to it."""
-    from polyreme.lowering.autodiff import NOT_DIFFERENTIABLE
+    from polyreme.lowering.gradients.autodiff import NOT_DIFFERENTIABLE
 
     if type(op) in NOT_DIFFERENTIABLE:
         return [frozenset()] * len(op.operands)
@@ -110,7 +110,7 @@ class _Body:
 
     def gradients(self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value], given: Sequence[Presence] = ()) -> tuple[list[Value], list[Presence]]:
         """The gradients of `ends`, weighted, with respect to values that stand in front of them, and when these are there, as `given` says it of the weights."""
-        from polyreme.lowering.autodiff import gradients_and_presence
+        from polyreme.lowering.gradients.autodiff import gradients_and_presence
 
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
         found = gradients_and_presence(self.b, weighted, wrt, given)

@@ -6,8 +6,8 @@ from typing import Any
 
 from polyreme.dialects.nn import Add, BatchNorm, Div, Mul, Neg, Standardize, StandardizeGradient, Sub
 from polyreme.dialects.shape_rules import normal_axes
+from polyreme.lowering.decompose.normalization import affine, along, cast, inverse_deviation, mean, project, reshaped, total, wide, without
 from polyreme.lowering.gradients.table import Emitter, Value, count_of, gradient, number, repeat_to, size_number
-from polyreme.lowering.normalization import affine, along, cast, inverse_deviation, mean, project, reshaped, total, wide, without
 
 
 def _plus(b: Emitter, x: Value | None, y: Value) -> Value:

@@ -9,8 +9,8 @@ from polyreme.dialects.nn.pool import pool_numbers
 from polyreme.ir.dims import product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import i64
+from polyreme.lowering.decompose.pooling import covered_elements, pool_padding
 from polyreme.lowering.gradients.table import Emitter, Value, gradient, number
-from polyreme.lowering.pooling import covered_elements, pool_padding
 
 
 @gradient(MaxPool)

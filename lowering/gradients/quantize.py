@@ -6,9 +6,9 @@ from typing import Any
 
 from polyreme.dialects.nn import Cast, DequantizeLinear, FakeQuantize, Mul, Sub
 from polyreme.dialects.shape_rules import normal_axis
+from polyreme.lowering.decompose.normalization import cast, total, without
+from polyreme.lowering.decompose.quantize import along
 from polyreme.lowering.gradients.table import Emitter, Value, gradient
-from polyreme.lowering.normalization import cast, total, without
-from polyreme.lowering.quantize import along
 
 
 @gradient(DequantizeLinear)

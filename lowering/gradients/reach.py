@@ -37,7 +37,7 @@ class _Search:
 
     def results(self, block: Block, reached: Mapping[Value, Leaves | None]) -> list[Leaves | None]:
         """The arguments that each value at the end of a block reaches."""
-        from polyreme.lowering.autodiff import NOT_DIFFERENTIABLE
+        from polyreme.lowering.gradients.autodiff import NOT_DIFFERENTIABLE
 
         known = dict(reached)
         for op in block.ops:

@@ -9,10 +9,10 @@ from typing import Any
 
 from polyreme.dialects.nn import GRU, LSTM, GRUGradient, LSTMGradient, MatMul, Reshape, SimpleRNN, SimpleRNNGradient, Sum
 from polyreme.ir.dims import product
-from polyreme.lowering import recurrence
+from polyreme.lowering.decompose import recurrence
+from polyreme.lowering.decompose.recurrence import states_before
 from polyreme.lowering.gradients.composite import gradients_through
 from polyreme.lowering.gradients.table import Emitter, Value, gradient, zeros_like
-from polyreme.lowering.recurrence import states_before
 
 
 def _rows(b: Emitter, x: Value) -> Value:

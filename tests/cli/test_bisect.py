@@ -17,8 +17,9 @@ from polyreme.dialects import nn, tensor
 from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.rewrite import pattern
 from polyreme.ir.text import parse_module
-from polyreme.lowering import cleanup, fuse, vector_math
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.emit.llvm import vector_math
+from polyreme.lowering.transforms import cleanup, fuse
 
 MODEL = '''
 import polyreme as paddle

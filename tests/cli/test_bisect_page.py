@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polyreme.cli import run_command
-from polyreme.lowering import cleanup
+from polyreme.lowering.transforms import cleanup
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "bisect.md"
 CONSOLE = re.compile(r"(?m)^```console\n(.*?)^```$", re.DOTALL)
@@ -39,7 +39,7 @@ def test_the_session_goes_as_it_is_shown(
         return "```console\n" + "".join(f"$ {line}\n{typed(line)}" for line in lines) + "```"
 
     monkeypatch.setattr(cleanup, "CANONICAL", list(cleanup.CANONICAL))
-    exec(compile(blocks["lowering/cleanup.py"], "lowering/cleanup.py", "exec"), dict(vars(cleanup)))
+    exec(compile(blocks["lowering/transforms/cleanup.py"], "lowering/transforms/cleanup.py", "exec"), dict(vars(cleanup)))
     now = CONSOLE.sub(replay, page)
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)

@@ -17,8 +17,8 @@ import polyreme as paddle
 from polyreme.cli import run_command
 from polyreme.cli.listing import load_passes
 from polyreme.ir import passes
+from polyreme.lowering.machines.targets import host
 from polyreme.lowering.pipeline import pipeline
-from polyreme.lowering.targets import host
 
 TEXT = """
 func @main(%x: tensor<Nx4xf32>, %w: tensor<4xf32>) -> tensor<Nx4xf32> attributes {arg_names = ["x", "w"], result_names = ["y"]} {
@@ -233,7 +233,7 @@ MODEL = '''
 import polyreme as paddle
 from polyreme.dialects import nn
 from polyreme.ir.rewrite import pattern
-from polyreme.lowering import cleanup
+from polyreme.lowering.transforms import cleanup
 
 
 class Net(paddle.nn.Layer):

@@ -15,8 +15,8 @@ from polyreme.cli.op_pages import page, pages, signature
 from polyreme.ir.context import all_ops
 from polyreme.ir.define import Elementwise
 from polyreme.ir.types import SCALARS
-from polyreme.lowering.autodiff import GRADIENTS
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.gradients.autodiff import GRADIENTS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "ops"
 HOW = "`pytest tests/cli/test_op_pages.py --update-golden` writes docs/ops anew; read the difference"

@@ -11,7 +11,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
-from polyreme.lowering.autodiff import forward_backward
+from polyreme.lowering.gradients.autodiff import forward_backward
 
 PADDLE = np.load(Path(__file__).parents[1] / "fixtures" / "nn_semantics.npz")
 

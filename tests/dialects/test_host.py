@@ -13,7 +13,7 @@ from polyreme.ir.evaluate import EvaluateError, evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
+from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 
 POSITIVE = """
     func @main(%x: tensor<Nxf32>) -> tensor<Kxf32> {

@@ -16,7 +16,8 @@ from polyreme import executables, kept
 from polyreme.inspection import model_module
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
-from polyreme.lowering import pipeline, workers
+from polyreme.lowering import pipeline
+from polyreme.lowering.link import workers
 from polyreme.runtime.cache import cache_in
 
 TEXT = "func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> {\n  %y = nn.tanh %x : tensor<Nx4xf32>\n  return %y\n}\n"

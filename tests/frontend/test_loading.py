@@ -284,7 +284,8 @@ import os
 import numpy as np
 import polyreme as paddle
 from polyreme.jit.reading import ModelFileError
-from polyreme.lowering import pipeline, workers
+from polyreme.lowering.link import workers
+from polyreme.lowering import pipeline
 workers._may_fork = lambda: {forks}
 compile_module = pipeline.compile_module
 def cut_and_compile(*args, **options):

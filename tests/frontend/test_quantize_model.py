@@ -342,7 +342,8 @@ def test_mistakes_on_the_command_line_are_told(saved: Path, arguments: list[str]
 
 
 def test_a_quantised_model_is_called_in_integers_whatever_its_weights_become(monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyreme.lowering import quantized, workers
+    from polyreme.lowering.link import workers
+    from polyreme.lowering.transforms import quantized
 
     # Where it can be counted.
     monkeypatch.setattr(workers, "_may_fork", lambda: False)

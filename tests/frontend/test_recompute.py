@@ -14,7 +14,7 @@ from polyreme import nn
 from polyreme.distributed.fleet.utils import recompute
 from polyreme.incubate.distributed.fleet import recompute_sequential
 from polyreme.jit.traced import TraceError
-from polyreme.lowering.autodiff import forward_half
+from polyreme.lowering.gradients.autodiff import forward_half
 
 
 def row(seed: int = 0) -> Any:

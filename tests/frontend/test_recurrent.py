@@ -16,8 +16,8 @@ from polyreme.jit.trace import UnknownSizeError
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
 from polyreme.nn.decode import Decoder
 from polyreme.utils import flatten, map_structure
 

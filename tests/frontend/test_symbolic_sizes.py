@@ -17,7 +17,7 @@ from polyreme.ir.facts import Guard
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults, verify
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.shapes import SolveDims
+from polyreme.lowering.transforms.solve_sizes import SolveDims
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.library import load_compiled
 from polyreme.static import InputSpec

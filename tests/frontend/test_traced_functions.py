@@ -11,7 +11,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.jit.trace import trace
-from polyreme.lowering.regions import has_host_ops
+from polyreme.lowering.schedule.regions import has_host_ops
 from polyreme.runtime.errors import CallError
 from tests.fixtures.make_functions import CASES, INPUTS
 

@@ -16,9 +16,9 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Module
 from polyreme.ir.passes import PassManager
 from polyreme.ir.text import print_module
+from polyreme.lowering.kernels.plan import structure
+from polyreme.lowering.machines.targets import TARGETS, Target, core_of
 from polyreme.lowering.pipeline import pipeline
-from polyreme.lowering.schedule import structure
-from polyreme.lowering.targets import TARGETS, Target, core_of
 from tests.goldens.networks import Network
 
 FILE = Path(__file__).with_name("kernels.csv")

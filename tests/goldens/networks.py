@@ -11,7 +11,7 @@ from benchmarks.zoo import MODELS
 from polyreme import nn
 from polyreme.ir.builtin import Func, Module
 from polyreme.jit.saving import trace_model
-from polyreme.lowering.autodiff import backward_half, forward_half, needs_gradients
+from polyreme.lowering.gradients.autodiff import backward_half, forward_half, needs_gradients
 from polyreme.static import InputSpec
 
 Made = tuple[Module, str]  # a module at `nn` level, and what becomes of its weights, as `pipeline` has it

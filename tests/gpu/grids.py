@@ -14,8 +14,8 @@ from polyreme.ir.evaluate import evaluate, resolve_all, with_sizes
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import type_symbols
 from polyreme.ir.verify import verify
-from polyreme.lowering.emit_ptx import PtxModule, emit_ptx
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.emit.ptx.emit_module import PtxModule, emit_ptx
+from polyreme.lowering.machines.targets import find_target
 from polyreme.runtime.gpu import Driver, open_driver
 
 Array = np.ndarray[Any, Any]

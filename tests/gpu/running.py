@@ -14,9 +14,9 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
-from polyreme.lowering.link import load
+from polyreme.lowering.link.artifact import load
+from polyreme.lowering.machines.targets import GpuTarget, gpu_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import GpuTarget, gpu_target
 from polyreme.runtime.gpu import open_driver
 
 Array = np.ndarray[Any, Any]

@@ -9,10 +9,10 @@ import polyreme as paddle
 from polyreme.inspection import model_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.text import parse_module
-from polyreme.lowering.autodiff import forward_backward
-from polyreme.lowering.emit_ptx import emit_ptx
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx
+from polyreme.lowering.gradients.autodiff import forward_backward
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
 from polyreme.nn import functional as F
 from tests.gpu.ptxas import DEVICES, Cost, assemble, needs_ptxas
 from tests.nn_cases import CASES

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from polyreme.dialects.mt19937 import seed_state
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
-from polyreme.lowering.gpu.product import TILES
+from polyreme.lowering.kernels.gpu.product import TILES
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
 from tests.gpu.running import DEVICES, check, check_bounds, loaded
 from tests.nn_cases import CASES
 from tests.strategies import modules
@@ -160,7 +160,7 @@ def test_products_of_odd_sizes(sizes, dtype, device):
 @pytest.mark.parametrize("tile", [choice.tile for choice in TILES], ids=lambda tile: f"{tile.rows}x{tile.columns}")
 @pytest.mark.parametrize("sizes", [(130, 40, 260), (129, 41, 131)], ids=str)
 def test_products_in_tiles_of_any_size(tile, sizes, device, monkeypatch):
-    monkeypatch.setattr("polyreme.lowering.gpu.tiles.choose_tile", lambda *_: tile)
+    monkeypatch.setattr("polyreme.lowering.kernels.gpu.tiles.choose_tile", lambda *_: tile)
     m, k, n = sizes
     text = function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}xf32", x=f"{m}x{k}xf32", w=f"{k}x{n}xf32")
     check(text, [floats(m, k), floats(k, n, seed=1)], device, 1e-4, 1e-4)

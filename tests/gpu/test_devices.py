@@ -11,8 +11,8 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import find_target, gpu_target
 from polyreme.runtime.artifact import GPU_PLAN, Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.gpu_executable import GpuExecutable

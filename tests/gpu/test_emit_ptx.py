@@ -15,9 +15,9 @@ import pytest
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar
 from polyreme.ir.types import SCALARS
-from polyreme.lowering.emit_ptx import emit_ptx
-from polyreme.lowering.intrinsics import check_text
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx
+from polyreme.lowering.emit.ptx.intrinsics import check_text
+from polyreme.lowering.machines.targets import find_target
 from tests.gpu.grids import grid_module, ptx_of, run_emulated
 from tests.gpu.ptxas import DEVICES, assemble, needs_ptxas
 from tests.gpu.test_grid_ops import COPY, TREE_SUM
@@ -144,8 +144,8 @@ def run_apart(code):
 def test_without_the_table_llvm_would_end_the_process():
     status, text = run_apart("""
 from tests.gpu.test_emit_ptx import ptx_of, module_of
-from polyreme.lowering.codegen import ptx_assembly
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.emit.llvm.codegen import ptx_assembly
+from polyreme.lowering.machines.targets import find_target
 text = ptx_of(module_of("mma"), 80).llvm.replace("sm_80", "sm_75").replace("+ptx70", "+ptx63")
 ptx_assembly(text, find_target("cuda:sm_75"))
 print("reached")
@@ -190,7 +190,7 @@ def every_op():
 def test_llvm_has_an_instruction_for_every_intrinsic_of_the_table():
     """It takes a misspelt one for some function, which only the assembler would find missing."""
     status, text = run_apart("""
-from polyreme.lowering.intrinsics import INTRINSICS
+from polyreme.lowering.emit.ptx.intrinsics import INTRINSICS
 from tests.gpu.test_emit_ptx import every_op, ptx_of
 code = ptx_of(every_op(), 90)
 used = {line.split("@llvm.nvvm.")[1].split("(")[0] for line in code.llvm.splitlines() if "@llvm.nvvm." in line}

@@ -13,11 +13,11 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
-from polyreme.lowering.emit_ptx import emit_ptx, is_small
-from polyreme.lowering.gpu import tensor_core
-from polyreme.lowering.move_pads import MovePads
+from polyreme.lowering.emit.ptx.emit_module import emit_ptx, is_small
+from polyreme.lowering.kernels.gpu import tensor_core
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.transforms.move_pads import MovePads
 from tests.gpu.running import DEVICES, check
 
 SM75, SM80, SM90 = (find_target(f"cuda:sm_{n}") for n in (75, 80, 90))

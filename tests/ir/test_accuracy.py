@@ -11,8 +11,8 @@ from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.text import parse_module
 from polyreme.ir.tolerance import bounds_of, expect
 from polyreme.ir.types import bf16, c64, f16, f32, f64, i32
+from polyreme.lowering.emit.llvm.vector_math import BOUNDS
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.vector_math import BOUNDS
 from tests.nn_cases import CASES
 
 assert tensor  # its ops are read from text here

@@ -11,7 +11,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.reduce import Case, cost, reduce_case, reduce_module
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
-from polyreme.lowering.shrink import REDUCTIONS
+from polyreme.lowering.debug.reducer import REDUCTIONS
 from tests.strategies import LEVELS, modules
 
 assert nn and kernel and tensor  # their ops are read from text here

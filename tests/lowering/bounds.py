@@ -10,11 +10,11 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Module
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.verify import verify
-from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.kernels.plan import KernelBuilder
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import builders
-from polyreme.lowering.schedule import KernelBuilder
-from polyreme.lowering.targets import Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.runtime.executable import Executable
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 

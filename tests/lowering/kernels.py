@@ -12,9 +12,9 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, index
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.targets import Target, host
-from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import Target, host
+from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 

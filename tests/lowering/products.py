@@ -15,13 +15,13 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.ir.verify import verify
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.conv import build_conv
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.loops import build_loops
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.kernels.conv.conv import build_conv
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import Target, host
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 Array = np.ndarray[Any, Any]

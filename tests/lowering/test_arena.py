@@ -14,10 +14,10 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import BufferType, TensorType, f32
-from polyreme.lowering.code import Code
-from polyreme.lowering.memory_report import MemoryReport, memory_report
+from polyreme.lowering.debug.memory_report import MemoryReport, memory_report
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.machines.targets import TARGETS
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import TARGETS
 from polyreme.runtime.memory import ALIGNMENT
 from tests.lowering.kernels import one_function
 

@@ -17,10 +17,10 @@ from polyreme.ir.dims import Dim, substitute, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
-from polyreme.lowering.attention import find_attention
-from polyreme.lowering.flash import build_attention
+from polyreme.lowering.analysis.attention import find_attention
+from polyreme.lowering.kernels.sequence.flash_attention import build_attention
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 M, N, B = symbol("M"), symbol("N"), symbol("B")
@@ -245,7 +245,7 @@ def test_weights_that_are_read_keep_the_ops_apart() -> None:
 
 @pytest.mark.parametrize(("causal", "offset", "last"), [("add", 0, 0), ("select", 0, 0), ("add", 7, 7), ("select", -1, -1), ("", 0, None)])
 def test_keys_after_all_queries_are_known_by_their_mask(causal: str, offset: int, last: int | None) -> None:
-    from polyreme.lowering.nn_to_tensor import nn_to_tensor
+    from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 
     module = Case(1, 2, 20, 30, 8, 8, (20, 30) if causal == "add" else None, causal=causal, offset=offset).module()
     nn_to_tensor.run(module)
@@ -277,7 +277,7 @@ def test_a_mask_of_large_numbers_hides_no_key_for_certain() -> None:
 
 
 def test_groups_of_two_products_without_softmax_are_not_taken() -> None:
-    from polyreme.lowering.schedule import request_of
+    from polyreme.lowering.kernels.plan import request_of
     from tests.lowering.products import root_of
 
     def make(b: Any, x: Any, y: Any, z: Any) -> Any:

@@ -17,10 +17,10 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, i32, u8
 from polyreme.ir.verify import verify
-from polyreme.lowering.batch_tiling import _batches, _Tiling
-from polyreme.lowering.memory_report import memory_report
+from polyreme.lowering.debug.memory_report import memory_report
+from polyreme.lowering.machines.targets import host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import host
+from polyreme.lowering.transforms.batch_tiling import _batches, _Tiling
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.strategies import modules
 

@@ -14,12 +14,13 @@ from polyreme.ir.passes import Pass
 from polyreme.ir.text import parse_module
 from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
-from polyreme.lowering import pipeline, vector_math
-from polyreme.lowering.bisect import bisect, passes_of
-from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering import pipeline
+from polyreme.lowering.debug.bisect import bisect, passes_of
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.emit.llvm import vector_math
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from tests.strategies import modules
 
 HOST = find_target()

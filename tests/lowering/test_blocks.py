@@ -18,13 +18,13 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i32
-from polyreme.lowering.blocks import LEAST_ROWS, rows_of_block, rows_of_run
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.instructions import has_tiles
-from polyreme.lowering.link import build_artifact, load, write_library
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.kernels.tile_blocks import LEAST_ROWS, rows_of_block, rows_of_run
+from polyreme.lowering.link.artifact import build_artifact, load, write_library
+from polyreme.lowering.machines.instructions import has_tiles
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.cpu import check_runs_here, tiles_allowed
 from polyreme.runtime.errors import ArtifactError

@@ -18,9 +18,17 @@ from polyreme.ir.passes import PassManager
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import TensorType, bf16, f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.autodiff import forward_backward
-from polyreme.lowering.bucket import MB, BucketGradients, OverlapCollectives, assign_buckets, buckets_of, fingerprint, gradient_schedule
-from polyreme.lowering.regions import split_regions
+from polyreme.lowering.gradients.autodiff import forward_backward
+from polyreme.lowering.schedule.regions import split_regions
+from polyreme.lowering.transforms.bucket import (
+    MB,
+    BucketGradients,
+    OverlapCollectives,
+    assign_buckets,
+    buckets_of,
+    fingerprint,
+    gradient_schedule,
+)
 
 
 def floats(*counts: int) -> list[TensorType]:

@@ -18,9 +18,9 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.channels_last import ChannelsLast
-from polyreme.lowering.cleanup import Canonicalize, Dce
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.transforms.channels_last import ChannelsLast
+from polyreme.lowering.transforms.cleanup import Canonicalize, Dce
 
 
 class Net:

@@ -17,8 +17,8 @@ from polyreme.ir.passes import parse_passes
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, TensorType, bf16, f16, f32, f64, i1, i32, i64, index
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce
-from polyreme.lowering.shapes import SolveDims, specialize
+from polyreme.lowering.transforms.cleanup import CANONICAL, Canonicalize, Cse, Dce
+from polyreme.lowering.transforms.solve_sizes import SolveDims, specialize
 from tests.strategies import LEVELS, modules
 
 N = symbol("N")

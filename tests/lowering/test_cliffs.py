@@ -17,14 +17,14 @@ from polyreme.ir.core import Op
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
 from polyreme.jit.saving import trace_model
-from polyreme.lowering import cliffs
-from polyreme.lowering.cliffs import find_cliff, kernel_cycles, needed_cycles
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.depthwise import build_sliding
-from polyreme.lowering.loops import build_loops
+from polyreme.lowering.kernels.conv.depthwise import build_sliding
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import TARGETS, Target
 from polyreme.lowering.pipeline import lower, pipeline
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target
+from polyreme.lowering.schedule import cliffs
+from polyreme.lowering.schedule.cliffs import find_cliff, kernel_cycles, needed_cycles
 from polyreme.static import InputSpec
 from tests.goldens.compare import MACHINES
 from tests.goldens.networks import NETWORKS, Network

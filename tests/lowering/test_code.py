@@ -8,7 +8,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Block
 from polyreme.ir.types import BufferType, f32, f64, i32
 from polyreme.ir.verify import verify
-from polyreme.lowering.code import Code
+from polyreme.lowering.kernels.code import Code
 
 
 def _kernel() -> tuple[Func, Code]:

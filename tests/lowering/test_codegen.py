@@ -11,8 +11,8 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16, f32, f64
-from polyreme.lowering.codegen import CodegenError, assemble, assembly
-from polyreme.lowering.targets import TARGETS, core_of, cpu_names, find_target, host
+from polyreme.lowering.emit.llvm.codegen import CodegenError, assemble, assembly
+from polyreme.lowering.machines.targets import TARGETS, core_of, cpu_names, find_target, host
 
 # e_machine of ELF headers.
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
@@ -94,7 +94,7 @@ ORDERS = """
 import sys
 from polyreme.ir.text import parse_module
 from polyreme.lowering.pipeline import assembly_text, lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.machines.targets import find_target
 
 PRODUCT = "func @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> { %z = nn.matmul %x, %y  return %z }"
 for name in sys.argv[1:]:
@@ -166,7 +166,7 @@ def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
 
 def test_llvm_is_not_loaded_before_something_is_compiled():
     code = (
-        "import sys; import polyreme.lowering.codegen, polyreme.lowering.emit_llvm, polyreme.lowering.targets as t;"
+        "import sys; import polyreme.lowering.emit.llvm.codegen, polyreme.lowering.emit.llvm.emit_module, polyreme.lowering.machines.targets as t;"
         "t.find_target('aarch64'); assert 'llvmlite' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -14,13 +14,13 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.text import print_module
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i32
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.emit_llvm import split_llvm
-from polyreme.lowering.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
-from polyreme.lowering.schedule import Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import split_llvm
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.microkernel import Axis, Registers, choose_tile, join_axes, streams_of_row, vectors_of_row
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import outline_constants
 from tests.lowering.products import assert_close, check_evaluated, check_native, root_of, run_native, to_kernels
 
 N = symbol("N")

@@ -19,13 +19,13 @@ from polyreme.ir.rewrite import rewrite_greedily
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.autodiff import backward_half, forward_backward, forward_half
-from polyreme.lowering.cleanup import Canonicalize
-from polyreme.lowering.control_cleanup import CONTROL_PATTERNS
-from polyreme.lowering.control_kernels import runs_general
-from polyreme.lowering.counted_loops import known_rounds
+from polyreme.lowering.analysis.counted_loops import known_rounds
+from polyreme.lowering.gradients.autodiff import backward_half, forward_backward, forward_half
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.schedule.control import runs_general
+from polyreme.lowering.transforms.cleanup import Canonicalize
+from polyreme.lowering.transforms.control_cleanup import CONTROL_PATTERNS
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.control_programs import random_program
 

@@ -16,9 +16,9 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.fuse import Fuse
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.machines.targets import TARGETS, host
+from polyreme.lowering.transforms.fuse import Fuse
 from tests.lowering.products import check_evaluated, check_native, root_of, to_kernels
 
 N = symbol("N")

@@ -15,10 +15,10 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32, f64
-from polyreme.lowering.conv import choose_way, find_image
-from polyreme.lowering.conv_columns import ACCURACY, Columns
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.kernels.conv.conv import choose_way, find_image
+from polyreme.lowering.kernels.conv.conv_columns import ACCURACY, Columns
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering import bounds
 from tests.lowering.test_conv import POOLS, Case, convolved, finished, module_of, pooled
 

@@ -16,9 +16,9 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i8, u8
-from polyreme.lowering.depthwise import build_sliding
+from polyreme.lowering.kernels.conv.depthwise import build_sliding
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import TARGETS, host
 from tests.lowering import products
 from tests.lowering.products import root_of
 

@@ -19,13 +19,13 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering import direct_plan
-from polyreme.lowering.direct import build_direct
-from polyreme.lowering.direct_plan import Direct, find_direct
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.kernels.conv import direct_plan
+from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.products import assert_close, root_of
 

@@ -12,10 +12,10 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i32, index
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.targets import TARGETS, Target, host
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering.kernels import KernelBuilder
 
 

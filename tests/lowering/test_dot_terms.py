@@ -15,11 +15,11 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, i32
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.instructions import has_terms
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.instructions import has_terms
+from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering.kernels import finish, one_function
 
 Array = np.ndarray[Any, Any]

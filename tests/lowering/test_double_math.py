@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from polyreme.ir.types import f64
-from polyreme.lowering import double_math, exponentials
-from polyreme.lowering.double_math import DOUBLE_BOUNDS, FLOAT64
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.emit.llvm import double_math, exponentials
+from polyreme.lowering.emit.llvm.double_math import DOUBLE_BOUNDS, FLOAT64
+from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering import minimax
 from tests.lowering.kernels import apply_compiled
 

@@ -16,11 +16,11 @@ from polyreme.ir.scalar import FUNCTIONS, apply_scalar
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import BufferType, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, u8, u16, u32, u64
 from polyreme.ir.verify import verify
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import emit_llvm, size_names
-from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm, size_names
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import TARGETS, find_target, host
 from tests.lowering.kernels import assert_same, both, compiled, finish, function, one_function, register_tile
 from tests.strategies import modules
 

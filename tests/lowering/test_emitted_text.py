@@ -9,9 +9,9 @@ from polyreme.dialects import kernel
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.types import BufferType, f32
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering.kernels import assert_same, finish, function, one_function, register_tile
 
 

@@ -8,8 +8,8 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType, i32, i64, scalar_type
-from polyreme.lowering.extremes import SweepForExtremes
 from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.transforms.extremes import SweepForExtremes
 
 
 def module_of(shape, dtype, fn, axis=-1, keepdims=False, positions=i64):

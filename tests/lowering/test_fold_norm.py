@@ -18,10 +18,10 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, scalar_type
 from polyreme.ir.verify import verify
-from polyreme.lowering import fold_norm
-from polyreme.lowering.fold_norm import FoldBatchNorm
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.transforms import fold_norm
+from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 
 RNG = np.random.default_rng(4)
 N = symbol("N")

@@ -16,7 +16,8 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64, i64, u64
 from polyreme.ir.verify import verify
-from polyreme.lowering.autodiff import (
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.gradients.autodiff import (
     GRADIENTS,
     NOT_DIFFERENTIABLE,
     backward_half,
@@ -25,8 +26,7 @@ from polyreme.lowering.autodiff import (
     gradient_function,
     needs_gradients,
 )
-from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from tests.nn_cases import CASES, numbers_close
 
 random = np.random.default_rng(6)

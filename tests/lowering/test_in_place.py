@@ -15,11 +15,11 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.text import parse_module
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.memory_report import memory_report
+from polyreme.lowering.debug.memory_report import memory_report
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import host
 from polyreme.lowering.pipeline import BUILDERS
-from polyreme.lowering.targets import host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 
 
 def lowered(text: str) -> Module:
@@ -172,7 +172,7 @@ def test_the_report_tells_buffers_lifetimes_offsets_peak_and_sharing() -> None:
 def test_what_the_report_says_is_what_a_run_allocates() -> None:
     module = parse_module(PRODUCTS.format(n=8))
     made = inspect(module)._kernel
-    from polyreme.lowering.program import Program
+    from polyreme.lowering.analysis.program import Program
 
     executable = load(build_artifact(Program.of(made), host()))
     assert executable._native_arena_bytes(0) == memory_report(made).arena_bytes

@@ -17,8 +17,8 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64, i32
 from polyreme.ir.verify import verify
-from polyreme.lowering.interleave import StackRows, build_interleave
-from polyreme.lowering.targets import TARGETS
+from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
+from polyreme.lowering.machines.targets import TARGETS
 from tests.lowering import products
 from tests.lowering.products import root_of
 

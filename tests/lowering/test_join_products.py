@@ -17,8 +17,8 @@ from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
-from polyreme.lowering.join_products import JoinProducts
 from polyreme.lowering.pipeline import compile_module, lower
+from polyreme.lowering.transforms.join_products import JoinProducts
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 RNG = np.random.default_rng(4)

@@ -9,8 +9,8 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
-from polyreme.lowering.long_reductions import ReduceRowsFirst
 from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.transforms.long_reductions import ReduceRowsFirst
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.lowering.microkernel import PART
+from polyreme.lowering.kernels.microkernel import PART
 
 # Relative to the largest result. One chain of 4,096 positive products has an error of 3e-6.
 EXACT = 6e-7

@@ -13,8 +13,8 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, i64, scalar_type
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import Canonicalize, Cse, Dce
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from tests.nn_cases import CASES, UNIFORM, numbers_close
 from tests.strategies import modules
 

@@ -14,16 +14,17 @@ import pytest
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.text import parse_module, print_module
-from polyreme.lowering import emit_llvm, objects, workers
-from polyreme.lowering.arena import plan_memory
-from polyreme.lowering.codegen import CodegenError, assemble
-from polyreme.lowering.emit_llvm import split_llvm
-from polyreme.lowering.link import MODEL, build_artifact, load
-from polyreme.lowering.objects import EarlyObjects
+from polyreme.lowering.emit.llvm import emit_module
+from polyreme.lowering.emit.llvm.codegen import CodegenError, assemble
+from polyreme.lowering.emit.llvm.emit_module import split_llvm
+from polyreme.lowering.link import objects, workers
+from polyreme.lowering.link.artifact import MODEL, build_artifact, load
+from polyreme.lowering.link.objects import EarlyObjects
+from polyreme.lowering.link.workers import EarlyWorks, apart, share_out, workers_for
+from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import find_target, host
-from polyreme.lowering.tensor_to_kernel import outline_constants
-from polyreme.lowering.workers import EarlyWorks, apart, share_out, workers_for
+from polyreme.lowering.schedule.arena import plan_memory
+from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, cache_in
 
@@ -120,7 +121,7 @@ def test_a_kernels_text_says_nothing_of_the_model_it_stands_in():
 
 def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_others(split, monkeypatch):
     monkeypatch.setenv("POLYREME_JOBS", "1")
-    monkeypatch.setattr(emit_llvm, "LEAST_OPS", 0)
+    monkeypatch.setattr(emit_module, "LEAST_OPS", 0)
     searched = {}
     monkeypatch.setattr(objects, "assemble", lambda text, target, reduce: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce))
     module = lower(parse_module(TWO_PRODUCTS.format(n=17).replace("return %z", "%s = nn.cumsum %z {axis = 0} : tensor<17x30xf32>\n  return %s")))
@@ -412,7 +413,7 @@ def _compiled(monkeypatch, text, jobs):
     monkeypatch.setenv("POLYREME_JOBS", jobs)
     monkeypatch.setattr(config, "processors", lambda: 2)
     monkeypatch.setattr(EarlyObjects, "made", noted)
-    for module in (objects, emit_llvm):
+    for module in (objects, emit_module):
         monkeypatch.setattr(module, "LEAST_OPS", 0)
     artifact = compile_module(parse_module(text), host()).artifact
     monkeypatch.setattr(EarlyObjects, "made", made)
@@ -460,7 +461,7 @@ def test_an_interrupted_wait_leaves_no_process(forked):
 
 
 def test_a_compiled_library_links_all_objects(split, tmp_path):
-    from polyreme.lowering.link import write_library
+    from polyreme.lowering.link.artifact import write_library
     from polyreme.runtime.library import load_compiled
 
     inputs, expected = arrays()

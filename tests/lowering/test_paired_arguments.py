@@ -17,10 +17,10 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering import paired, paired_weights
-from polyreme.lowering.paired import ACCURACY, GROUP, find_paired
-from polyreme.lowering.schedule import Request
-from polyreme.lowering.targets import host
+from polyreme.lowering.kernels.gemm import inner_product, inner_product_weights
+from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, find_paired
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
@@ -33,11 +33,11 @@ WAYS = ["front", "near", "far"]
 
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Let all products go this way."""
-    patch.setattr(paired, "ADVANTAGE", 1e9)
-    patch.setattr(paired, "FEW_PIECES", 99)
+    patch.setattr(inner_product, "ADVANTAGE", 1e9)
+    patch.setattr(inner_product, "FEW_PIECES", 99)
     if way != "near":
-        patch.setattr(paired.Paired, "are_far", way == "far")
-        patch.setattr(paired.Paired, "packs_beside", way == "far")
+        patch.setattr(inner_product.Paired, "are_far", way == "far")
+        patch.setattr(inner_product.Paired, "packs_beside", way == "far")
 
 
 def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module:
@@ -140,7 +140,7 @@ def test_several_products_are_chosen_where_they_are_large(case: Several, is_take
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 77])
 def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
     case = Case(rows, 50, 40)
     (x,), (w,) = case.arrays()
     lowered = to_kernels(module(case, [x, w], free=True), WORTH, always)
@@ -150,7 +150,7 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("exponent", [-37, -30, -12, 12, 30, 36])
 def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(exponent: int, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40, turned=turned)
     (x,), (w,) = case.arrays()
     columns = np.ones(40)
@@ -165,7 +165,7 @@ def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
 
 
 def test_zeros_give_zeros_and_an_infinity_or_nan_spoils_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paired, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40)
     (x,), (w,) = case.arrays()
     w[:, 9], w[5, 20], w[7, 30] = 0, np.inf, np.nan
@@ -179,13 +179,13 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
         found: list[int] = []
 
         def look(request: Request) -> None:
-            plan = paired.Paired(rows := paired.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
-            found.append(paired._Builder(plan).packing.together)
+            plan = inner_product.Paired(rows := inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
+            found.append(inner_product._Builder(plan).packing.together)
 
         to_kernels(module(case, [*case.arrays()[0], *case.arrays()[1]]), WORTH, look)
         return found[0]
 
-    assert together(Case(64, 500, 512)) == paired_weights.MOST_TOGETHER
+    assert together(Case(64, 500, 512)) == inner_product_weights.MOST_TOGETHER
     assert together(Case(64, 768, 512)) == 2
     assert together(Case(64, 3072, 512)) == 1
     assert together(Case(64, 500, 20)) == 2, "as many as there are"

@@ -15,12 +15,12 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering import paired
-from polyreme.lowering.paired import ACCURACY, GROUP, build_paired, find_paired
-from polyreme.lowering.paired_rows import find_rows
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import host
-from polyreme.lowering.winograd import build_winograd
+from polyreme.lowering.kernels.conv.winograd import build_winograd
+from polyreme.lowering.kernels.gemm import inner_product
+from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_paired, find_paired
+from polyreme.lowering.kernels.gemm.inner_product_rows import find_rows
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of
@@ -117,7 +117,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several tasks."""
-    monkeypatch.setattr(paired, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     target = replace(WORTH, caches=(WORTH.caches[0], 40_000, WORTH.caches[2]))
     lowered = to_kernels(case.module(inputs, constants), target, always)
@@ -128,7 +128,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(paired, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants))

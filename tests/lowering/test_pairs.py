@@ -18,16 +18,16 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, TensorType, f32, i16, i32, index
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.instructions import multiplies_pairs
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import outline_constants
-from polyreme.lowering.winograd import build_cut, build_winograd
-from polyreme.lowering.winograd_plan import EXACT_SIZE, MOST_EXACT, blockings, find_image
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
+from polyreme.lowering.kernels.conv.winograd_plan import EXACT_SIZE, MOST_EXACT, blockings, find_image
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.instructions import multiplies_pairs
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.bounds import to_kernels
 from tests.lowering.kernels import KernelBuilder

@@ -14,10 +14,10 @@ from polyreme.ir.structure import first_difference
 from polyreme.ir.text import print_module
 from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
-from polyreme.lowering.cleanup import CANONICAL, Canonicalize, Cse, Dce, fold_constants
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import MakeKernels, pipeline
-from polyreme.lowering.shapes import SolveDims
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.transforms.cleanup import CANONICAL, Canonicalize, Cse, Dce, fold_constants
+from polyreme.lowering.transforms.solve_sizes import SolveDims
 from tests.lowering.test_cleanup import FIRES, STAYS, cleaned
 from tests.strategies import LEVELS, modules
 

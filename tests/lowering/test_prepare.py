@@ -10,12 +10,12 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, parse_passes
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
-from polyreme.lowering.arena import plan_memory
-from polyreme.lowering.link import load
+from polyreme.lowering.analysis.program import Program, has_prepare
+from polyreme.lowering.link.artifact import load
+from polyreme.lowering.machines.targets import TARGETS
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.program import Program, has_prepare
-from polyreme.lowering.targets import TARGETS
-from polyreme.lowering.tensor_to_kernel import outline_constants
+from polyreme.lowering.schedule.arena import plan_memory
+from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.errors import CallError
 
 LINEAR = """

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, f32, f64
-from polyreme.lowering.contract import ProductBuilder, build_contract
-from polyreme.lowering.microkernel import MOST_UNROLLED
-from polyreme.lowering.problem import find_product
-from polyreme.lowering.product_ring import Blocks, RingPlan, Share, _even_depth
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel
+from polyreme.lowering.kernels.gemm.contract import ProductBuilder, build_contract
+from polyreme.lowering.kernels.gemm.double_buffered import Blocks, RingPlan, Share, _even_depth
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.kernels.problem import find_product
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import TensorToKernel
 from tests.lowering.products import check_evaluated, check_native, to_kernels
 from tests.lowering.test_contract import Case
 

@@ -17,10 +17,10 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import parse_passes
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
-from polyreme.lowering.link import load
+from polyreme.lowering.debug.profile import OUTPUT, profiled_artifact, steps_of
+from polyreme.lowering.link.artifact import load
+from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module, llvm_text, lower
-from polyreme.lowering.profile import OUTPUT, profiled_artifact, steps_of
-from polyreme.lowering.targets import TARGETS, find_target, host
 from polyreme.profiling import profile, profile_module
 
 TWO = """

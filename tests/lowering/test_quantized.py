@@ -14,9 +14,9 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, i8, i16, u8
+from polyreme.lowering.machines.targets import TARGETS, Target, find_target
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.quantized import ROWS_WORTH_PAIRS
-from polyreme.lowering.targets import TARGETS, Target, find_target
+from polyreme.lowering.transforms.quantized import ROWS_WORTH_PAIRS
 from tests.lowering.test_dot4 import WITH_VNNI
 
 Array = np.ndarray[Any, Any]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import polyreme as paddle
 from polyreme.inspection import model_module
 from polyreme.ir.evaluate import evaluate
+from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import Target, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 nn, F = paddle.nn, paddle.nn.functional

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
-from polyreme.lowering.microkernel import Registers, choose_tile
+from polyreme.lowering.kernels.microkernel import Registers, choose_tile
+from polyreme.lowering.machines.targets import TARGETS
 from polyreme.lowering.pipeline import assembly_text
-from polyreme.lowering.targets import TARGETS
 from tests.lowering.products import Array, check_evaluated, check_native, root_of, to_kernels
 
 # Operands, result; b is a batch, l a second contracted axis.

@@ -17,15 +17,15 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, f64, i1, i64
-from polyreme.lowering.arena import plan_memory
-from polyreme.lowering.code import Code, Index
-from polyreme.lowering.codegen import assembly
-from polyreme.lowering.emit_llvm import split_llvm
-from polyreme.lowering.microkernel import Accumulators, Registers
+from polyreme.lowering.emit.llvm.codegen import assembly
+from polyreme.lowering.emit.llvm.emit_module import split_llvm
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.microkernel import Accumulators, Registers
+from polyreme.lowering.kernels.sequence.recurrent_plan import choose_tile
+from polyreme.lowering.kernels.sequence.recurrent_twice import Column
+from polyreme.lowering.machines.targets import Target, find_target, host
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.recurrent_plan import choose_tile
-from polyreme.lowering.recurrent_twice import Column
-from polyreme.lowering.targets import Target, find_target, host
+from polyreme.lowering.schedule.arena import plan_memory
 from tests.lowering.kernels import finish, one_function
 from tests.lowering.test_scan import assert_near, layer, numbers, run_on_threads
 

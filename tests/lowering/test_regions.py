@@ -14,9 +14,9 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import EvaluateError, evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
-from polyreme.lowering.names import distinct
+from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.regions import split_regions
+from polyreme.lowering.schedule.regions import split_regions
 from polyreme.runtime.errors import CallError
 
 PROGRAM = """

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i64
-from polyreme.lowering.code import Code
-from polyreme.lowering.emit_llvm import emit_llvm
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.targets import host
+from polyreme.lowering.emit.llvm.emit_module import emit_llvm
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.kernels import finish, one_function
 

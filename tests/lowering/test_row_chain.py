@@ -19,10 +19,10 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
-from polyreme.lowering import row_chain
+from polyreme.lowering.kernels.conv import inverted_residual
+from polyreme.lowering.kernels.conv.inverted_residual import build_row_chain
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.row_chain import build_row_chain
-from polyreme.lowering.targets import TARGETS, Target, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import products
 from tests.lowering.products import root_of
@@ -213,23 +213,23 @@ def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_v
 def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where_vectors_are_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[int, int]] = []
 
-    class Recorded(row_chain._Product):
+    class Recorded(inverted_residual._Product):
         def __init__(self, *args: Any):
             super().__init__(*args)
             made.append((self.high, self.vectors))
 
-    monkeypatch.setattr(row_chain, "_Product", Recorded)
+    monkeypatch.setattr(inverted_residual, "_Product", Recorded)
     avx512 = TARGETS["x86-64-avx512"]
     module, _ = module_of(Case((112, 112), 16, 96, 24, stride=2))
     for half_vectors in (False, True):
         assert products.to_kernels(module, replace(avx512, half_vectors=half_vectors))[1] == ["row_chain"]
     (whole, one), _, (high, narrow), (_, wide) = made
     assert (one, narrow, wide) == (1, 1, 3)
-    assert whole > row_chain.HIDDEN_HIGH == high
+    assert whole > inverted_residual.HIDDEN_HIGH == high
 
 
 def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_chain, "MOST_OPEN_TASKS", 2)
+    monkeypatch.setattr(inverted_residual, "MOST_OPEN_TASKS", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
     module, inputs = module_of(case)
     assert products.to_kernels(module, case.small(host()))[1][0] == "row_chain"

@@ -18,13 +18,13 @@ from polyreme.ir.text import parse_module
 from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
-from polyreme.lowering.costs import cost_of
-from polyreme.lowering.microkernel import Registers
+from polyreme.lowering.analysis.costs import cost_of
+from polyreme.lowering.kernels.microkernel import Registers
+from polyreme.lowering.kernels.plan import request_of
+from polyreme.lowering.kernels.sequence.recurrent_plan import choose_tile
+from polyreme.lowering.machines.targets import Target, find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.recurrent_plan import choose_tile
-from polyreme.lowering.schedule import request_of
-from polyreme.lowering.steps import HoistFromScans, UnrollScans
-from polyreme.lowering.targets import Target, find_target, host
+from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.strategies import map_one, modules, scan
 

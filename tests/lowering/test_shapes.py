@@ -14,7 +14,7 @@ from polyreme.ir.facts import Guard
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
-from polyreme.lowering.shapes import SolveDims
+from polyreme.lowering.transforms.solve_sizes import SolveDims
 
 STEPS = st.lists(
     st.one_of(

@@ -9,10 +9,10 @@ from polyreme.dialects import kernel
 from polyreme.ir.builtin import Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i64
-from polyreme.lowering.code import Code
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.sharing import CLOSED, Tickets
-from polyreme.lowering.targets import host
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.sharing import CLOSED, Tickets
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.kernels import one_function
 

@@ -19,11 +19,22 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, u8
-from polyreme.lowering.code import Code
-from polyreme.lowering.link import _load_objects, build_artifact, load, native_object
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.sequence.short_weights import (
+    BLOCK,
+    BLOCK_BYTES,
+    BLOCK_WORDS,
+    FACTOR,
+    LANES,
+    REST,
+    SHIFT,
+    powers,
+    short_panels,
+    short_rows,
+)
+from polyreme.lowering.link.artifact import _load_objects, build_artifact, load, native_object
+from polyreme.lowering.machines.targets import Target, find_target, host
 from polyreme.lowering.pipeline import lower
-from polyreme.lowering.short_weights import BLOCK, BLOCK_BYTES, BLOCK_WORDS, FACTOR, LANES, REST, SHIFT, powers, short_panels, short_rows
-from polyreme.lowering.targets import Target, find_target, host
 from tests.lowering.kernels import compiled, finish, one_function
 from tests.lowering.test_scan import assert_near, layer, numbers, run_on_threads
 

@@ -13,7 +13,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, i32
 from polyreme.ir.verify import verify
-from polyreme.lowering.sink import SinkReshapes
+from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 
 
 def reshaped_product(added: Any) -> tuple[Module, list[Any]]:

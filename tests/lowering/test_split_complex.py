@@ -12,9 +12,9 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, c64, c128, f32, f64, i1, i64
 from polyreme.ir.verify import verify
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.split_complex import SplitComplex
+from polyreme.lowering.transforms.split_complex import SplitComplex
 
 N = symbol("N")
 TYPES = pytest.mark.parametrize("dtype", [c64, pytest.param(c128, marks=pytest.mark.slow)], ids=str)

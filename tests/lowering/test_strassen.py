@@ -20,12 +20,22 @@ from polyreme.ir.dims import Dim, mod, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
-from polyreme.lowering import strassen, strassen_plan
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
-from polyreme.lowering.strassen import StrassenBuilder, build_strassen
-from polyreme.lowering.strassen_plan import ACCURACY, WAYS, Cut, Matrices, best_cut, choose_cut, cuts, find_matrices, for_any_rows
-from polyreme.lowering.targets import TARGETS, host
+from polyreme.lowering.kernels.gemm import strassen, strassen_plan
+from polyreme.lowering.kernels.gemm.strassen import StrassenBuilder, build_strassen
+from polyreme.lowering.kernels.gemm.strassen_plan import (
+    ACCURACY,
+    WAYS,
+    Cut,
+    Matrices,
+    best_cut,
+    choose_cut,
+    cuts,
+    find_matrices,
+    for_any_rows,
+)
+from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels

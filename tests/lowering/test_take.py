@@ -11,9 +11,9 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, i64, scalar_type
-from polyreme.lowering.fuse import Fuse
+from polyreme.lowering.kernels.general.take import LEAST, RUN, taken_elements
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.take import LEAST, RUN, taken_elements
+from polyreme.lowering.transforms.fuse import Fuse
 
 
 def module_of(size, shape, dtype="float32", positions="int64", after=None):

@@ -14,16 +14,16 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32, f64, i1, i32, i64, u8, u64
-from polyreme.lowering.cumulate import build_cumulate
-from polyreme.lowering.fuse import Fuse
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.loops import build_loops
+from polyreme.lowering.kernels.general.cumulate import build_cumulate
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.general.random import build_random
+from polyreme.lowering.kernels.general.sort import build_sort
+from polyreme.lowering.kernels.sequence.scan import build_scan
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, find_target
 from polyreme.lowering.pipeline import BUILDERS, compile_module, lower
-from polyreme.lowering.random import build_random
-from polyreme.lowering.scan import build_scan
-from polyreme.lowering.sort import build_sort
-from polyreme.lowering.targets import TARGETS, find_target
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
+from polyreme.lowering.transforms.fuse import Fuse
 from tests.strategies import modules
 
 N = symbol("N")

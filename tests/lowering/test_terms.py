@@ -18,16 +18,9 @@ from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import f64
-from polyreme.lowering import terms_plan
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.loops import build_loops
-from polyreme.lowering.pipeline import BUILDERS
-from polyreme.lowering.schedule import KernelPlan, Request, structure
-from polyreme.lowering.strassen_plan import find_matrices
-from polyreme.lowering.targets import Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
-from polyreme.lowering.terms import TermsBuilder
-from polyreme.lowering.terms_plan import (
+from polyreme.lowering.kernels.gemm import bf16x3_plan
+from polyreme.lowering.kernels.gemm.bf16x3 import TermsBuilder
+from polyreme.lowering.kernels.gemm.bf16x3_plan import (
     LEAST_ROWS,
     LEAST_TILES,
     MOST_ROWS_IN_PLACE,
@@ -38,6 +31,13 @@ from polyreme.lowering.terms_plan import (
     find_terms,
     scattered,
 )
+from polyreme.lowering.kernels.gemm.strassen_plan import find_matrices
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.plan import KernelPlan, Request, structure
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import Target, host
+from polyreme.lowering.pipeline import BUILDERS
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from tests.lowering.kernels import on_threads
 from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_direct import Case as Convolution
@@ -142,8 +142,8 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
 @needs_terms
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], Case(200, 3072, 64)], ids=str)
 def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
-    monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
+    monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
+    monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
     by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
     check(case, by_each)
     np.testing.assert_array_equal(by_all, by_each)
@@ -152,8 +152,8 @@ def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatc
 
 @needs_terms
 def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms_plan, "LEAST_MAKERS", 2)
-    monkeypatch.setattr(terms_plan, "MAKERS_BYTES", 0)
+    monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
+    monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
     module, inputs, expected = arguments_by_terms(ARGUMENTS["several"][0], host())
     for found in on_threads(module, host(), inputs, range(1, 5)):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -315,7 +315,7 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("case", STRIDED, ids=str)
 def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terms_plan, "FAR_SIZE", 0 if far else 4)
+    monkeypatch.setattr(bf16x3_plan, "FAR_SIZE", 0 if far else 4)
     module, inputs = strided_by_terms(case, SMALL)
     asked = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
     assert (case.x in asked) == far
@@ -328,7 +328,7 @@ def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_al
     module, inputs = strided_by_terms(case, host())
     first, *others = on_threads(module, host(), inputs, range(1, 5))
     np.testing.assert_allclose(first.reshape(convolved(case).shape), convolved(case), rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(terms_plan, "FAR_SIZE", 0)
+    monkeypatch.setattr(bf16x3_plan, "FAR_SIZE", 0)
     for other in (*others, *on_threads(strided_by_terms(case, host())[0], host(), inputs, range(1, 3))):
         np.testing.assert_array_equal(other, first)
 

@@ -19,7 +19,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 
 
 def lowered(x: tuple[Any, ...], weight: Any, constant: bool = True, **attributes: Any) -> tuple[Module, Module]:

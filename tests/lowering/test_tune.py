@@ -12,10 +12,10 @@ from polyreme.dialects import nn
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering import tune
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.link import tune
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import builders, compile_module
-from polyreme.lowering.schedule import Request
-from polyreme.lowering.targets import TARGETS, host
 
 SHAPE = (100, 90, 80)
 

@@ -14,8 +14,8 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, bf16, f16, f32, f64, i8, i16, i32, i64
+from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.targets import find_target
 
 Array = np.ndarray[Any, Any]
 SIZES = st.one_of(st.integers(1, 20), st.sampled_from([31, 32, 33, 48, 65]))

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyreme.lowering.exponentials import tanh
-from polyreme.lowering.libm import HUGE_ANGLE
-from polyreme.lowering.llvm_text import Code, Lane
-from polyreme.lowering.targets import TARGETS, host
-from polyreme.lowering.vector_math import BOUNDS, FLOAT32
+from polyreme.lowering.emit.llvm.exponentials import tanh
+from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE
+from polyreme.lowering.emit.llvm.text import Code, Lane
+from polyreme.lowering.emit.llvm.vector_math import BOUNDS, FLOAT32
+from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering.kernels import apply_compiled
 
 COUNT = 1 << 17

@@ -17,7 +17,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 
 
 def convolution(shape: tuple[Any, ...], weight: Any, constant: bool = True, **numbers: Any) -> Module:

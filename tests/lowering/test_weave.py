@@ -17,11 +17,11 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering import paired
-from polyreme.lowering.paired import build_paired
+from polyreme.lowering.kernels.gemm import inner_product
+from polyreme.lowering.kernels.gemm.inner_product import build_paired
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Weave
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import lower, pipeline
-from polyreme.lowering.schedule import KernelPlan, Request, Weave
-from polyreme.lowering.targets import TARGETS, host
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.test_paired import bound
 from tests.lowering.test_scan import GATES, assert_near, run_on_threads
@@ -57,7 +57,7 @@ def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tu
         return plan
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paired, "ADVANTAGE", 1e9)
+        patch.setattr(inner_product, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
     assert [plan.weave for plan in plans] == [weave]
     places = [weave.place(case.n, i) for i in range(case.n)]
@@ -75,7 +75,7 @@ def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: W
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paired, "ADVANTAGE", 1e9)
+        patch.setattr(inner_product, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
     assert [plan.weave for plan in plans if plan is not None] == [None]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -113,7 +113,7 @@ def woven(module: Module) -> list[Weave | None]:
             found.append(plan.weave)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paired, "ADVANTAGE", 1e9)
+        patch.setattr(inner_product, "ADVANTAGE", 1e9)
         PassManager(pipeline(SMALL, watch=watch)).run(module.clone())
     return found
 
@@ -135,7 +135,7 @@ def test_layers_read_each_gate_where_the_product_laid_it(kind: Any, units: int, 
     module, data = network(kind, steps, units, inputs, reverse)
     expected = evaluate(module, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paired, "ADVANTAGE", 1e9)
+        patch.setattr(inner_product, "ADVANTAGE", 1e9)
         assert woven(module)[0] is not None
         assert_near(evaluate(lower(module, SMALL, verify=True), data), expected, f32)
         if RUNS:

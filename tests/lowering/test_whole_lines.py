@@ -11,10 +11,10 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import f32, f64, i8
-from polyreme.lowering.link import build_artifact, load
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import BUILDERS
-from polyreme.lowering.targets import TARGETS, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel
+from polyreme.lowering.schedule.bufferize import TensorToKernel
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.test_tensor_to_kernel import lowered, module_of, softmax
 

@@ -17,9 +17,9 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import BufferType, ScalarType, TensorType, bf16, element_type, f16, f32, index
+from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.targets import TARGETS, find_target, host
-from polyreme.lowering.widen import FEW_ROWS, WidenHalves
+from polyreme.lowering.transforms.widen_halves import FEW_ROWS, WidenHalves
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.kernels import compiled, finish, one_function
 

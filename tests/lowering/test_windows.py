@@ -17,10 +17,10 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
-from polyreme.lowering.channels_last import ChannelsLast
-from polyreme.lowering.cleanup import Canonicalize, Dce
-from polyreme.lowering.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.pipeline import compile_module
+from polyreme.lowering.transforms.channels_last import ChannelsLast
+from polyreme.lowering.transforms.cleanup import Canonicalize, Dce
 
 
 def convolution(shape: tuple[Any, ...], weight: Any, dtype: ScalarType = f32, **numbers: Any) -> Module:

@@ -23,13 +23,13 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.kept import compiler_version
-from polyreme.lowering import direct_plan, winograd_plan
-from polyreme.lowering.direct import build_direct
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.winograd import build_cut, build_winograd
-from polyreme.lowering.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
-from polyreme.lowering.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
+from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
+from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
+from polyreme.lowering.kernels.conv.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
+from polyreme.lowering.kernels.conv.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering import bounds
 from tests.lowering.bounds import assert_within, to_kernels
 from tests.lowering.products import root_of

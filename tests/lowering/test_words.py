@@ -19,13 +19,13 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, i8, i16, i32, u8
 from polyreme.ir.verify import verify
-from polyreme.lowering.contract import build_contract
-from polyreme.lowering.direct import build_direct
-from polyreme.lowering.link import build_artifact, load
-from polyreme.lowering.loops import build_loops
-from polyreme.lowering.schedule import KernelPlan, Request
-from polyreme.lowering.targets import TARGETS, Target, host
-from polyreme.lowering.tensor_to_kernel import TensorToKernel, outline_constants
+from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.general.loops import build_loops
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.link.artifact import build_artifact, load
+from polyreme.lowering.machines.targets import TARGETS, Target, host
+from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 from tests.lowering.products import root_of
 

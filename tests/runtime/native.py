@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 
-from polyreme.lowering.codegen import assemble
-from polyreme.lowering.targets import host
+from polyreme.lowering.emit.llvm.codegen import assemble
+from polyreme.lowering.machines.targets import host
 from polyreme.runtime.artifact import Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec
 
 # y[i, j] = x[i, j] * w[j] + b[i], through working memory, rows in parallel.

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyreme.lowering.link import load
+from polyreme.lowering.link.artifact import load
 from polyreme.runtime.artifact import HEADER, Artifact, Manifest, write_atomically
 from polyreme.runtime.errors import ArtifactError
 from tests.runtime.native import fixed_artifact, scale_artifact, scale_inputs, scale_manifest, scale_reference

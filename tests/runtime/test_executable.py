@@ -8,7 +8,7 @@ import timeit
 import numpy as np
 import pytest
 
-from polyreme.lowering.link import load
+from polyreme.lowering.link.artifact import load
 from polyreme.runtime import executable
 from polyreme.runtime.artifact import DTYPES, Artifact, Manifest, TensorSpec
 from polyreme.runtime.cpu import numpy_dtype

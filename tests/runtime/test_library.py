@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering import shared_library
-from polyreme.lowering.link import MAX_INSIDE_BYTES, native_object, write_library
-from polyreme.lowering.targets import find_target, host
+from polyreme.lowering.link import shared_library
+from polyreme.lowering.link.artifact import MAX_INSIDE_BYTES, native_object, write_library
+from polyreme.lowering.machines.targets import find_target, host
 from polyreme.runtime.artifact import Artifact, ConstantSpec, GuardSpec, Manifest, SizeSpec, TensorSpec
 from polyreme.runtime.cpu import LARGE_PAGE, LARGE_PAGES_FROM, address_of
 from polyreme.runtime.errors import ArtifactError, CallError

@@ -18,9 +18,9 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import parse_passes
 from polyreme.ir.types import BufferType, f32, index
-from polyreme.lowering.arena import plan_memory
-from polyreme.lowering.link import build_artifact, load, write_library
-from polyreme.lowering.targets import host
+from polyreme.lowering.link.artifact import build_artifact, load, write_library
+from polyreme.lowering.machines.targets import host
+from polyreme.lowering.schedule.arena import plan_memory
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.library import load_compiled
 
@@ -164,8 +164,8 @@ def test_equal_names_of_arguments_are_made_different() -> None:
 def test_equal_modules_give_equal_artifacts_in_different_processes() -> None:
     program = textwrap.dedent("""
         import hashlib
-        from polyreme.lowering.link import build_artifact
-        from polyreme.lowering.targets import host
+        from polyreme.lowering.link.artifact import build_artifact
+        from polyreme.lowering.machines.targets import host
         from tests.runtime.test_link import chain
         print(hashlib.sha256(build_artifact(chain(4)[0], host()).to_bytes()).hexdigest())
     """)

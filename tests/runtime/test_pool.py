@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from polyreme.lowering.link import MODEL, POOL_FUNCTIONS, _load_objects, _native_pool, load, pool_text
-from polyreme.lowering.targets import find_target
+from polyreme.lowering.link.artifact import MODEL, POOL_FUNCTIONS, _load_objects, _native_pool, load, pool_text
+from polyreme.lowering.machines.targets import find_target
 from polyreme.runtime import threads
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.side_by_side import processors
@@ -334,7 +334,7 @@ def test_set_num_threads_governs_models_and_is_checked() -> None:
 def test_a_program_ends_cleanly_with_workers_asleep_and_a_model_running() -> None:
     program = textwrap.dedent("""
         import threading
-        from polyreme.lowering.link import load
+        from polyreme.lowering.link.artifact import load
         from polyreme.runtime import threads
         from tests.runtime.native import scale_artifact, scale_inputs
         threads.set_num_threads(4)
@@ -354,7 +354,7 @@ def test_a_program_ends_cleanly_with_workers_asleep_and_a_model_running() -> Non
 
 @pytest.mark.parametrize("name", ["x86-64", "aarch64", "riscv64"])
 def test_the_pool_compiles_for_every_linux_target(name: str) -> None:
-    from polyreme.lowering.link import native_object
+    from polyreme.lowering.link.artifact import native_object
 
     code = native_object(pool_text(find_target(name)), find_target(name))
     assert code[:4] == b"\x7fELF"

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from polyreme.lowering.link import PARALLEL_FUNCTIONS, _load_objects, _native_pool
+from polyreme.lowering.link.artifact import PARALLEL_FUNCTIONS, _load_objects, _native_pool
 from polyreme.runtime.threads import Pool
 from tests.runtime.native import native_code
 from tests.runtime.test_pool import parallel, pool, pool_of  # noqa: F401 (a fixture)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyreme.lowering import link
+from polyreme.lowering.link import artifact
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.shared_code import is_shared, load_shared
@@ -22,8 +22,8 @@ def mapped():
 
 
 def test_a_linked_artifact_computes_the_same():
-    plain = link.load(scale_artifact())
-    linked = link.linked(scale_artifact())
+    plain = artifact.load(scale_artifact())
+    linked = artifact.linked(scale_artifact())
     assert is_shared(linked) and not is_shared(scale_artifact())
     x = [np.full(spec.shape if spec.is_static else [3 if isinstance(n, str) else n for n in spec.shape], 2.0, spec.dtype) for spec in plain.manifest.inputs]
     for a, b in zip(plain.run(x), load_shared(Artifact.from_bytes(linked.to_bytes()), 2).run(x), strict=True):
@@ -31,14 +31,14 @@ def test_a_linked_artifact_computes_the_same():
 
 
 def test_models_share_the_pool_of_the_process():
-    linked = link.linked(scale_artifact())
-    assert load_shared(linked, 1).pool is load_shared(linked, 1).pool is link.load(scale_artifact()).pool
+    linked = artifact.linked(scale_artifact())
+    assert load_shared(linked, 1).pool is load_shared(linked, 1).pool is artifact.load(scale_artifact()).pool
 
 
 def test_code_leaves_memory_with_its_last_user():
     before = mapped()
-    first = load_shared(link.linked(scale_artifact()), 1)
-    second = load_shared(link.linked(scale_artifact()), 1)
+    first = load_shared(artifact.linked(scale_artifact()), 1)
+    second = load_shared(artifact.linked(scale_artifact()), 1)
     # The pool may live in the first one ever loaded.
     assert len(mapped() - before) == 2
     del second
@@ -60,7 +60,7 @@ model.run([np.ones(shape, spec.dtype) for shape, spec in zip(shapes, model.manif
 assert not any(name.startswith("polyreme.lowering") for name in sys.modules)
 """
     path = tmp_path / "scale.artifact"
-    link.linked(scale_artifact()).save(path)
+    artifact.linked(scale_artifact()).save(path)
     subprocess.run([sys.executable, "-c", program, path], check=True)
 
 
@@ -68,12 +68,12 @@ def test_without_a_linker_the_artifact_stays_as_it_was(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     artifact = scale_artifact()
-    assert link.linked(artifact) is artifact
+    assert artifact.linked(artifact) is artifact
 
 
 def test_code_that_is_no_shared_object_is_an_error():
     with pytest.raises(ArtifactError, match="the system cannot load it"):
-        load_shared(replace(link.linked(scale_artifact()), code=b"\x7fELF nothing"), 1)
+        load_shared(replace(artifact.linked(scale_artifact()), code=b"\x7fELF nothing"), 1)
     with pytest.raises(ArtifactError, match="expected a function 'polyreme_model_run'"):
-        linked = link.linked(scale_artifact())
+        linked = artifact.linked(scale_artifact())
         load_shared(replace(linked, code=linked.code.replace(b"polyreme_model_run", b"polyreme_model_fun")), 1)

@@ -1,6 +1,6 @@
 """Data parallel for static Programs: between backward and update, a step averages its gradients over all ranks.
 
-The operators that do so are the `dist` dialect's; the program's regions, buckets and overlap are the same as everywhere (`lowering/bucket.py`).
+The operators that do so are the `dist` dialect's; the program's regions, buckets and overlap are the same as everywhere (`lowering/transforms/bucket.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from polyreme.dialects import dist
 from polyreme.distributed.group import get_world_size
-from polyreme.lowering.bucket import assign_buckets
+from polyreme.lowering.transforms.bucket import assign_buckets
 
 __all__ = ["DistributedOptimizer"]
 

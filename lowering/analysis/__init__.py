@@ -1,0 +1,1 @@
+"""Questions about tensor ops that change nothing: where elements stand, what rows a group has, what a root costs."""

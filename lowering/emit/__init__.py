@@ -1,0 +1,1 @@
+"""From kernels to code: LLVM IR for processors, PTX for GPUs."""

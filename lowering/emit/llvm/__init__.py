@@ -1,0 +1,1 @@
+"""Kernel level to LLVM IR and object code."""

@@ -1,0 +1,113 @@
+"""What is known about the functions of a kernel-level module before code is written: what they need, and what their arguments promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyreme.dialects import kernel
+from polyreme.dialects.kernel.effects import root_of, written_by
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.core import Op, Value
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.dims import Dim, product, symbols
+from polyreme.ir.types import BufferType, Type
+from polyreme.lowering.analysis.program import Program
+
+# Most ops of a kernel are of these: they only make values.
+_SILENT: frozenset[type[Op]] = frozenset({kernel.Apply, kernel.Fma, kernel.Dot2, kernel.Dot4, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Reinterpret, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
+
+
+@dataclass
+class Facts:
+    """What a function needs beside its own arguments, and what its arguments promise."""
+
+    pool: bool
+    sizes: bool
+    written: frozenset[int]
+    shared: frozenset[int]  # arguments that may overlap another one
+    ops: int  # how many there are in the function
+    calls: frozenset[str]
+
+
+def overlap(a: Value, b: Value) -> bool:
+    """Whether two buffers may share memory: parts of the same one that meet, or allocations whose places in the arena meet."""
+    (part_a, low_a), (part_b, low_b) = _part_of(a), _part_of(b)
+    if part_a is part_b:
+        size_a, size_b = (product(x.type.shape) for x in (a, b))
+        known = isinstance(size_a, int) and isinstance(size_b, int)
+        return not known or bool(low_a < low_b + size_b and low_b < low_a + size_a)
+    a, b = root_of(a), root_of(b)
+    first, second = a.producer(kernel.Alloc), b.producer(kernel.Alloc)
+    if a is b or first is None or second is None or not first.space == second.space == "arena":
+        return a is b
+    from_a, from_b = first.offset, second.offset
+    to_a, to_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((from_a, first), (from_b, second)))
+    if all(isinstance(d, int) for d in (from_a, from_b, to_a, to_b)):
+        return bool(from_a < to_b and from_b < to_a)
+    # Allocations that have no places yet will not share any with those that are used beside them.
+    return from_a is not None and bool(from_a == from_b)
+
+
+def _part_of(value: Value) -> tuple[Value, int]:
+    """The buffer that a buffer is a part of from a known element on, and that element."""
+    start = 0
+    while (view := value.producer(kernel.View)) is not None and view.dtype is None:
+        if view.offset is not None:
+            constant = view.offset.producer(kernel.Constant)
+            if constant is None:
+                break
+            start += constant.value
+        value = view.buffer
+    return value, start
+
+
+def bytes_of(buffer: Type) -> Dim:
+    assert isinstance(buffer, BufferType)
+    return product(buffer.shape) * buffer.dtype.bytes
+
+
+def gather_facts(module: Module | Program) -> dict[str, Facts]:
+    """Facts of every function; callees come before callers, because kernels do not recurse."""
+    functions = {f.sym_name: f for f in module.functions}
+    facts: dict[str, Facts] = {}
+    shared: dict[str, set[int]] = {name: set() for name in functions}
+
+    def visit(func: Func, path: tuple[str, ...]) -> Facts:
+        name = func.sym_name
+        if name in path:
+            raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location, code="E0408")
+        if name in facts:
+            return facts[name]
+        pool = sizes = False
+        written: set[int] = set()
+        position = {arg: i for i, arg in enumerate(func.args)}
+        count = 0
+        calls: set[str] = set()
+        for op in func.walk():
+            count += 1
+            if op.__class__ in _SILENT:
+                continue
+            if isinstance(op, (kernel.Call, kernel.Launch)):
+                if op.callee.name not in functions:
+                    raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
+                calls.add(op.callee.name)
+                inner = visit(functions[op.callee.name], (*path, name))
+                pool, sizes = pool or inner.pool, sizes or inner.sizes
+                targets = [op.operands[i] for i in inner.written]
+                buffers = [(i, v) for i, v in enumerate(op.operands) if isinstance(v.type, BufferType)]
+                for i, value in buffers:
+                    if any(i != j and overlap(value, other) for j, other in buffers):
+                        shared[op.callee.name].add(i)
+            else:
+                pool = pool or isinstance(op, (kernel.Parallel, kernel.Threads))
+                sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
+                targets = list(written_by(op))
+            written.update(position[root_of(v)] for v in targets if root_of(v) in position)
+        facts[name] = Facts(pool, sizes, frozenset(written), frozenset(), count, frozenset(calls))
+        return facts[name]
+
+    for func in functions.values():
+        visit(func, ())
+    for name, found in facts.items():
+        found.shared = frozenset(shared[name])
+    return facts

@@ -1,0 +1,1 @@
+"""Kernels of a grid to PTX."""

@@ -1,0 +1,270 @@
+"""What the ways to compute a convolution share: pieces of the image for tasks, the scratch tile of a task's sums, and the epilogue that makes results from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.elements import Leaf, linear, load
+from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.microkernel import transpose_lanes
+from polyreme.lowering.kernels.packing import PlanParts
+from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result
+from polyreme.lowering.kernels.positions import Position, total
+from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, typical
+
+# Bytes of the scratch tiles of one task: they share the first-level cache with what the tile reads, and live on the stack.
+SCRATCH_BYTES = 96 << 10
+
+
+@dataclass(frozen=True)
+class Image:
+    """A problem whose left operand is the image: `spatial` letters of the result, the last ones, and the `channel` (None: there is one only)."""
+
+    problem: Problem
+    spatial: tuple[str, ...]
+    channel: str | None
+
+    @property
+    def channels(self) -> Dim:
+        return 1 if self.channel is None else self.problem.size(self.channel)
+
+    @property
+    def outer(self) -> list[str]:
+        return [c for c in self.problem.out if c not in self.spatial and c != self.channel and self.problem.size(c) != 1]
+
+    def sizes(self) -> list[int]:
+        """Sizes of the spatial letters."""
+        return [n for c in self.spatial if isinstance(n := self.problem.size(c), int)]
+
+
+class Way:
+    """What both ways of tiling share: pieces of the image, the scratch tile, the epilogue."""
+
+    def __init__(self, image: Image):
+        self.image, self.p = image, image.problem
+        self.parts = PlanParts(self.p.request)
+        self.lanes = self.p.registers.lanes
+        self.extents = image.sizes()
+        self.k = product(self.p.size(c) for c in self.p.contracted)
+        self.steps = [self._of(self.p.epilogue.steps, c) for c in image.spatial]
+        self.reaches = [self._of(self.p.epilogue.reaches, c) for c in image.spatial]
+        self.outputs = [typical(self.p.epilogue.shape[self.p.out.index(c)]) for c in image.spatial]
+
+    def _of(self, values: Sequence[Dim], letter: str) -> int:
+        value = values[self.p.out.index(letter)]
+        return value if isinstance(value, int) else 0
+
+    def possible(self) -> bool:
+        """Whether this way can compute the problem."""
+        p = self.p
+        others = [c for c in p.out if c not in self.image.spatial]
+        plain = all(p.epilogue.steps[p.out.index(c)] == 1 and p.epilogue.reaches[p.out.index(c)] == 1 for c in others)
+        return plain and all(self.steps) and all(self.reaches) and all(n > 0 for n in self.outputs) and self.scratch_bytes(self.rows_for(1)) <= SCRATCH_BYTES
+
+    def cycles(self) -> float:
+        """An estimate for one place of the outer letters."""
+        raise NotImplementedError
+
+    def scratch_bytes(self, rows: int) -> int:
+        """Bytes of scratch for `rows` of the first spatial letter."""
+        raise NotImplementedError
+
+    def channels_at_once(self) -> int:
+        """Channels of a task."""
+        raise NotImplementedError
+
+    @property
+    def pools_before_turning(self) -> bool:
+        """Whether `fill` gives sums that still lie pixel by pixel, from which results are made before they are turned."""
+        return False
+
+    def operands(self) -> tuple[Slot, Slot]:
+        """Memory of the image and of the weights."""
+        raise NotImplementedError
+
+    def fill(self, task: Task) -> Value:
+        """Compute the sums of a task, and give the scratch tile that holds them."""
+        raise NotImplementedError
+
+    def tile_strides(self, rows: int) -> tuple[int, ...]:
+        """Strides of the channel and the spatial letters in the scratch tile for `rows` of the first spatial letter."""
+        raise NotImplementedError
+
+    def rows_for(self, outputs: int) -> int:
+        """Rows of the contract that so many rows of the result need."""
+        return (outputs - 1) * self.steps[0] + self.reaches[0]
+
+    @property
+    def blocks(self) -> Dim:
+        """Of channels, for tasks."""
+        return ceildiv(self.image.channels, self.channels_at_once())
+
+    def piece(self) -> int:
+        """Rows of the result in a piece: as many as the scratch allows, fewer when that leaves threads idle."""
+        blocks = typical(product(self.p.size(c) for c in self.image.outer)) * typical(self.blocks)
+        piece = self.outputs[0]
+        while piece > 1 and self.scratch_bytes(self.rows_for(piece)) > SCRATCH_BYTES:
+            piece = -(-piece // 2)
+        wanted = min(-(-PIECES // blocks), int(self.cycles() / PIECE_CYCLES))
+        # Even pieces: a last one with few rows would leave the tile half empty.
+        count = max(-(-self.outputs[0] // piece), min(wanted, self.outputs[0]), 1)
+        return -(-self.outputs[0] // count)
+
+    def build(self) -> KernelPlan:
+        p, image = self.p, self.image
+        slots = [*self.operands(), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
+        func = Func.empty(p.request.name("conv"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        at_once = self.channels_at_once()
+        blocks = self.blocks
+        sizes = [p.size(c) for c in image.outer]
+        piece = self.piece()
+        pieces = -(-self.outputs[0] // piece)
+        per_task = self.cycles() / typical(blocks) / pieces
+        with code.parallel(code.value(product(sizes) * blocks * pieces), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+            *around, block, part = code.split(flat, [*sizes, blocks, pieces])
+            here = dict(zip(image.outer, around, strict=True)), code.mul(block, at_once), code.mul(part, piece)
+            rest = self.outputs[0] % piece
+            if not rest:
+                Task(self, code, func.args, *here, piece).run()
+            else:
+                whole = code.condition("lt", part, pieces - 1)
+                assert isinstance(whole, Value)
+                with code.when(whole):
+                    Task(self, code, func.args, *here, piece).run()
+                with code.when(whole, then=False):
+                    Task(self, code, func.args, *here, rest).run()
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("conv")
+
+
+class Task:
+    """One piece of one image, for one block of channels."""
+
+    def __init__(self, way: Way, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int):
+        self.way, self.code, self.p = way, code, way.p
+        self.image_buffer, self.weights = args[0], args[1]
+        count = len(self.p.epilogue.args)
+        self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
+        self.outs = list(args[2 + count :])
+        self.around, self.channel0, self.output0 = around, channel0, output0
+        self.outputs = outputs
+        self.rows = way.rows_for(outputs)
+        self.row0 = code.mul(self.output0, way.steps[0])
+
+    def image_at(self) -> Index:
+        """Where the image's part for this task begins."""
+        code, left = self.code, self.p.left
+        here = code.add(left.base, *(code.mul(i, left.stride(c)) for c, i in self.around.items()))
+        return code.add(here, code.mul(self.row0, left.stride(self.way.image.spatial[0])))
+
+    def run(self) -> None:
+        """Sums into scratch, then results from it."""
+        code, way = self.code, self.way
+        tile = way.fill(self)
+        if way.pools_before_turning:
+            self._pooled(tile)
+            return
+        channel = way.image.channel
+        leaf = self._leaf(tile, way.tile_strides(self.rows))
+        at = {c: place(i) for c, i in self.around.items()}
+        at_once = way.channels_at_once()
+        channels: Index = at_once
+        whole = way.image.channels
+        if not isinstance(whole, int) or whole % at_once:
+            channels = code.min(at_once, code.sub(whole, self.channel0))
+        if channel is None:
+            self._outputs(at, 0, leaf)
+        else:
+            with code.loop(0, channels, name="channel") as loop:
+                at[channel] = place(self.channel0).plus(code, place(loop.iv))
+                self._outputs(at, 0, leaf)
+
+    def _leaf(self, tile: Value, strides: tuple[int, ...]) -> Leaf:
+        """The sums in a scratch tile, whose channel and spatial letters have these strides."""
+        code, way, p = self.code, self.way, self.p
+        spatial, channel = way.image.spatial, way.image.channel
+        letters = [channel, *spatial]
+        origin = [place(self.channel0), place(self.output0).times(code, way.steps[0])]
+
+        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            at = dict(zip(p.out, places, strict=True))
+            parts = [at[c].times(code, s) for c, s in zip(letters, strides, strict=True) if c is not None]
+            corner = [o.times(code, -s) for o, s in zip(origin, strides, strict=False)]
+            if channel is None:
+                corner = corner[1:]
+            return load(code, tile, total(code, [*parts, *corner]), lanes, mask)
+
+        return leaf
+
+    def _pooled(self, sums: Value) -> None:
+        """The results of sums that still lie pixel by pixel: made so, with lanes along the channels, and then turned."""
+        code, way, p = self.code, self.way, self.p
+        lanes, width = way.lanes, way.channels_at_once()
+        channel, spatial = way.image.channel, way.image.spatial
+        assert channel is not None
+        emitter = p.epilogue.emitter(code, self.buffers, self._leaf(sums, (1, *(width * s for s in dense_strides((self.rows, *way.extents[1:]))))))
+        sizes = [self.outputs, *way.outputs[1:]]
+        pixels, align = prod(sizes), lanes * p.dtype.bytes
+        made = code.scratch(-(-pixels // lanes) * lanes * width, p.dtype)
+        around = {c: place(i) for c, i in self.around.items()}
+
+        def places(first: Index, lane_step: int, *at: Position) -> list[Position]:
+            where = {**around, channel: place(self.channel0).plus(code, place(first, 0, lane_step)), **dict(zip(spatial, at, strict=True))}
+            where[spatial[0]] = place(self.output0).plus(code, where[spatial[0]])
+            return [where.get(c, Position()) for c in p.out]
+
+        with code.loop(0, pixels, name="pixel") as loop:
+            at = [place(i) for i in code.split(loop.iv, sizes)]
+            for v in range(0, width, lanes):
+                value = emitter.at(p.epilogue.values[0], places(v, 1, *at), lanes, None)
+                code.store(value, made, code.add(code.mul(loop.iv, width), v), None, align)
+        origin = [Position()] * len(spatial)
+        for first in range(0, pixels, lanes):
+            mask = code.lane_mask(min(lanes, pixels - first), lanes)
+            for v in range(0, width, lanes):
+                block = [code.load(made, (first + i) * width + v, lanes, None, align) for i in range(lanes)]
+                for i, vector in enumerate(transpose_lanes(code, block)):
+                    to = linear(code, places(v + i, 0, *origin), p.epilogue.shape)
+                    code.store(vector, self.outs[0], code.add(to.scalar(code), first), mask)
+
+    def _outputs(self, at: dict[str, Position], axis: int, leaf: Leaf) -> None:
+        """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
+        code, way, p = self.code, self.way, self.p
+        letter = way.image.spatial[axis]
+        start = place(self.output0) if axis == 0 else Position()
+        size = self.outputs if axis == 0 else way.outputs[axis]
+        if axis + 1 < len(way.image.spatial):
+            with code.loop(0, size, name=letter) as loop:
+                self._outputs({**at, letter: start.plus(code, place(loop.iv))}, axis + 1, leaf)
+            return
+        lanes = way.lanes
+        emitter = p.epilogue.emitter(code, self.buffers, leaf)
+
+        def vector(x: Index, valid: int) -> None:
+            step = Position(step=int(lanes > 1))
+            inside = {**at, letter: start.plus(code, place(x)).plus(code, step)}
+            places = [inside.get(c, Position()) for c in p.out]
+            p.epilogue.write(emitter, self.outs, places, lanes, code.lane_mask(valid, lanes))
+
+        whole = size // lanes
+        if whole > 1:
+            with code.loop(0, whole * lanes, step=lanes, name=letter) as loop:
+                vector(loop.iv, lanes)
+        elif whole:
+            vector(0, lanes)
+        if size % lanes:
+            vector(whole * lanes, size % lanes)
+
+
+def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Those of a row-major array."""
+    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))

@@ -1,0 +1,575 @@
+"""Windows that slide over a channels-last image, each channel on its own: depthwise convolutions and poolings.
+
+The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator each; for each
+row of the window the pixels below it are read once and go to every accumulator that they belong to:
+
+    acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
+
+A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both ends of
+a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the kernel runs cover a row, of which the last one moves
+back as far as it must; pixels at either end of a tile are read as padding where they lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+
+from polyreme.dialects import tensor
+from polyreme.ir import dims
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.scalar import identity_of
+from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, u8
+from polyreme.lowering.analysis.access import trace
+from polyreme.lowering.analysis.estimates import estimate_pixels
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
+from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.loop_nest import Lanes, each, run, sweep
+from polyreme.lowering.kernels.packing import Panels, PlanParts
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.tidy import tidy
+
+# Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
+MOST_TAPS = 448
+# Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
+MOST_EDGES = 6
+# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels, before it computes any.
+OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
+# As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
+SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
+# Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
+ENOUGH_ROWS = 8
+# Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
+FEW_VECTORS = 4
+# Bytes after which addresses share their places in the first-level cache.
+WAY_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before and `high` behind it."""
+
+    axis: int
+    size: Dim
+    low: int
+    high: int
+    places: Dim
+    taps: int
+    stride: int
+    dilation: int
+
+    @property
+    def known(self) -> bool:
+        """Whether its sizes are."""
+        return isinstance(self.size, int) and isinstance(self.places, int)
+
+    @property
+    def reach(self) -> int:
+        """From a window's first tap to its last one."""
+        return (self.taps - 1) * self.dilation
+
+    def inside(self, place: int, tap: int) -> bool:
+        """Whether a tap of the window at `place` lies in the image, whose size is known."""
+        assert isinstance(self.size, int)
+        return 0 <= place * self.stride + tap * self.dilation - self.low < self.size
+
+    def whole(self, place: int) -> bool:
+        """Whether all of the window at `place` lies in the image."""
+        return self.inside(place, 0) and self.inside(place, self.taps - 1)
+
+    @property
+    def clipped(self) -> bool:
+        """Whether some window may reach out of the image."""
+        if not isinstance(self.size, int) or not isinstance(self.places, int):
+            return self.low > 0 or self.high > 0
+        return not (self.whole(0) and self.whole(self.places - 1))
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """A group to be computed: `image` under the windows, its last axis the channels; what is made of them by `op`, a contract or a reduction.
+
+    `letters` of the result give the image's axes in order; a contract with several results of each channel has their `copies` as a further axis behind them.
+    """
+
+    request: Request
+    op: tensor.Contract | tensor.Reduce
+    image: Value
+    slides: tuple[Slide, ...]
+    epilogue: Epilogue
+    copies: int | None = None
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.op.result.type)
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The result's: outer axes, places and channels in the image's order, and copies."""
+        return shape_of(self.op.result)
+
+    @property
+    def channels(self) -> int:
+        channels = shape_of(self.image)[-1]
+        assert isinstance(channels, int)
+        return channels
+
+
+def build_sliding(request: Request) -> KernelPlan | None:
+    """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
+    sliding = find_depthwise(request) or _find_pooling(request)
+    return None if sliding is None else SlidingKernel(sliding).build()
+
+
+def find_depthwise(request: Request) -> Sliding | None:
+    """A contract of windows and weights [channels, (copies,) taps…] whose channels are neither summed nor mixed."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) != 1:
+        return None
+    contract = contracts[0]
+    window = contract.a.producer(tensor.Window)
+    spec = tensor.ContractSpec(contract.spec)
+    if window is None or len(spec.batch) != 1:
+        return None
+    rank = len(shape_of(window.x))
+    image, taps = spec.a[:rank], spec.a[rank:]
+    mixed = spec.free_b
+    if spec.contracted != taps or spec.b not in (spec.batch + mixed + taps,) or spec.out != image + mixed or len(mixed) > 1 or image[-1] != spec.batch:
+        return None
+    copies = spec.sizes(shape_of(contract.a), shape_of(contract.b))[mixed] if mixed else None
+    if copies is not None and not isinstance(copies, int):
+        return None
+    return _sliding(request, contract, window, 0.0, copies)
+
+
+def _find_pooling(request: Request) -> Sliding | None:
+    """A reduction of overlapping windows over memory as it stands; others are as well computed by the general loops."""
+    reduces = request.ops(tensor.Reduce)
+    if len(reduces) != 1 or request.ops(tensor.Contract):
+        return None
+    op = reduces[0]
+    window = op.x.producer(tensor.Window)
+    if window is None or op.keepdims or op.fn not in ("max", "min", "add"):
+        return None
+    rank = len(shape_of(window.x))
+    if op.axes != tuple(range(rank, rank + len(window.axes))):
+        return None
+    return _sliding(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
+
+
+def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None) -> Sliding | None:
+    """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other padding
+    (or so much of it that most tiles would be written out on their own) is made in memory first."""
+    kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
+    if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
+        return None
+    epilogue = follow(request, op)
+    if epilogue is None or epilogue.pools:
+        return None
+    rank = len(shape_of(window.x))
+    if not window.axes or window.axes != tuple(sorted(window.axes)) or window.axes[-1] != rank - 2 or not isinstance(shape_of(window.x)[-1], int):
+        return None
+    pad = window.x.producer(tensor.Pad)
+    if pad is not None and _only_around(pad, window.axes, filling):
+        slides = _slides(window, pad.x, pad.low, pad.high)
+        sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
+        if slides is not None and sliding is not None and _is_view(pad.x) and _few_edges(sliding):
+            return sliding
+    slides = _slides(window, window.x, (0,) * rank, (0,) * rank)
+    if slides is None or not (pad is not None or _is_view(window.x)):
+        return None
+    return Sliding(request, op, window.x, slides, epilogue, copies)
+
+
+def _few_edges(sliding: Sliding) -> bool:
+    """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there where a window is."""
+    row = sliding.slides[-1]
+    return sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
+
+
+def _only_around(pad: tensor.Pad, axes: tuple[int, ...], filling: float) -> bool:
+    """Whether a pad puts `filling` around an image, along some of `axes`."""
+    known = all(isinstance(n, int) and n >= 0 for n in (*pad.low, *pad.high))
+    elsewhere = any(pad.low[axis] != 0 or pad.high[axis] != 0 for axis in range(len(pad.low)) if axis not in axes)
+    return known and not elsewhere and not any(pad.interior) and pad.value == filling
+
+
+def _is_memory(image: Value) -> bool:
+    """Whether an image is (a view of) an argument with channels as neighbours."""
+    letters = "abcdefgh"[: len(shape_of(image))]
+    access = trace(image, letters)
+    return isinstance(access.source, BlockArgument) and access.stride(letters[-1]) == 1
+
+
+def _is_view(image: Value) -> bool:
+    """Whether an image is a view of an argument; one whose channels are no neighbours is made in memory first."""
+    return isinstance(trace(image, "abcdefgh"[: len(shape_of(image))]).source, BlockArgument)
+
+
+def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[Slide, ...] | None:
+    """The axes of windows over `image`, which has so much padding; None where a window or the padding is not known, or a row of taps too long to be written out."""
+    slides = []
+    for axis, taps, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
+        before, behind = low[axis], high[axis]
+        if not all(isinstance(n, int) for n in (before, behind, taps, stride, dilation)):
+            return None
+        assert isinstance(before, int) and isinstance(behind, int)
+        slides.append(Slide(axis, shape_of(image)[axis], before, behind, shape_of(window.result)[axis], taps, stride, dilation))
+    return tuple(slides) if slides[-1].taps <= MOST_TAPS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
+
+    start: int
+    width: int
+    count: int = 1
+
+
+def _widest(sliding: Sliding) -> int:
+    """Pixels that a tile may have."""
+    slide = sliding.slides[-1]
+    most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // (sliding.copies or 1))
+    return -(-most // 2) if _crowded(sliding, most) else most
+
+
+def _tiles(sliding: Sliding) -> list[Tile]:
+    """A row of the result, whose size is known, in tiles of nearly equal width."""
+    slide = sliding.slides[-1]
+    assert isinstance(slide.places, int)
+    count = -(-slide.places // _widest(sliding))
+    width = -(-slide.places // count)
+    tiles: list[Tile] = []
+    for start in range(0, slide.places, width):
+        tile = Tile(start, min(width, slide.places - start))
+        last = tiles[-1] if tiles else None
+        plain = all(slide.whole(x) for x in range(tile.start, tile.start + tile.width))
+        if plain and last is not None and last.width == tile.width and all(slide.whole(x) for x in range(last.start, start)):
+            tiles[-1] = Tile(last.start, last.width, last.count + 1)
+        else:
+            tiles.append(tile)
+    return tiles
+
+
+def _crowded(sliding: Sliding, width: int) -> bool:
+    """Whether the pixels under a tile push each other out of the first-level cache, because they stand (nearly) a power of two apart."""
+    *down, along = sliding.slides
+    pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
+    ways = sliding.request.target.caches[0] // WAY_BYTES
+    places = WAY_BYTES // gcd(sliding.channels * sliding.dtype.bytes, WAY_BYTES)
+    return pixels > ways * places * 3 // 4
+
+
+class SlidingKernel:
+    """Makes the plan of one group, or a part of a kernel that other builders' groups have around it."""
+
+    def __init__(self, sliding: Sliding, parts: PlanParts | None = None):
+        self.s = sliding
+        self.parts = parts or PlanParts(sliding.request)
+        target = sliding.request.target
+        widest = target.lanes(sliding.dtype)
+        n = sliding.channels
+        if n < widest:
+            widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
+        self.lanes = Lanes(widest, target.masked)
+        self.taps = prod(slide.taps for slide in sliding.slides)
+        # From which channel on they are counted.
+        self.lane0: Index = 0
+        # Of a row of unknown length: pixels of its tiles, and columns of the tile being written that may lie outside of the image.
+        self.width: Value | None = None
+        self.outside: dict[int, tuple[Position, Value]] = {}
+
+    def build(self) -> KernelPlan:
+        s = self.s
+        made = not _is_memory(s.image)
+        read: list[Value] = [s.image] if made else list(_arguments(s.image))
+        weights = self.panels()
+        slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
+        slots += [*(operand(a.index) for a in s.epilogue.args), *(result(i) for i in range(len(s.epilogue.values)))]
+        func = Func.empty(s.request.name("depthwise" if weights else "pool"), [self.parts.buffer_type(x) for x in slots], loc=s.op.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        args = list(func.args)
+        self.begin(code)
+        self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}
+        self.weights = args[len(read)] if weights else None
+        after = args[len(read) + len(weights) :]
+        self.buffers: dict[Value, Value] = dict(zip(s.epilogue.args, after, strict=False))
+        self.outs = after[len(s.epilogue.args) :]
+        self._nest()
+        code.b.insert(Return([]))
+        tidy(func)
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("depthwise" if weights else "pool")
+
+    def panels(self) -> list[Slot]:
+        """The panels of weights; none for a pooling."""
+        op = self.s.op
+        if isinstance(op, tensor.Reduce):
+            return []
+        spec = tensor.ContractSpec(op.spec)
+        sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
+        panels = Panels((), (*spec.free_b, *spec.contracted), spec.batch, self.lanes.count, sizes)
+        return [self.parts.packed(op.b, spec.b, trace(op.b, spec.b), panels)]
+
+    def _nest(self) -> None:
+        """Images, blocks of channels and pieces of images on threads."""
+        s, code = self.s, self.code
+        first, row = s.slides[0].axis, s.slides[-1].axis
+        sizes = list(s.shape[:row])
+        vectors = -(-s.channels // self.lanes.count)
+        block = self._block(vectors, estimate_pixels(product(sizes))) * self.lanes.count
+        blocks = -(-s.channels // block)
+        tall = self._tall(estimate_pixels(product(sizes[:-1])) * blocks)
+        cycles = estimate_pixels(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
+        if tall > 1:
+            sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
+
+        def body(places: list[Position]) -> None:
+            lo: Index = 0
+            hi: Index = s.channels
+            if blocks > 1:
+                lo = code.mul(places.pop(first).scalar(code), block)
+                hi = code.add(lo, block) if s.channels % block == 0 else code.min(code.add(lo, block), s.channels)
+            self._piece(places, tall, lo, hi)
+
+        eager = replace(s.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
+        each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
+
+    def begin(self, code: Code) -> None:
+        """What all tasks share, before them."""
+        self.code = code
+        if not self.s.slides[-1].known:
+            self.width = self._open_width()
+
+    @cached_property
+    def _far(self) -> bool:
+        """Whether an image is too large for the second-level cache."""
+        s = self.s
+        return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
+
+    def _block(self, vectors: int, rows: int) -> int:
+        """Vectors of channels that are taken through an image together.
+
+        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what lies under a
+        window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
+        """
+        if not self._far:
+            return min(vectors, FEW_VECTORS)
+        return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
+
+    def _tall(self, around: int) -> int:
+        """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
+
+        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the first-level cache for
+        the next.
+        """
+        slides = self.s.slides
+        if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
+            return 1
+        rows = estimate_pixels(slides[-2].places)
+        return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
+
+    def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
+        """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to `end`."""
+        code = self.code
+        rows: tuple[Index, Index] | None = None
+        if tall > 1:
+            count = self.s.slides[-2].places
+            start = code.mul(places[-1].scalar(code), tall)
+            whole = isinstance(count, int) and count % tall == 0
+            rows = start, code.add(start, tall) if whole else code.min(code.add(start, tall), count)
+        self.columns(places, rows, first, end)
+
+    def columns(self, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
+        """All tiles of a row, each of all of the `rows` or of the one at `places`; channels from `first` to `end`."""
+        if self.width is not None:
+            self._open_columns(self.width, places, rows, first, end)
+            return
+        for tile in _tiles(self.s):
+            if tile.count == 1:
+                self._column(places, rows, tile, tile.start, first, end)
+            else:
+                with self.code.loop(tile.start, tile.start + tile.count * tile.width, step=tile.width, name="x") as loop:
+                    self._column(places, rows, tile, loop.iv, first, end)
+
+    @property
+    def _open_widths(self) -> list[int]:
+        """Pixels that tiles of a row of unknown length may have."""
+        return [width for width in OPEN_WIDTHS if width <= _widest(self.s)]
+
+    def _open_width(self) -> Value:
+        """How many pixels the tiles of such a row have, so that they cover it with the least work."""
+        code, places = self.code, self.s.slides[-1].places
+        chosen, least = code.value(1), code.value(code.mul(places, 1 + TILE_PIXELS))
+        for width in self._open_widths[1:]:
+            work = code.value(code.mul(code.ceildiv(places, width), width + TILE_PIXELS))
+            better = code.apply("and", code.apply("lt", work, least), code.apply("ge", code.value(places), code.value(width)))
+            chosen, least = (code.apply("select", better, a, b) for a, b in ((code.value(width), chosen), (work, least)))
+        return chosen
+
+    def _open_columns(self, chosen: Value, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
+        """All tiles of a row of unknown length, of the width that was chosen."""
+        code, count = self.code, self.s.slides[-1].places
+        for width in self._open_widths:
+            with code.when(code.apply("eq", chosen, code.value(width))), code.loop(0, count, step=width, name="x") as loop:
+                start = code.min(loop.iv, code.sub(count, width))
+                self.outside = self._columns_outside(start, width)
+                self._column(places, rows, Tile(0, width), start, first, end)
+
+    def _columns_outside(self, start: Index, width: int) -> dict[int, tuple[Position, Value]]:
+        """The columns under a tile that may lie outside of the image: for each the nearest one inside, and whether that is the same."""
+        code, row = self.code, self.s.slides[-1]
+        first = code.sub(code.mul(start, row.stride), row.low)
+        count = (width - 1) * row.stride + row.reach + 1
+        found = {}
+        for i in range(count):
+            if i < row.low or i >= count - row.high:
+                at = code.value(code.add(first, i))
+                inside = code.min(code.apply("max", at, code.value(0)), code.sub(row.size, 1))
+                found[i] = position(inside), code.apply("eq", at, code.value(inside))
+        return found
+
+    def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: Tile, start: Index, first: Index, end: Index) -> None:
+        """One tile of each of the `rows`, or of the row at `places`."""
+
+        def row(y: Position, values: list[Value]) -> list[Value]:
+            here = places if rows is None else [*places[:-1], y]
+            ranges = [self._range(s, here[s.axis]) for s in self.s.slides[:-1]]
+
+            def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                self._tile(here, ranges, tile, position(start), c.plus(self.code, position(self.lane0)), lanes, mask)
+                return carried
+
+            return sweep(self.code, first, end, self.lanes, values, vector)
+
+        if rows is None:
+            row(Position(), [])
+        else:
+            run(self.code, *rows, 1, [], row, name="y")
+
+    def _range(self, slide: Slide, place: Position) -> tuple[Index, Index]:
+        """The taps of a window at `place` that lie in the image: from the first to before the second."""
+        if not slide.clipped:
+            return 0, slide.taps
+        code = self.code
+        start = code.mul(place.scalar(code), slide.stride)
+        zero = code.value(0)
+        before = code.apply("max", code.value(code.sub(slide.low, start)), zero)
+        left = code.apply("max", code.value(code.sub(slide.size + slide.low, start)), zero)
+        return code.ceildiv(before, slide.dilation), code.min(slide.taps, code.ceildiv(left, slide.dilation))
+
+    def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
+        """The results of one tile for one vector of channels."""
+        s, code = self.s, self.code
+        copies = s.copies or 1
+        panel = self._panel(c, lanes)
+
+        def nest(k: int, taps: list[Position], sums: list[Value]) -> list[Value]:
+            if k < len(ranges):
+                lo, hi = ranges[k]
+                return run(code, lo, hi, 1, sums, lambda tap, inner: nest(k + 1, [*taps, tap], inner), name="m")
+            return self._steps(places, taps, tile, start, c, lanes, mask, panel, sums)
+
+        sums = nest(0, [], [self._identity(lanes)] * (tile.width * copies))
+        emitter = s.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current[0])
+        for x in range(tile.width):
+            for copy in range(copies):
+                current = [sums[x * copies + copy]]
+                at = [*places, start.plus(code, Position(x)), c]
+                if s.copies is not None:
+                    at.append(Position(copy))
+                self.write(emitter, at, lanes, mask)
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        """Store the results' elements at `places`."""
+        self.s.epilogue.write(emitter, self.outs, places, lanes, mask)
+
+    def within(self, places: list[Position]) -> list[Position]:
+        """Where the row of the image at `places` lies in the memory that is read."""
+        return places
+
+    def _steps(
+        self, places: list[Position], taps: list[Position], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
+    ) -> list[Value]:
+        """One row of the window: every tap of it for every pixel of the tile."""
+        s, code, row = self.s, self.code, self.s.slides[-1]
+        copies = s.copies or 1
+        around = list(places)
+        for slide, tap in zip(s.slides[:-1], taps, strict=True):
+            around[slide.axis] = places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+        around = self.within(around)
+        first = start.times(code, row.stride).plus(code, Position(-row.low))
+        pixels = ElementEmitter(code, self.inputs)
+        strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]
+        along = code.add(*(code.mul(tap.scalar(code), k) for tap, k in zip(taps, strides, strict=False)), 0)
+
+        read: dict[int, Value] = {}
+
+        def pixel(column: int) -> Value:
+            """What the image has in a column under the tile."""
+            if column not in read:
+                inside, same = self.outside.get(column, (first.plus(code, Position(column)), None))
+                value = pixels.at(s.image, [*around, inside, c], lanes, mask)
+                read[column] = value if same is None else code.apply("select", code.broadcast(same, lanes), value, self._identity(lanes))
+            return read[column]
+
+        sums = list(sums)
+        for n in range(row.taps):
+            weights = self._tap(panel, along, n, lanes)
+            for x in range(tile.width):
+                if tile.count == 1 and row.known and not row.inside(tile.start + x, n):
+                    continue
+                value = pixel(x * row.stride + n * row.dilation)
+                for copy in range(copies):
+                    i = x * copies + copy
+                    if isinstance(s.op, tensor.Reduce):
+                        sums[i] = code.apply(s.op.fn, sums[i], value)
+                    else:
+                        sums[i] = code.fma(value, weights[copy], sums[i])
+        return sums
+
+    def _identity(self, lanes: int) -> Value:
+        """What changes nothing where it is taken in: sums begin with it, and padding is read as it."""
+        fn = self.s.op.fn if isinstance(self.s.op, tensor.Reduce) else "add"
+        return self.code.broadcast(self.code.constant(identity_of(fn, self.s.dtype), self.s.dtype), lanes)
+
+    def _panel(self, c: Position, lanes: int) -> Index:
+        """Where the weights of channel `c` begin; for a single lane of a panel, its lane."""
+        code, at = self.code, c.scalar(self.code)
+        depth = self.taps * (self.s.copies or 1)
+        if lanes == self.lanes.count:
+            return code.mul(at, depth)
+        lane = code.mod(at, self.lanes.count)
+        return code.add(code.mul(code.sub(at, lane), depth), lane)
+
+    def _tap(self, panel: Index, along: Index, n: int, lanes: int) -> list[Value]:
+        """The weights of a tap, one vector per copy."""
+        if self.weights is None:
+            return []
+        code, width = self.code, self.lanes.count
+        at = code.add(panel, code.mul(along, width), n * width)
+        align = width * self.s.dtype.bytes if lanes == width else None
+        return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in range(self.s.copies or 1)]
+
+
+def _arguments(value: Value) -> list[BlockArgument]:
+    """The arguments of the group that `value` is made from."""
+    found: dict[Value, None] = {}
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if value in found:
+            continue
+        found[value] = None
+        if isinstance(value.owner, Op):
+            todo += value.owner.operands
+    return [v for v in found if isinstance(v, BlockArgument)]

@@ -1,0 +1,419 @@
+"""Direct convolutions before any code: which groups they are, and how the work is cut (`direct.py` has the kernel)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from polyreme.dialects import tensor
+from polyreme.dialects.kernel.block import STEP
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import element_type
+from polyreme.lowering.analysis.access import row_major
+from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
+from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
+from polyreme.lowering.kernels.packing import Panels, PlanParts
+from polyreme.lowering.kernels.plan import Request, Slot
+from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
+from polyreme.lowering.kernels.tile_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
+
+# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once more; sums that wait, and what is read of a panel
+# before the next tile reads it again.
+IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
+# The same part of a smaller cache than so many bytes: 3 x 3 windows of 512 channels took 1.07 to 1.25 times as long with half of 512 KiB as with a quarter (Zen 3).
+SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
+# A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
+MOST_ROOM = 1 << 20
+# Weights of more than this part of the third-level cache are taken for far.
+FAR_SHARE = 20
+# Pixels of a row, or rows, that an image of unknown size is planned for at least.
+LEAST_PIXELS = 16
+# The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
+FEW_CHANNELS = 4
+# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through, and a task has so many of them.
+SHORT_ROW, NUMBERED_PIXELS = 32, 192
+# Rows of so many of these, under windows with so many taps along them, may be tiles of their own, which are so many vectors wide: 3 x 3 windows of 7 x 7 and 8 x 8 pixels by 512 channels took 0.97 and 1.02 times as
+# long as with known sizes on Emerald Rapids, and 1.27 and 1.21 times in tiles of 6 x 4.
+LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
+# Tiles of a task, before it is cut for the threads' sake.
+ENOUGH_TILES = 8
+# A task copies its part of the image at so many bytes a cycle, which is to take at most this part of what it computes in.
+COPY_BYTES, COPY_SHARE = 16, 0.03
+
+
+def find_direct(request: Request, by_rows: bool = False, vectors: int | None = None) -> Direct | None:
+    """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single rows of pixels, by a kernel
+    around them; its tiles are so many `vectors` wide, if that is given."""
+    problem = find_problem(request, words=True)
+    if problem is None:
+        return None
+    lane = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
+    if lane is None or lane in problem.batch:
+        return None
+    if lane in problem.rows:
+        problem = problem.flipped()
+    problem = in_words(problem)
+    window = None if problem is None else _windows(problem)
+    if problem is None or window is None or not all(isinstance(problem.size(c), int) for c in (lane, *problem.contracted)):
+        return None
+    slid = [problem.left_letters[axis] for axis in window.axes]
+    # Only the innermost two letters are tiled; others become loops outside.
+    spatial = [c for c in problem.rows if c in slid and problem.size(c) != 1][-2:]
+    direct = Direct(problem, lane, tuple(spatial), window, by_rows, vectors)
+    return direct if spatial and direct.possible() else None
+
+
+def _windows(p: Problem) -> tensor.Window | None:
+    """What slides over the image, when the left operand is its windows as they are."""
+    value = p.contract.a if p.right_is_b else p.contract.b
+    window: tensor.Window | None = value.producer(tensor.Window)
+    return window
+
+
+@dataclass(frozen=True)
+class Border:
+    """Zeros of `pad` that tiles leave out: `low` of them above and on the left of an image of `sizes`, rows and pixels of a row. `taps` are the letters of taps along a row and down the rows."""
+
+    pad: tensor.Pad
+    low: tuple[int, ...]
+    sizes: tuple[Dim, ...]
+    taps: tuple[str, str]
+
+
+class Direct:
+    """A convolution, the memory of image and weights, tile and pieces."""
+
+    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window, by_rows: bool = False, vectors: int | None = None):
+        self.p, self.lane, self.spatial, self.window = problem, lane, spatial, window
+        self.parts = PlanParts(problem.request)
+        self.lanes = problem.registers.lanes
+        self.outer = [c for c in problem.out if c != lane and c not in spatial and problem.size(c) != 1]
+        self.n = typical(problem.size(lane))
+        self.k = typical(product(problem.size(c) for c in problem.contracted))
+        self.extents = [_assumed(problem.size(c)) for c in spatial]
+        at = [problem.out.index(c) for c in spatial]
+        self.steps = [typical(problem.epilogue.steps[i]) for i in at]
+        self.reaches = [typical(problem.epilogue.reaches[i]) for i in at]
+        # How many pixels the result has, by letter, and as many to reckon with.
+        self.whole = [problem.epilogue.shape[i] for i in at]
+        self.outputs = [_assumed(n) for n in self.whole]
+        self.by_rows, self.vectors = by_rows, vectors
+        if by_rows:
+            self.extents[:-1] = self.outputs[:-1] = [1] * (len(spatial) - 1)
+
+    def possible(self) -> bool:
+        """Whether pooling is along the pixels only, by known sizes."""
+        epilogue = self.p.epilogue
+        others = [i for i, c in enumerate(self.p.out) if c not in self.spatial]
+        known = all(isinstance(n, int) for n in (*epilogue.steps, *epilogue.reaches))
+        return known and all(n > 0 for n in self.outputs) and all(epilogue.steps[i] == 1 and epilogue.reaches[i] == 1 for i in others)
+
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether tiles are runs of an image's pixels, numbered through, and not parts of a row."""
+        open_rows = len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.near is None
+        return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW
+
+    @property
+    def extent(self) -> list[Dim]:
+        """What is cut into pieces: rows and pixels of a row, or all pixels."""
+        return [product(self.whole)] if self.numbered else list(self.whole)
+
+    # --- the image
+
+    @cached_property
+    def around(self) -> tensor.Pad | None:
+        """The pad under the windows: one around an image in memory, that leaves its batch and channels alone."""
+        pad: tensor.Pad | None = self.window.x.producer(tensor.Pad)
+        if pad is None or any(n != 0 for n in pad.interior):
+            return None
+        amounts = list(enumerate(zip(pad.low, pad.high, strict=True)))
+        known = all(isinstance(n, int) for _, pair in amounts for n in pair)
+        return pad if known and not any(any(pair) for i, pair in amounts if i not in self.window.axes) else None
+
+    @cached_property
+    def border(self) -> Border | None:
+        """The pad, if tiles leave it out: of zeros, under tiles of one row of pixels, of which only the first one and the last one reach out of the image."""
+        pad, window, letters = self.around, self.window, self.p.left_letters
+        if pad is None or pad.value != 0 or self.numbered or self.in_blocks or self.tile[0] != 1 or tuple(letters.index(c) for c in self.spatial) != window.axes:
+            return None
+        taps = list(letters[len(shape_of(window.x)) :])
+        inner = [c for c in self._by_distance() if c not in taps]
+        near = self._by_distance()[:2] == taps or prod(typical(self.p.size(c)) for c in inner) <= FEW_CHANNELS
+        if len(taps) != 2 or not near or any(d != 1 for d in window.dilations):
+            return None
+        low, sizes = (tuple(of[axis] for axis in window.axes) for of in (pad.low, shape_of(pad.x)))
+        many, stride = window.sizes[1], window.strides[1]
+        if not all(isinstance(n, int) for n in (*window.sizes, *window.strides)):
+            return None
+        # How far the last pixel's window reaches out: where it is not known, as far as there are zeros.
+        beyond = (self.p.size(self.spatial[1]) - 1) * stride - low[1] + many - sizes[1]
+        beyond = beyond if isinstance(beyond, int) else pad.high[window.axes[1]]
+        alone = low[1] <= stride and beyond <= stride and low[1] + beyond <= many
+        return Border(pad, low, sizes, (taps[1], taps[0])) if alone and max(low[1], beyond) < many else None
+
+    @cached_property
+    def above(self) -> tensor.Pad | None:
+        """The pad, if tiles of numbered pixels leave out its rows: of zeros, in memory, under taps whose rows come first."""
+        pad, window, letters = self.around, self.window, self.p.left_letters
+        if not self.numbered or pad is None or pad.value != 0 or tuple(letters.index(c) for c in self.spatial) != window.axes or window.dilations[0] != 1:
+            return None
+        return pad if self.apart is None and self._order()[0] == letters[len(shape_of(window.x))] else None
+
+    @cached_property
+    def has_whole_rows(self) -> bool:
+        """Whether rows may be a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column of taps beside the image."""
+        pad, window, letters = self.above, self.window, self.p.left_letters
+        if pad is None or window.sizes[1] != TAPS_OF_ROWS or window.strides[1] != 1 or window.dilations[1] != 1 or self._order()[1] != letters[len(shape_of(window.x)) + 1]:
+            return False
+        axis = window.axes[1]
+        return (pad.low[axis], pad.high[axis]) == (1, 1)
+
+    @property
+    def whole_rows(self) -> range:
+        """How many pixels such rows may have."""
+        return range(LEAST_OF_ROWS, min(self.tile[1], MOST_OF_ROWS) + 1) if self.has_whole_rows else range(0)
+
+    @cached_property
+    def pad(self) -> tensor.Pad | None:
+        """The pad, if tasks copy the image with it."""
+        if self.around is None or self.border is not None or self.numbered or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:
+            return None
+        return self.around
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of an element of the image."""
+        return element_type(self.window.x.type).bytes
+
+    def region(self, counts: Sequence[int]) -> tuple[int, ...]:
+        """The extents of the image under the windows of a rectangle of `counts` pixels, by axis."""
+        letters = self.p.left_letters
+        counted = dict(zip(self.spatial, counts, strict=True))
+        sizes = []
+        for axis, size in enumerate(shape_of(self.window.x)):
+            if axis in self.window.axes:
+                i = self.window.axes.index(axis)
+                taps, stride, dilation = (typical(v[i]) for v in (self.window.sizes, self.window.strides, self.window.dilations))
+                sizes.append((counted.get(letters[axis], 1) - 1) * stride + (taps - 1) * dilation + 1)
+            else:
+                sizes.append(1 if letters[axis] in self.outer or letters[axis] in self.p.out else typical(size))
+        return tuple(sizes)
+
+    # --- sizes of tiles and tasks
+
+    @cached_property
+    def in_blocks(self) -> bool:
+        """Whether sums are made by tile registers (`kernel.dot_block`): of words whose neighbours in the image are channels, as many as whole steps take, in images of known sizes."""
+        p, target = self.p, self.p.request.target
+        if p.near is None or self.by_rows or p.epilogue.pools or not target_has_blocks(target) or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole)):
+            return False
+        near = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
+        return near and typical(p.size(p.near)) % STEP == 0 and self._block is not None
+
+    @property
+    def _block(self) -> tuple[int, int] | None:
+        *above, width = self.extents
+        return pixels_of_block(above[0] if above else 1, width)
+
+    @cached_property
+    def tile(self) -> tuple[int, int, int]:
+        """(high, wide, vectors) with the fewest estimated cycles: part of a row of pixels, or some whole rows."""
+        if self.in_blocks and self._block is not None:
+            return (*self._block, VECTORS)
+        across = -(-self.n // self.lanes)
+        *above, width = self.extents
+        height = above[0] if above else 1
+        if not isinstance(self.whole[-1], int):
+            width, height = TYPICAL, 1
+        registers = self.p.registers
+        best: tuple[float, int, int, int] | None = None
+        given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
+        for vectors in range(1, min(across, 6) + 1) if given is None else (min(across, given),):
+            # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing spills.
+            pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
+            if not pixels:
+                continue
+            wide = -(-width // -(-width // min(pixels, width)))
+            high = max(1, min(height, pixels // wide)) if wide == width else 1
+            high = -(-height // -(-height // high))
+            cost = sum(
+                times_v * times_y * times_x * (self.k * self._step_cycles(y * x, v) + 20 + 1.5 * y * x * v)
+                for v, times_v in split_extent(across, vectors)
+                for y, times_y in split_extent(height, high)
+                for x, times_x in split_extent(width, wide)
+            )
+            if best is None or (cost, -vectors) < best[:2]:
+                best = cost, -vectors, high, wide
+        assert best is not None
+        _, vectors, high, wide = best
+        return high, wide, self._shared(-vectors, high * wide, -(-height // high) * -(-width // wide))
+
+    def _step_cycles(self, pixels: int, vectors: int) -> float:
+        """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights: 2 x 5 took 1.23 times as long as 5 x 2 for 14 x 14 pixels of 512 channels on Zen 3."""
+        streamed = not self.by_rows and self.p.registers.count < MANY_REGISTERS and self.k * vectors > NEAR_VECTORS
+        return (streamed_cycles if streamed else step_cycles)(pixels, vectors)
+
+    def _shared(self, vectors: int, pixels: int, tiles: int) -> int:
+        """Of panels that threads share, since the image has no more than so many tiles, the vectors: those of whole panels, where these are no slower."""
+        across = -(-self.n // self.lanes)
+        if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
+            return vectors
+        cycles = step_cycles(pixels, vectors) / vectors
+        return next((v for v in range(vectors, 1, -1) if across % v == 0 and step_cycles(pixels, v) / v <= cycles), vectors)
+
+    @property
+    def _around(self) -> int:
+        """Places of the outer letters."""
+        return max(estimate(product(self.p.size(c) for c in self.outer)), 1)
+
+    @property
+    def width(self) -> int:
+        """Lanes of a panel."""
+        return self.tile[2] * self.lanes
+
+    @cached_property
+    def blocks(self) -> int:
+        """Into how many blocks the taps are cut, so that a panel's part stays in the second-level cache from tile to tile."""
+        cache = self.p.request.target.caches[1]
+        room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
+        return -(-self.k * self.width * self.p.dtype.bytes // room)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache."""
+        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // FAR_SHARE
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the sums of a panel wait in a scratch tile."""
+        return self.p.epilogue.pools or self.blocks > 1
+
+    def cycles(self) -> float:
+        """An estimate for one place of the outer letters."""
+        high, wide, vectors = self.tile
+        across = -(-self.n // self.lanes)
+        step = step_of_block(high * wide) if self.in_blocks else step_cycles(high * wide, vectors)
+        return prod(self.extents) * across / (high * wide * vectors) * self.k * step
+
+    def needed(self, outputs: Sequence[int]) -> list[int]:
+        """The pixels of the contract that so many of the result need, by letter."""
+        return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
+
+    def _fits(self, outputs: Sequence[int]) -> bool:
+        room = min(self.p.request.target.caches[1], MOST_ROOM)
+        needed = self.needed(outputs)
+        # Windows with gaps between them leave out some of the region.
+        image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)
+        sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
+        return image <= room // (LARGER_IMAGE_SHARE if self.is_far else IMAGE_SHARE) and sums <= room // SUMS_SHARE
+
+    def pieces(self) -> list[int]:
+        """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""
+        if self.numbered:
+            return [-(-NUMBERED_PIXELS // self.tile[1]) * self.tile[1]]
+        size = list(self.outputs)
+        high, wide, _ = self.tile
+        least = [-(-t // s) for t, s in zip(([high, wide] if len(size) > 1 else [wide]), self.steps, strict=True)]
+        size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
+        if len(size) > 1:
+            size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
+            # Threads share panels rather than pixels: a task takes each panel from far away once.
+            around = self._around * self.count * -(-self.outputs[-1] // size[-1])
+            enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
+            wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
+            if wanted > -(-self.outputs[0] // size[0]):
+                size[0] = _even(self.outputs[0], wanted, least[0])
+        if not isinstance(self.whole[-1], int):
+            size[-1] = -(-size[-1] // least[-1]) * least[-1]
+        return size
+
+    @cached_property
+    def panels(self) -> Panels:
+        """How the weights lie."""
+        outer = tuple(c for c in self.outer if self.p.right.stride(c) != 0)
+        return Panels(outer, tuple(self._order()), self.lane, self.width, self.p.sizes)
+
+    def packed(self, parts: PlanParts) -> Slot:
+        """The weights, packed for the plan that `parts` belong to."""
+        p = self.p
+        return parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, near=p.near)
+
+    @property
+    def count(self) -> int:
+        """Panels of all lanes."""
+        return -(-self.n // self.width)
+
+    def chunk(self, pieces: int) -> int:
+        """Panels of a task, if the pixels of an image are cut into so many pieces: few enough for the threads."""
+        tasks = self._around * pieces
+        parts = min(self.count, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / pieces))
+        return min(max(-(-self.count // max(1, parts)), self._worth_copying()), self.count)
+
+    def _worth_copying(self) -> int:
+        """For how many panels at least a task is worth its copy of the image."""
+        if self.pad is None:
+            return 1
+        copied = prod(self.region(self.needed(self.pieces()))) * self.image_bytes / COPY_BYTES
+        cycles = self.cycles() * prod(self.pieces()) / prod(self.outputs) * self.width / self.n
+        return int(copied / (COPY_SHARE * cycles))
+
+    def _piece(self, axis: int, least: int, fits: Callable[[int], bool]) -> int:
+        """The largest of about equal pieces along a letter that fits; `least` if none does."""
+        whole = self.outputs[axis]
+        sizes = (_even(whole, pieces, least) for pieces in range(2, whole // least + 1))
+        return whole if fits(whole) else next((n for n in sizes if fits(n)), min(least, whole))
+
+    @cached_property
+    def apart(self) -> str | None:
+        """The taps along a row of pixels, if steps over them would be written out side by side: neighbouring pixels share what they read there, and would keep it
+        in more registers than there are. They become the outermost loop instead."""
+        p = self.p
+        if self.in_blocks:
+            return None
+        taps = p.left_letters[len(shape_of(self.window.x)) :]
+        along = taps[self.window.axes.index(p.left_letters.index(self.spatial[-1]))]
+        inner = 1
+        for letter in reversed(self._by_distance()):
+            inner *= typical(p.size(letter))
+            if letter == along:
+                return along if 1 < typical(p.size(along)) and inner <= MOST_UNROLLED else None
+        return None
+
+    def _by_distance(self) -> list[str]:
+        """The contracted letters, far ones first."""
+        return sorted(self.p.contracted, key=lambda c: -estimate(self.p.left.stride(c)))
+
+    def _order(self) -> list[str]:
+        """The contracted letters, the outermost first."""
+        first = [self.apart] if self.border is None else [*self.border.taps]
+        return sorted(self._by_distance(), key=lambda c: first.index(c) if c in first else len(first))
+
+    def image_slot(self) -> Slot:
+        """Where the image is."""
+        pad = self.pad if self.border is None else self.border.pad
+        return self.parts.memory_of(self.p.left.source if pad is None else behind_reshapes(pad.x))
+
+    def moves(self, sizes: Sequence[Dim]) -> dict[str, Dim]:
+        """How far the letters of the windows move in an image of these sizes, which lies row-major."""
+        letters, strides, window = self.p.left_letters, row_major(tuple(sizes)), self.window
+        moves = {letters[axis]: stride for axis, stride in enumerate(strides)}
+        for i, axis in enumerate(window.axes):
+            moves[letters[axis]] = window.strides[i] * strides[axis]
+            moves[letters[len(strides) + i]] = window.dilations[i] * strides[axis]
+        return self.p.in_words(moves)
+
+
+def _assumed(size: Dim) -> int:
+    """A number of pixels to reckon with: one that is not known is taken for large enough to be worth a large tile."""
+    return size if isinstance(size, int) else max(estimate(size), LEAST_PIXELS)
+
+
+def _even(whole: int, pieces: int, multiple: int) -> int:
+    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
+    size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
+    return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)

@@ -1,0 +1,520 @@
+"""Chains by rows: a product or convolution, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
+
+    wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
+
+The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So it is never
+made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by row it makes what lies under the windows,
+in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at last the last product of these rows, which may be missing.
+
+Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another one wrote.
+
+The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and rows of scratch memory are its part of a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+from typing import Any
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.ir.dims import product as size_of
+from polyreme.lowering.analysis.estimates import estimate_pixels
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.conv.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
+from polyreme.lowering.kernels.conv.direct import DirectTask, Pixels
+from polyreme.lowering.kernels.conv.direct_plan import MOST_ROOM, Direct, find_direct
+from polyreme.lowering.kernels.conv.winograd import build_winograd
+from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
+from polyreme.lowering.kernels.epilogue import Epilogue
+from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
+from polyreme.lowering.kernels.loop_nest import run
+from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
+from polyreme.lowering.kernels.packing import Panels, PlanParts
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.kernels.positions import Position, position, total
+from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
+from polyreme.lowering.kernels.tidy import tidy
+
+# Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
+ROOM_SHARE, WEIGHTS_SHARE = 2, 4
+# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common with it, a smaller image is worth a chain: such a part of the
+# second-level cache.
+SLOW_BYTES, SLOW_SHARE, FAR_SHARE = 16, 32, 4
+# Groups of rows that a task has at least.
+LEAST_GROUPS = 2
+# Tasks in such a number share groups evenly.
+EVEN_GROUPS = 8
+# Groups of an image of a usual size where sizes are open, so that threads share those of others about evenly, too.
+OPEN_GROUPS = 16
+# Tasks that have scratch memory where its size is open: of more threads the others get none.
+MOST_OPEN_TASKS = 16
+# Rows of a tile of one vector: more than there are, and as many as leave the units for additions and stores the time to finish one tile beside the multiply-adds of the next, where these
+# are half as many a cycle. (A tile of 23 rows and 16 steps takes 427 cycles for 368 multiply-adds, one of 14 rows 224.)
+MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
+
+
+def build_row_chain(request: Request) -> KernelPlan | None:
+    """The plan of a group that is a chain; None for any other group."""
+    chain = find_row_chain(request)
+    return None if chain is None else _Kernel(chain).build()
+
+
+@dataclass(frozen=True)
+class RowChain:
+    """What `find_row_chain` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
+
+    request: Request
+    first: Product | Direct
+    sliding: Sliding
+    last: Product | None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The first product or convolution, and the last product if there is one."""
+        first = self.first.p if isinstance(self.first, Direct) else self.first.problem
+        return [first, *([] if self.last is None else [self.last.problem])]
+
+    @property
+    def slide(self) -> Slide:
+        """How windows go down the rows."""
+        return self.sliding.slides[0]
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that threads share evenly."""
+        room = min(self.request.target.caches[1], MOST_ROOM) // ROOM_SHARE
+        places = estimate_pixels(self.slide.places)
+        most = max(1, places // OPEN_GROUPS) if self.is_open else places
+        fitting = [n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room]
+        return max(fitting, default=0, key=lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n))
+
+    @property
+    def groups(self) -> Dim:
+        """Groups of so many rows; the last one of an open number may have fewer."""
+        return ceildiv(self.slide.places, self.rows)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the image has an open number of rows or pixels."""
+        return not all(slide.known for slide in self.sliding.slides)
+
+    @property
+    def images(self) -> int:
+        """How many images there are, which is always known."""
+        return typical(self.sliding.shape[0])
+
+    @property
+    def most_tasks(self) -> int:
+        """For how many tasks a buffer has scratch memory; one, where each makes its own."""
+        return max(1, MOST_OPEN_TASKS // self.images) * self.images if self.is_open else 1
+
+    @property
+    def ring(self) -> int:
+        """Rows of the wide image under a row of windows: as many wait in scratch memory."""
+        return self.slide.reach + 1
+
+    @property
+    def wide_row(self) -> Dim:
+        """Elements of a row of the wide image."""
+        return size_of(shape_of(self.sliding.image)[2:])
+
+    @property
+    def narrow_row(self) -> Dim:
+        """Elements of a row between the windows and the last product."""
+        return size_of(self.sliding.shape[2:])
+
+    def _bytes(self, rows: int) -> int:
+        narrow = rows * self.narrow_row if self.last is not None else 0
+        return estimate_pixels(self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
+
+
+def find_row_chain(request: Request) -> RowChain | None:
+    """The chain that a group is, if it is one that this kernel is worth for; None for any other group."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) not in (2, 3):
+        return None
+    first, middle, *others = contracts
+    wide = _made_from(middle, first)
+    if wide is None:
+        return None
+    narrow = _made_from(others[0], middle) if others else None
+    if others and narrow is None:
+        return None
+    sliding = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
+    if sliding is None or not _is_picture(sliding, len(request.func.args)):
+        return None
+    maker = _maker(_part(request, [wide], None), sliding.image)
+    if maker is None:
+        return None
+    chain = RowChain(request, maker, sliding, None)
+    if narrow is not None:
+        last = find_product(_part(request, request.results, narrow), halves=True)
+        if last is None or not _reads_rows(last, narrow, len(request.func.args)):
+            return None
+        chain = replace(chain, last=last)
+    return chain if _is_worth(chain) else None
+
+
+def _is_worth(chain: RowChain) -> bool:
+    """Whether the wide image is too large for the cache, and rows of it and weights are not.
+
+    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half of it comes from another core. Where that core may be
+    far, half of an image of some size is.
+    """
+    target, dtype = chain.request.target, chain.sliding.dtype
+    cache = target.caches[1]
+    near = cache // (SLOW_SHARE if target.third_level_bytes < SLOW_BYTES else FAR_SHARE if target.far_cores else 1)
+    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in chain.problems)
+    image = estimate_pixels(size_of(shape_of(chain.sliding.image)[1:]))
+    return image * dtype.bytes > near and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0
+
+
+def _made_from(contract: tensor.Contract, before: tensor.Contract) -> Value | None:
+    """What `contract` reads that comes of `before`, without views in front of it; None where that is not one operand."""
+    found = [x for x in (contract.a, contract.b) if before in _ancestors(x, ())]
+    if len(found) != 1:
+        return None
+    value = found[0]
+    while (op := value.producer()) is not None and isinstance(op, (tensor.Reshape, tensor.Window, tensor.Pad)):
+        if isinstance(op, tensor.Reshape) and len(shape_of(value)) == 4:
+            # The image under the windows is one in this shape.
+            break
+        value = op.operands[0]
+    return value
+
+
+def _ancestors(value: Value, given: Sequence[Value]) -> set[Op]:
+    """The ops that `value` is made by, as far as what is `given`."""
+    found: set[Op] = set()
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        op = value.producer()
+        if op is not None and value not in given and op not in found:
+            found.add(op)
+            todo += op.operands
+    return found
+
+
+def _part(request: Request, results: Sequence[Value], given: Value | None) -> Request:
+    """The part of a group that makes `results` of its arguments and of what is `given`, which comes behind them."""
+    func = request.func
+    taken = [*func.args, *([] if given is None else [given])]
+    part = Func.empty("part", [x.type for x in taken], loc=func.location)
+    mapping: dict[Value, Value] = dict(zip(taken, part.args, strict=True))
+    needed = {op for value in results for op in _ancestors(value, taken)}
+    b = Builder.at_end(part.block, func.location)
+    for op in func.block:
+        if op in needed:
+            b.insert(op.clone(mapping))
+    b.insert(Return([mapping[value] for value in results]))
+    return replace(request, func=part.finish())
+
+
+def _is_picture(sliding: Sliding, given: int) -> bool:
+    """Whether windows go down the rows and along the pixels of argument `given`, which has a known number of images, one result for each channel."""
+    image = sliding.image
+    if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
+        return False
+    beside = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
+    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in beside)
+
+
+def _is_plain(product: Product) -> bool:
+    """Whether all of a product is rows by lanes, of one type, from weights in memory."""
+    p = product.problem
+    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
+    return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
+
+
+def _maker(part: Request, image: Value) -> Product | Direct | None:
+    """The product whose rows are the pixels of the image that is made from its results as they stand, or the convolution that gives the image."""
+    *pixels, channels = shape_of(image)
+    product = find_product(part)
+    if product is not None and _is_plain(product):
+        return product if product.n == channels and product.m == size_of(pixels) and len(product.problem.epilogue.values) == 1 else None
+    direct = find_direct(part, by_rows=True)
+    if direct is None or build_winograd(part) is not None:
+        return None
+    p = direct.p
+    plain = p.near is None and not p.is_narrow and not direct.keeps and isinstance(p.right.source, BlockArgument) and direct.image_slot().kind == "operand"
+    whole = shape_of(p.contract.result) == shape_of(image) and p.out == p.out[:1] + "".join(direct.spatial) + direct.lane
+    return direct if plain and whole and len(p.epilogue.values) == 1 else None
+
+
+def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
+    """Whether the rows of a product are the pixels of argument `given` as they stand."""
+    *pixels, channels = shape_of(narrow)
+    left = product.problem.left
+    if not _is_plain(product) or product.m != size_of(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
+        return False
+    steps = product.problem.step_letters
+    if len(steps) != 1 or not product.rows or any(arg.index == given for arg in product.problem.epilogue.args):
+        return False
+    return left.base == 0 and left.stride(steps[0]) == 1 and left.stride(product.rows[-1]) == channels
+
+
+class _Product:
+    """A product of a chain: its panels, and tiles of some of its rows."""
+
+    def __init__(self, product: Product, rows: Dim, most: int, parts: PlanParts, highest: int = MOST_HIGH):
+        """For pieces of so many `rows`, in panels of at most so many vectors, where one vector has tiles of at most `highest` rows."""
+        p = product.problem
+        self.product, self.lanes = product, typical(product.n)
+        tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), p.registers)
+        self.count, (self.high, self.vectors) = rows, next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest))
+        self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
+        self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
+
+    @property
+    def image(self) -> Slot:
+        """What is multiplied."""
+        source = self.product.problem.left.source
+        assert isinstance(source, BlockArgument)
+        return operand(source.index)
+
+    def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index, count: Index) -> None:
+        """`count` rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
+        tile = Tile(self.product, made, {}, panel, self.panels, self.vectors)
+        vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
+        tile.cover(first, count, covering(self.high, count), vectors, valid)
+
+    def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
+        """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring."""
+        code, width = made.code, typical(self.panels.width)
+        first = code.mul(row[0], self.count)
+        self.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first, self.count)
+
+
+class _Convolution:
+    """The same of a convolution at the beginning of a chain."""
+
+    def __init__(self, direct: Direct, parts: PlanParts):
+        self.direct, self.lanes, self.panels = direct, direct.n, direct.panels
+        self.image, self.weights = direct.image_slot(), direct.packed(parts)
+
+    def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
+        code, direct = made.code, self.direct
+        pixels = direct.whole[1]
+        around = dict.fromkeys(direct.outer, row[1])
+        args = [made.left, made.right, *(made.buffers[a] for a in direct.p.epilogue.args), *made.outputs]
+        task = _IntoRing(direct, code, args, around, [row[2], 0], [1, pixels], [1, estimate_pixels(pixels)])
+        task.to, task.panel = at, panel
+        task.run(panel, 1, typical(self.panels.count))
+
+
+class _IntoRing(DirectTask):
+    """A row of a convolution, for the ring of a panel."""
+
+    to: Index
+    panel: Index
+
+    def _tile(self, corner: Sequence[Index], pixels: Pixels, axes: Sequence[Axis], at: Index, *others: Any) -> None:
+        if self.direct.border is not None:
+            self._prefetch_row(pixels, axes, self.code.add(at, pixels.first))
+        super()._tile(corner, pixels, axes, at, *others)
+
+    def _prefetch_row(self, pixels: Pixels, axes: Sequence[Axis], at: Index) -> None:
+        """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from outside is far, and its rows are too short
+        for the hardware to ask in time."""
+        line = self.p.request.target.line_bytes // self.direct.image_bytes
+        (columns, across), (rows, down), *inner = ((typical(axis.size), axis.a) for axis in axes)
+        reach = 1 + (columns - 1) * typical(across) + (len(pixels.places) - 1) * typical(self.moves[-1])
+        begins = [down * (rows + i) for i in range(self.direct.window.strides[0])]
+        for size, step in inner:
+            if isinstance(step, int) and step < line:
+                reach += (size - 1) * step
+            else:
+                begins = [begin + i * step for begin in begins for i in range(size)]
+        for begin in begins:
+            for along in range(0, reach, line):
+                self.code.prefetch(self.image, self.code.add(at, begin + along))
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        code, width = self.code, self.direct.width
+        lane = places[3].plus(code, position(code.mul(self.panel, width)).times(code, -1))
+        here = total(code, [position(self.to), places[2].times(code, width), lane])
+        for value, buffer in zip(self.p.epilogue.values, self.results, strict=True):
+            store(code, emitter.at(value, places, lanes, mask), buffer, here, mask)
+
+
+def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, int | None], None]) -> None:
+    """`body(panel, valid)` for all panels of so many lanes, of the last one of which `valid` exist (None: all)."""
+    full, rest = divmod(lanes, typical(panels.width))
+
+    def whole(panel: Position, carried: list[Value]) -> list[Value]:
+        body(panel.scalar(code), None)
+        return carried
+
+    run(code, 0, full, 1, [], whole, name="panel")
+    if rest:
+        body(full, rest)
+
+
+class _Kernel:
+    """Makes the plan of a chain."""
+
+    def __init__(self, chain: RowChain):
+        self.c = chain
+        self.parts = PlanParts(chain.request)
+        pixels, narrow = shape_of(chain.sliding.image)[2], chain.sliding.shape[2]
+        vector = chain.request.target.vector_bytes
+        near = chain.request.target.caches[0] * 7 // 8
+        self.first: _Product | _Convolution
+        if isinstance(chain.first, Direct):
+            self.first = _Convolution(chain.first, self.parts)
+        else:
+            most = max(1, near // (chain.ring * estimate_pixels(pixels) * vector))
+            self.first = _Product(chain.first, pixels, most, self.parts, HIDDEN_HIGH if chain.request.target.half_vectors else MOST_HIGH)
+        self.last = None if chain.last is None else _Product(chain.last, chain.rows * narrow, 8, self.parts)
+        self.middle = _Rows(chain, self.first.panels, self.parts)
+
+    def build(self) -> KernelPlan:
+        c = self.c
+        weights = [product.weights for product in (self.first, self.last) if product is not None]
+        # What the epilogues read, by the group's arguments.
+        beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
+        shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
+        slots = [self.first.image, *weights, *self.middle.panels(), *shared, *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
+        func = Func.empty(c.request.name("row_chain"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
+        code = Code(Builder.at_end(func.block, func.location))
+        image, *args = func.args
+        packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
+        scratch, args = args[: len(shared)], args[len(shared) :]
+        self.buffers, outputs = dict(zip(beside, args, strict=False)), args[len(beside) :]
+        self.middle.begin(code)
+        with self._tasks(code) as (task, picture, start, stop):
+            if c.is_open:
+                self.middle.task, kept = task, code.mul(task, c.rows)
+            else:
+                scratch, kept = [code.scratch(typical(size), c.sliding.dtype) for size in self._scratch()], 0
+            ring, *narrow = scratch
+            with code.loop(start, stop, name="group") as group:
+                top = code.mul(group.iv, c.rows)
+                high = code.min(c.rows, code.sub(c.slide.places, top)) if c.is_open else c.rows
+
+                def rows(panel: Index, valid: int | None) -> None:
+                    with code.loop(0, high, name="y") as y:
+                        body, row = code.b.block, code.add(top, y.iv)
+                        self.middle.write_row(code, self._buffers(c.sliding.epilogue), ring, narrow or outputs, (picture, row, code.add(kept, y.iv)), panel, valid)
+                        # This part alone: sums of products would spill what is hoisted out of their loops.
+                        tidy(func, body)
+                        before = Code(Builder(body, next(iter(body)), func.location))
+                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [ring])
+                        self._wide_rows(made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid)
+
+                _each_panel(code, self.first.lanes, self.first.panels, rows)
+                if self.last is not None:
+                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top, high, kept)
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("row_chain")
+
+    def _epilogues(self) -> list[Epilogue]:
+        return [self.c.sliding.epilogue, *(p.epilogue for p in self.c.problems)]
+
+    def _buffers(self, epilogue: Epilogue) -> dict[Value, Value]:
+        return {arg: self.buffers[arg.index] for arg in epilogue.args}
+
+    def _scratch(self) -> list[Dim]:
+        """Elements of a task's scratch memory: its ring, and its rows between the windows and the last product if there is one."""
+        c = self.c
+        return [self.middle.panel_size * self.first.panels.count, *([] if self.last is None else [c.rows * c.narrow_row])]
+
+    @contextmanager
+    def _tasks(self, code: Code) -> Iterator[tuple[Index, Index, Index, Index]]:
+        """Tasks for all threads: their number, an image, and its groups of rows from the first to before the second."""
+        c, images = self.c, self.c.images
+        threads: Value = code.b(kernel.Threads)
+        pieces = code.min(code.ceildiv(threads, images), maximum(1, c.groups // LEAST_GROUPS))
+        if c.is_open:
+            pieces = code.min(pieces, c.most_tasks // images)
+        with code.parallel(code.mul(pieces, images), name="task") as task:
+            picture, piece = code.split(task, [images, pieces])
+            start, stop = (code.div(code.mul(p, c.groups), pieces) for p in (piece, code.add(piece, 1)))
+            yield task, picture, start, stop
+
+    def _wide_rows(self, made: ProductKernel, picture: Index, row: Index, start: Index, panel: Index, valid: int | None) -> None:
+        """The rows of the wide image that row `row` of the windows needs and the one before it, if this task had one, did not."""
+        code, slide = made.code, self.c.slide
+        top = code.sub(code.mul(row, slide.stride), slide.low)
+        behind = code.min(code.add(top, self.c.ring - slide.stride), slide.size)
+        behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
+        begin = code.apply("max", code.apply("max", code.value(top), code.value(0)), behind)
+        with code.loop(begin, code.min(code.add(top, self.c.ring), slide.size), name="wide") as loop:
+            number = code.add(code.mul(picture, slide.size), loop.iv)
+            self.first.write_row(made, (number, picture, loop.iv), self.middle.place(code, panel, loop.iv), panel, valid)
+
+    def _results(self, made: ProductKernel, picture: Index, top: Index, high: Index, kept: Index) -> None:
+        """`high` rows of the result from `top` on, whose windows' results are rows of scratch memory from `kept` on."""
+        c, code = self.c, made.code
+        last, pixels = self.last, c.sliding.shape[2]
+        assert last is not None
+        row = code.add(code.mul(picture, c.slide.places), top)
+        here = replace(made, left_at=code.mul(code.sub(row, kept), -c.narrow_row))
+        first, count = code.mul(row, pixels), code.mul(high, pixels)
+        _each_panel(code, last.lanes, last.panels, lambda panel, valid: last.write(here, panel, valid, first, count))
+
+
+class _Rows(SlidingKernel):
+    """The windows of a chain: from a ring of rows for each panel of channels, and into scratch memory if another product follows."""
+
+    def __init__(self, chain: RowChain, wide: Panels, parts: PlanParts):
+        super().__init__(chain.sliding, parts)
+        self.c = chain
+        # Whose part of the scratch memory is used, where that of all tasks is one buffer.
+        self.task: Index = 0
+        self.panels_of_task = typical(wide.count)
+        self.ring_shape = (self.panels_of_task * chain.most_tasks, chain.ring, shape_of(chain.sliding.image)[2], typical(wide.width))
+
+    @property
+    def panel_size(self) -> Dim:
+        """Elements of the ring of a panel."""
+        return size_of(self.ring_shape[1:])
+
+    def _ring_of(self, code: Code, panel: Index) -> Index:
+        """The number of a panel's ring among those of all tasks."""
+        return code.add(code.mul(self.task, self.panels_of_task), panel)
+
+    def place(self, code: Code, panel: Index, row: Index) -> Index:
+        """Where a row of the image begins in the ring of a panel."""
+        return code.add(code.mul(self._ring_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.ring), size_of(self.ring_shape[2:])))
+
+    def write_row(
+        self, code: Code, buffers: dict[Value, Value], ring: Value, results: list[Value], row: tuple[Index, Index, Index], panel: Index, valid: int | None
+    ) -> None:
+        """The channels of a panel in a row: which image, which of its rows, and which row of the scratch memory."""
+        s, width = self.s, self.ring_shape[-1]
+        picture, y, self.kept_row = row
+        self.code, self.buffers, self.outs = code, buffers, results
+        self.panel, self.lane0 = panel, code.mul(panel, width)
+        read = buffer_leaf(code, ring, self.ring_shape)
+
+        def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            *pixel, channel = places
+            return read((*pixel, channel.plus(code, position(self.lane0).times(code, -1))), lanes, mask)
+
+        self.inputs = {s.image: leaf}
+        self.columns([position(picture), position(y)], None, 0, width if valid is None else valid)
+
+    def within(self, places: list[Position]) -> list[Position]:
+        code = self.code
+        return [position(self._ring_of(code, self.panel)), position(code.mod(places[1].scalar(code), self.c.ring))]
+
+    def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
+        if self.c.last is None:
+            super().write(emitter, places, lanes, mask)
+            return
+        code, s = self.code, self.s
+        here = [Position(), position(self.kept_row), *places[2:]]
+        for value, buffer in zip(s.epilogue.values, self.outs, strict=True):
+            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, here, (1, self.c.rows * self.c.most_tasks, *s.shape[2:])), mask)

@@ -1,0 +1,461 @@
+"""Winograd convolutions before any code: which groups they are, how the work may be cut, and an estimate of what that takes (`winograd.py` has the algorithm)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isqrt
+
+from polyreme.dialects import tensor
+from polyreme.ir import dims
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType, f32
+from polyreme.lowering.analysis.estimates import ASSUMED_PIXELS, estimate
+from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
+from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_cycles
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.problem import PIECES, Problem, find_problem
+
+ACCURACY = {
+    (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0), (5, 2): Accuracy(ulp=0.5, summed=3.0),
+}  # fmt: skip
+"""By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
+# Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
+USUAL_SIZES = {3: (2, 4), 5: (2,)}
+# The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and the weights' one halves. More channels than this would make sums
+# longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
+EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
+# Registers for the numbers of two rows and what they give there (`Registers.factors`): tiles of 5 x 2, in place of 6 x 2 with those of one row, take 0.91 to 1.0 of the time on Zen 3.
+EXACT_FACTORS = 4
+
+# Windows that are taken, and how far apart.
+WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
+# What is planned for where it is not known: how many images, and pixels of their sides.
+USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
+# Channels and output channels below which transforms cost more than they save.
+LEAST_CHANNELS = 16
+# An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds (`Target.spare_adders`), by the size of a piece and the stride,
+# fitted to measurements on Sapphire Rapids, as are the cycles per byte of data that are written ahead and read again, and of sums that are read and written once more for each range of channels.
+# That for pieces of 3 x 3 was not fitted, but lies between those of 2 x 2 and 4 x 4.
+TRANSFORM_CYCLES = 3.0
+SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
+AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
+# Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle only (Zen 4).
+FAR_CYCLES, FAR_SHARE = 0.55, 2
+# Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for small images.
+PAIRS_SHARE = 1.25
+# What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
+DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
+# Cycles that another kernel costs, before it does anything.
+STEP_CYCLES = 5000
+# What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
+UNKNOWN_ROWS = 1.5
+# How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
+LOADING_SHOWS = 0.35
+# The same of weights that direct tiles ask for in streams.
+STREAM_SHOWS = 0.25
+# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was fitted; and a second way for few pixels than the one for all.
+ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
+
+
+@dataclass(frozen=True)
+class Image:
+    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
+    batch, and the sizes of the image, need not be known.
+
+    Windows are of `span` x `span` pixels, `stride` apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
+    With `pairs` its numbers are integers of 16 bits, of which two channels are a word, and `channels` are words.
+    """
+
+    problem: Problem
+    x: Value
+    span: int
+    stride: int
+    top: int
+    left: int
+    batch: Dim
+    height: Dim
+    width: Dim
+    channels: int
+    high: Dim
+    wide: Dim
+    outputs: int
+    weights: Value
+    weight_letters: str
+    letters: str
+    taps: str
+    output: str
+
+    @property
+    def request(self) -> Request:
+        return self.problem.request
+
+    @property
+    def pairs(self) -> bool:
+        return self.problem.pairs
+
+    @cached_property
+    def dtype(self) -> ScalarType:
+        return self.problem.dtype
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.problem.registers.lanes
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels."""
+        return -(-self.outputs // self.lanes)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """How many pixels down and across are pooled to one."""
+        down, across = self.problem.epilogue.steps[1:3]
+        assert isinstance(down, int) and isinstance(across, int)
+        return down, across
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether sizes and batch are known."""
+        return all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
+
+    def sized(self, pixels: int) -> Image:
+        """The same with numbers to plan with where sizes are unknown, those of images with sides of so many pixels."""
+        batch = dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)
+
+        def number(size: Dim) -> int:
+            return estimate(dims.substitute(size, batch), pixels)
+
+        return replace(
+            self, batch=number(self.batch), height=number(self.height), width=number(self.width), high=number(self.high), wide=number(self.wide)
+        )
+
+    @cached_property
+    def usual(self) -> tuple[Image, ...]:
+        """Images of known sizes to plan with, all the same where it is only the batch that is unknown."""
+        known = isinstance(self.high, int) and isinstance(self.wide, int)
+        return tuple(self.sized(pixels) for pixels in ((ASSUMED_PIXELS,) if known else PIXELS))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of pieces that it may be cut into."""
+        if self.pairs:
+            return (EXACT_SIZE,)
+        if self.request.target.spare_adders:
+            return USUAL_SIZES[self.span]
+        return tuple(size for size, stride in SHARED_TRANSFORM_CYCLES if stride == self.stride and self.span == 3)
+
+    @property
+    def pixels(self) -> int:
+        """How many come out, of all images."""
+        assert isinstance(self.batch, int) and isinstance(self.high, int) and isinstance(self.wide, int)
+        return self.batch * self.high * self.wide
+
+    @property
+    def enough(self) -> float:
+        """Winograd's way is taken where it is estimated to take less cycles, or per pixel where sizes are unknown."""
+        return (ADVANTAGE if self.request.target.spare_adders else FITTED_ADVANTAGE) * self.direct_cycles
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate for the convolution as it stands; per pixel where sizes are unknown, as the mean of the usual ones."""
+        if not self.known:
+            slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
+            return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
+        target = self.request.target
+        arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
+        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
+        if target.spare_adders:
+            return _beside(DIRECT_MORE * arithmetic, loading)
+        return _beside(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
+
+    @property
+    def _inside(self) -> float:
+        """What part of all pixels' taps lies in the image."""
+        part = 1.0
+        for before, size, pixels in ((self.top, self.height, self.high), (self.left, self.width, self.wide)):
+            assert isinstance(size, int) and isinstance(pixels, int)
+            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(self.span)) / (self.span * pixels)
+        return part
+
+
+def _beside(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
+    """Cycles of two things at the same time."""
+    return max(first, second) + shows * min(first, second)
+
+
+def find_image(request: Request) -> Image | None:
+    """The convolution of a group, if it is one that this file knows how to make."""
+    problem = find_problem(request, words=True)
+    if problem is None or problem.registers.lanes == 1:
+        return None
+    contract, epilogue = problem.contract, problem.epilogue
+    if problem.dtype != f32 and not problem.pairs:
+        return None
+    spec = tensor.ContractSpec(contract.spec)
+    window = contract.a.producer(tensor.Window)
+    if window is None or window.axes != (1, 2) or window.x.type.rank != 4:
+        return None
+    if (window.sizes, window.strides) not in WINDOWS or window.dilations != (1, 1):
+        return None
+    letters, taps = spec.a[:4], spec.a[4:]
+    output = spec.out[3:]
+    if spec.out[:3] != letters[:3] or len(output) != 1 or output in spec.a or sorted(spec.b) != sorted(output + letters[3] + taps):
+        return None
+    apart = all(reach == step for step, reach in zip(epilogue.steps, epilogue.reaches, strict=True))
+    if not apart or len(epilogue.steps) != 4 or any(epilogue.steps[i] != 1 for i in (0, -1)):
+        return None
+    padded = window.x.producer(tensor.Pad)
+    x, top, left = window.x, 0, 0
+    if padded is not None:
+        if padded.value != 0 or any(padded.interior) or any(padded.low[i] != 0 or padded.high[i] != 0 for i in (0, 3)):
+            return None
+        x, top, left = padded.x, padded.low[1], padded.low[2]
+    batch, height, width, channels = x.type.shape
+    _, high, wide, outputs = contract.result.type.shape
+    if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
+        return None
+    constant = request.constant if problem.pairs else request.constant | request.kept
+    if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
+        return None
+    if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
+        return None
+    if problem.pairs:
+        if channels % 2 or channels > MOST_EXACT or (window.sizes[0], window.strides[0]) != (3, 1):
+            return None
+        channels //= 2
+    return Image(
+        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
+    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks. Where it is not known how many pieces there are in all, `pieces` are
+    the most that a block has room for, whole tiles of them, and blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for
+    those with fewer than `below`."""
+
+    image: Image
+    size: int
+    pieces: int
+    depth: int
+    vectors: int
+    panels: int
+    rows: int
+    ahead: bool = False
+    least: int = 0
+    below: int | None = None
+
+    @cached_property
+    def transforms(self) -> Transforms:
+        return transforms(self.size, self.image.stride, self.image.span)
+
+    @cached_property
+    def products(self) -> int:
+        """How many numbers are multiplied for a piece and a pair of channels."""
+        return self.transforms.reach**2
+
+    @property
+    def step(self) -> int:
+        """Pixels of the image from one piece to the next."""
+        return self.size * self.image.stride
+
+    @cached_property
+    def grid(self) -> tuple[Dim, Dim]:
+        """Pieces down and across."""
+        return dims.ceildiv(self.image.high, self.size), dims.ceildiv(self.image.wide, self.size)
+
+    @cached_property
+    def all_pieces(self) -> Dim:
+        """Pieces of the whole batch."""
+        return dims.product(self.grid) * self.image.batch
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known how many pieces there are."""
+        return self.image.known
+
+    def of(self, image: Image) -> Blocking:
+        """The same for an image of known sizes, whose pieces are shared out evenly."""
+        one = replace(self, image=image)
+        assert isinstance(one.blocks, int) and isinstance(one.all_pieces, int)
+        return replace(one, pieces=-(-one.all_pieces // one.blocks))
+
+    @cached_property
+    def blocks(self) -> Dim:
+        return dims.ceildiv(self.all_pieces, self.pieces)
+
+    @property
+    def divides(self) -> bool:
+        """Whether no piece reaches out of the image."""
+        return self.image.high % self.size == 0 and self.image.wide % self.size == 0
+
+    @property
+    def parts(self) -> int:
+        """Tasks that share a block."""
+        return -(-self.image.vectors // (self.vectors * self.panels))
+
+    @property
+    def ranges(self) -> int:
+        """Ranges of channels."""
+        return self.image.channels // self.depth
+
+    @property
+    def width(self) -> int:
+        """Output channels of a panel."""
+        return self.vectors * self.image.lanes
+
+    @property
+    def row(self) -> int:
+        """Elements of a row of the transformed data: one vector more than needed, so that rows do not meet in the same set of the cache."""
+        return (-(-self.depth // self.image.lanes) + 1) * self.image.lanes
+
+    @property
+    def data_plane(self) -> int:
+        """Elements between one product's data and the next one's."""
+        return self.pieces * self.row + self.image.lanes
+
+    @property
+    def sums_plane(self) -> int:
+        return self.pieces * self.width + self.image.lanes
+
+    @property
+    def panels_at_once(self) -> int:
+        """Panels whose sums are kept: all of a task while more channels are to come."""
+        return self.panels if self.ranges > 1 else 1
+
+    @property
+    def data_elements(self) -> int:
+        """Elements of a block's transformed data."""
+        return self.products * self.data_plane
+
+    @property
+    def ahead_elements(self) -> Dim:
+        """Elements of all blocks' transformed data."""
+        if self.known:
+            return self.blocks * self.data_elements
+        # Blocks have whole tiles of pieces, and some less than one more than they need.
+        return self.products * ((self.all_pieces + self.blocks * self.rows) * self.row + self.blocks * self.image.lanes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return (self.data_elements * (not self.ahead) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
+
+    @property
+    def weight_elements(self) -> int:
+        return self.parts * self.panels * self.width * self.products * self.image.channels
+
+    @cached_property
+    def cycles(self) -> float:
+        """An estimate for the whole batch on one thread; per pixel where sizes are unknown, as the mean of the usual ones."""
+        if not self.known:
+            return sum(self.of(image).cycles / image.pixels for image in self.image.usual) / len(self.image.usual)
+        image, q, blocks, elements = self.image, self.products, self.blocks, self.ahead_elements
+        assert isinstance(blocks, int) and isinstance(elements, int)
+        vectors_in = -(-image.channels // image.lanes)
+        tiles = sum(
+            count * (image.channels * step_cycles(rows, self.vectors) + self.ranges * (20 + 1.5 * rows * self.vectors))
+            for rows, count in split_extent(self.pieces, self.rows)
+        )
+        products = blocks * self.parts * self.panels * q * tiles
+        times = 1 if self.ahead else self.parts
+        target = image.request.target
+        each = TRANSFORM_CYCLES if target.spare_adders else SHARED_TRANSFORM_CYCLES[self.size, image.stride]
+        transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * each
+        weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.ahead
+        far = target.caches[2]
+        again, there = (target.third_level_bytes if size <= far // 2 else target.memory_bytes for size in (weights, data))
+        moved = self._moved(data, there)
+        loading = weights / target.memory_bytes + (blocks - 1) * weights / again
+        # Few tasks leave threads idle at the end.
+        waiting = 1 + 0.3 / (blocks * self.parts)
+        return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
+
+    def _moved(self, data: int, bandwidth: float) -> float:
+        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and come back."""
+        target, blocks = self.image.request.target, self.blocks
+        assert isinstance(blocks, int)
+        near = target.caches[1]
+        if target.spare_adders:
+            far = FAR_CYCLES * data if target.multiply_adds < 2 and data > FAR_SHARE * near else 0
+            return far + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0)
+        sums = blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
+        # Each panel meets all of a block's data.
+        again = data * self.parts * self.panels if data > near * 7 // 8 * blocks else 0
+        return AHEAD_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
+
+
+def choose_blockings(image: Image) -> list[Blocking]:
+    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better.
+    Where it is better for few pixels, all ways are for more than those."""
+    found = list(blockings(image))
+    best = min(found, key=lambda b: b.cycles, default=None)
+    if best is None or best.cycles > image.enough:
+        return []
+    usual = image.usual
+    if image.known or len(usual) == 1:
+        return [best]
+
+    def best_for(some: Sequence[Image]) -> Blocking:
+        return min(found, key=lambda b: sum(b.of(one).cycles / one.pixels for one in some))
+
+    # For how many of the usual sizes, from the smallest one on, the direct way is better.
+    direct = next((i for i, one in enumerate(usual) if image.steps != (1, 1) or best_for([one]).of(one).cycles <= one.enough), len(usual))
+    if direct == len(usual):
+        return []
+    if direct:
+        return [replace(best_for(usual[direct:]), least=isqrt(usual[direct - 1].pixels * usual[direct].pixels))]
+    few, *more = usual
+    small = best_for([few])
+    if small.of(few).cycles > ADVANTAGE_OF_TWO * best.of(few).cycles:
+        return [best]
+    limit = isqrt(few.pixels * more[0].pixels)
+    return [replace(small, below=limit), replace(best_for(more), least=limit)]
+
+
+def blockings(image: Image, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
+    """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
+    room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
+    registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
+    depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]
+    for size in (s for s in (image.sizes if sizes is None else sizes) if not any(s % step for step in image.steps)):
+        for vectors in range(1, min(image.vectors, 4) + 1):
+            panels = -(-image.vectors // vectors)
+            for at_once in sorted({-(-panels // n) for n in range(1, min(panels, PIECES) + 1)}):
+                one = Blocking(image, size, 1, image.channels, vectors, at_once, 1)
+                for depth in depths:
+                    yield from _fitting(replace(one, depth=depth), registers, room)
+                if one.parts > 1:
+                    yield from _fitting(replace(one, ahead=True), registers, room)
+
+
+def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blocking]:
+    """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
+    image = one.image
+    per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
+    fitting = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
+    if not one.known:
+        # Whole tiles, which are halved where fewer pieces are left.
+        rows = registers.most_rows(one.vectors) // 2 * 2
+        for usual in image.usual if rows else ():
+            in_all = replace(one, image=usual).all_pieces
+            assert isinstance(in_all, int)
+            pieces = min(-(-in_all // rows), fitting // rows) * rows
+            if pieces:
+                yield replace(one, pieces=pieces, rows=rows)
+        return
+    in_all = one.all_pieces
+    assert isinstance(in_all, int)
+    most = min(fitting, in_all)
+    if most < 1:
+        return
+    fewest = -(-in_all // most)
+    for blocks in {fewest, min(2 * fewest, in_all)}:
+        pieces = -(-in_all // blocks)
+        tallest = min(registers.most_rows(one.vectors), pieces)
+        for rows in {tallest, -(-pieces // -(-pieces // tallest))}:
+            yield replace(one, pieces=pieces, rows=rows)

@@ -1,0 +1,130 @@
+"""What follows a contract in its group: elementwise ops, and at most one pooling, computed from the contract's elements while they are at hand.
+
+The builders of matrix products and convolutions compute a tile of the contract (the one of poolings, of a reduction), and let an `Epilogue` make the
+group's results from it: from registers, when each result element needs one element of the contract, or from a scratch tile, when it needs a window
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from polyreme.dialects import tensor
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, store
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.positions import Position
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The group's results as functions of the contract's elements.
+
+    `values` are the results before their final reshapes, all of one `shape` and of the contract's rank. Result element `y` of an axis needs the contract's
+    elements from `y * step` on, `reach` of them: both 1 without pooling.
+    """
+
+    contract: tensor.Contract | tensor.Reduce
+    values: tuple[Value, ...]
+    shape: tuple[Dim, ...]
+    steps: tuple[Dim, ...]
+    reaches: tuple[Dim, ...]
+
+    @property
+    def pools(self) -> bool:
+        return any(s != 1 for s in self.steps) or any(r != 1 for r in self.reaches)
+
+    @property
+    def args(self) -> list[BlockArgument]:
+        """The arguments of the group that the ops after the contract read."""
+        found: dict[Value, None] = {}
+        todo: list[Value] = list(self.values)
+        while todo:
+            value = todo.pop()
+            if value in found:
+                continue
+            found[value] = None
+            if isinstance(value.owner, Op) and value.owner is not self.contract:
+                todo += value.owner.operands
+        return sorted((v for v in found if isinstance(v, BlockArgument)), key=lambda v: v.index)
+
+    @property
+    def beside(self) -> list[BlockArgument]:
+        """Those of them with an element for each of the results', such as a residual."""
+        return [arg for arg in self.args if arg.type.shape == self.shape]
+
+    def emitter(self, code: Code, buffers: Mapping[Value, Value], leaf: Leaf) -> ElementEmitter:
+        """Gives elements of the results, the contract's own by `leaf` and the arguments' from `buffers`."""
+        leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
+        return ElementEmitter(code, {**leaves, self.contract.result: leaf})
+
+    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position], outputs: Sequence[Value] = (), to: Sequence[Position] | None = None) -> None:
+        """Ask for what `beside` has at `places`, and for the lines there of `outputs`, or those at `to`, to write them."""
+        for arg in self.beside:
+            code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
+        for buffer in outputs:
+            code.prefetch(buffer, linear(code, to or places, self.shape).scalar(code), write=True)
+
+    def write(
+        self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None, to: Sequence[Position] | None = None
+    ) -> None:
+        """Store the results' elements at `places`; where those at `to` would be, if that is given."""
+        code = emitter.code
+        for value, buffer in zip(self.values, outputs, strict=True):
+            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, to or places, self.shape), mask)
+
+
+def place(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
+    """The position `base + plus`, with lanes `step` apart."""
+    if isinstance(base, Value):
+        return Position(plus, ((base, 1),), step)
+    return Position(base + plus, (), step)
+
+
+def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
+    """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract."""
+    shape = shape_of(contract.result)
+    rank = len(shape)
+    before: dict[Value, None] = {contract.result: None}
+    after: dict[Value, None] = {}
+    reshaped: dict[Value, Value] = {}
+    window: tensor.Window | None = None
+    for op in request.ops():
+        touched = [v for v in op.operands if v in before or v in after or v in reshaped or (window is not None and v is window.result)]
+        if not touched:
+            continue
+        if isinstance(op, tensor.Reshape):
+            reshaped[op.result] = reshaped.get(op.x, op.x)
+            continue
+        if isinstance(op, tensor.Map):
+            stage = before if touched[0] in before else after
+            if any(v not in stage or shape_of(v) != shape_of(op.result) for v in touched):
+                return None
+            stage[op.result] = None
+        elif isinstance(op, tensor.Window) and window is None and op.x in before:
+            window = op
+        elif isinstance(op, tensor.Reduce) and window is not None and op.x is window.result and not after:
+            if op.axes != tuple(range(rank, _rank(op.x))) or op.keepdims:
+                return None
+            after[op.result] = None
+        else:
+            return None
+    values = tuple(reshaped.get(v, v) for v in request.results)
+    stage = after if window is not None else before
+    if not values or any(v not in stage for v in values):
+        return None
+    steps: list[Dim] = [1] * rank
+    reaches: list[Dim] = [1] * rank
+    if window is not None:
+        for axis, size, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
+            steps[axis] = stride
+            reaches[axis] = (size - 1) * dilation + 1
+    return Epilogue(contract, values, shape_of(values[0]), tuple(steps), tuple(reaches))
+
+
+def _rank(value: Value) -> int:
+    return len(shape_of(value))

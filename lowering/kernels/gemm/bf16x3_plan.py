@@ -1,0 +1,284 @@
+"""Products of float32 by tile registers of bf16: which they are, how they are cut, and an estimate of what they take. `bf16x3.py` has the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+
+from polyreme.dialects.kernel.terms import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
+from polyreme.ir import config
+from polyreme.ir.core import BlockArgument
+from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.ir.types import element_type, f32, i32
+from polyreme.lowering.kernels.gemm.contract import PAGE_BYTES, WAYS
+from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
+from polyreme.lowering.kernels.packing import Panels
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.problem import find_product, typical
+from polyreme.lowering.machines.instructions import has_terms
+from polyreme.lowering.machines.targets import Target
+
+# Numbers of a vector, of which a panel has two.
+VECTOR = LANES // 2
+# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level cache (5 took 1.15 times as long, 6 1.2 times).
+STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
+# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
+MOST_TILES, CHUNK_SHARE = 13, 2
+# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of them those of all.
+TILES_OF_TWO, FEW_PANELS = 12, 8
+# Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
+MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
+# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an unknown number of rows so many do, where there are as many.
+LEAST_TILES, MANY_TILES = 3, 6
+# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a kernel.
+LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
+# Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast, and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
+FAR_SIZE = 4
+# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a product of tiles, of a vector of results, which are finished while nothing is
+# multiplied, more of them for each vector that is read or written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to be.
+CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, FAR_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
+# Of several products threads have different ones to cut, which costs less, but for each of them there is a beginning; and more has to be gained, since those of few lanes, 12 x 384 x 384 x 64, were 1.1 times as fast
+# in moments when tile registers are there, and 0.73 to 0.9 times in others.
+CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
+# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place from places that share few of the cache; and rows that are enough to
+# pack it first.
+PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
+
+
+def find_terms(request: Request) -> Plan | None:
+    """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
+    target = request.target
+    if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
+        return None
+    found = find_matrices(request) or arguments(request) or scattered(request)
+    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
+        return None
+    plan = Plan(found, target)
+    rows = found.m if isinstance(found.m, int) else MANY_ROWS
+    return plan if rows >= LEAST_ROWS and plan.gains(rows) else None
+
+
+def arguments(request: Request) -> Matrices | None:
+    """The same for a B that is not known, and an A whose steps or rows are neighbours: of whole steps, as gradients have them too."""
+    found = find_product(request)
+    if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or len(found.problem.step_letters) != 1:
+        return None
+    p, (step,) = found.problem, found.problem.step_letters
+    if isinstance(p.right.source, BlockArgument) and p.right.source.index in request.constant:
+        return None
+    sizes = (found.m, found.k, found.n, *(p.size(c) for c in found.outer))
+    if not all(isinstance(n, int) for n in (*sizes, p.right.stride(found.lane), p.right.stride(step))) or typical(found.k) % STEPS:
+        return None
+    neighbours = p.left.stride(step) == 1 or (bool(found.rows) and p.left.stride(found.rows[-1]) == 1)
+    is_wide = all(element_type(x.type) == f32 for x in (p.left.source, p.right.source))
+    return Matrices(found, found.m, typical(found.k), typical(found.n), step) if neighbours and is_wide else None
+
+
+def scattered(request: Request) -> Matrices | None:
+    """The same for known weights and rows that are neighbours in the result only, as those of a convolution of single pixels with a stride are."""
+    found = find_product(request, scattered=True)
+    if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or found.outer or len(found.problem.step_letters) != 1:
+        return None
+    p, (step,) = found.problem, found.problem.step_letters
+    is_known = isinstance(p.right.source, BlockArgument) and p.right.source.index in request.constant
+    is_wide = all(element_type(x.type) == f32 for x in (p.left.source, p.right.source))
+    if not is_known or not is_wide or p.left.stride(step) != 1 or not all(isinstance(n, int) for n in (found.k, found.n)):
+        return None
+    return Matrices(found, found.m, typical(found.k), typical(found.n), step)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
+
+    matrices: Matrices
+    target: Target
+
+    @property
+    def m(self) -> Dim:
+        return self.matrices.m
+
+    @cached_property
+    def around(self) -> dict[str, int]:
+        """The sizes of the outer letters: there is a product for each place of them."""
+        product = self.matrices.product
+        return {c: typical(product.problem.size(c)) for c in product.outer}
+
+    @property
+    def products(self) -> int:
+        return prod(self.around.values())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether B is packed ahead of time."""
+        problem = self.matrices.product.problem
+        source = problem.right.source
+        return isinstance(source, BlockArgument) and source.index in problem.request.constant
+
+    @cached_property
+    def in_place(self) -> bool:
+        """Whether B is read where it stands, instead of from panels: lanes that are neighbours, where not so many rows meet them that a kernel in front may make panels of them."""
+        if self.is_known or not isinstance(self.m, int):
+            return False
+        return self.is_unit and self.matrices.n % LANES == 0 and self.m <= MOST_ROWS_IN_PLACE
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether the lanes of B are neighbours."""
+        return self.matrices.product.problem.right.stride(self.matrices.product.lane) == 1
+
+    @property
+    def packed(self) -> Panels:
+        """How B is packed, where the steps are whole blocks."""
+        problem = self.matrices.product.problem
+        moving = tuple(c for c in self.around if problem.right.stride(c) != 0)
+        return Panels(moving, tuple(problem.contracted), self.matrices.product.lane, LANES, problem.sizes)
+
+    @property
+    def apart(self) -> int:
+        """Numbers from a row of B to the next one."""
+        stride = self.matrices.product.problem.right.stride(self.matrices.step) if self.in_place else LANES
+        assert isinstance(stride, int)
+        return stride
+
+    @cached_property
+    def height(self) -> int:
+        """Rows of a tile."""
+        return -(-self.m // -(-self.m // MOST_ROWS)) if isinstance(self.m, int) else MOST_ROWS
+
+    @cached_property
+    def tiles(self) -> Dim:
+        return ceildiv(self.m, self.height)
+
+    @cached_property
+    def block(self) -> int:
+        """Steps of a block."""
+        steps = -(-self.matrices.k // STEPS)
+        fitting = [n for n in STEPS_OF_BLOCK if steps % n == 0 or self.is_known]
+        return min(fitting, key=lambda n: -(-steps // n) * n * STEPS_OF_BLOCK[n])
+
+    @cached_property
+    def blocks(self) -> int:
+        return -(-self.matrices.k // (STEPS * self.block))
+
+    @property
+    def steps(self) -> int:
+        """Steps of all blocks, the last ones of which may be of zeros."""
+        return self.blocks * self.block
+
+    @cached_property
+    def panels(self) -> int:
+        return -(-self.matrices.n // LANES)
+
+    @cached_property
+    def chunks(self) -> Dim:
+        if self.products == 1 and isinstance(self.tiles, int) and TILES_OF_TWO <= self.tiles <= MOST_TILES and self.panels <= FEW_PANELS:
+            return 2
+        return maximum(ceildiv(self.tiles, MOST_TILES), 1)
+
+    @cached_property
+    def chunk(self) -> Dim:
+        """Tiles of a chunk, but for the last one, which may have fewer."""
+        return ceildiv(self.tiles, self.chunks)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the rows are whole chunks of whole tiles."""
+        return self.m == self.chunks * self.chunk * self.height
+
+    @cached_property
+    def runs(self) -> int:
+        """Runs of blocks: how often the sums are taken up again."""
+        row = self.block * STEPS * TERMS * i32.bytes // 2
+        tiles = self.chunk if isinstance(self.chunk, int) else MOST_TILES
+        block, cache = tiles * self.height * row, self.target.caches[1]
+        if self.blocks * block <= cache * 5 // 8:
+            return 1
+        return -(-self.blocks // max(1, cache // CHUNK_SHARE // block))
+
+    @property
+    def run(self) -> int:
+        """Blocks of a run, but for the last one."""
+        return -(-self.blocks // self.runs)
+
+    @property
+    def tile_words(self) -> int:
+        """Words of the terms of a tile of rows and a step."""
+        return TERMS * self.height * PAIRS
+
+    @property
+    def chunk_words(self) -> Dim:
+        """Words of the terms of a chunk of rows."""
+        return self.chunk * self.steps * self.tile_words
+
+    @property
+    def makers(self) -> int:
+        """How many threads at most make terms of A each for itself."""
+        if not isinstance(self.chunk_words, int):
+            return LEAST_MAKERS
+        return max(LEAST_MAKERS, min(MOST_MAKERS, MAKERS_BYTES // (self.chunk_words * i32.bytes)))
+
+    @property
+    def rows_are_far(self) -> bool:
+        """Whether A is so large that rows are asked for before their terms are made."""
+        return self._is_far(self.matrices.k)
+
+    @property
+    def results_are_far(self) -> bool:
+        """The same of results, whose places are asked for before they are written."""
+        return self._is_far(self.matrices.n)
+
+    def _is_far(self, columns: int) -> bool:
+        return isinstance(self.m, int) and self.m * columns * f32.bytes > FAR_SIZE * self.target.caches[1]
+
+    @property
+    def block_words(self) -> int:
+        """Words of the terms of a block."""
+        return self.block * TERMS * PAIRS * LANES
+
+    @property
+    def sums(self) -> int:
+        """Sums of a tile of rows."""
+        return self.height * LANES
+
+    @property
+    def cuts(self) -> tuple[int, int]:
+        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any chunk cut all of them."""
+        least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
+        if isinstance(self.tiles, int) and isinstance(self.chunk, int):
+            least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
+        return -(-PAIRS // least), -(-PAIRS // max(least, most))
+
+    @cached_property
+    def balance(self) -> tuple[int, int, int]:
+        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take more by this one: on two threads, each of which makes all terms of
+        A. On one it then gains even more."""
+        a, several = self.matrices, self.products > 1
+        vectors = -(-a.n // VECTOR)
+        epilogue = a.product.problem.epilogue
+        far = len(epilogue.values) + len(epilogue.beside) if self.results_are_far else 0
+        direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
+        row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far) / 2
+        tile = self.steps * self.panels * len(PRODUCTS) * self.height * PRODUCT_CYCLES
+        return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
+
+    def gains(self, m: int) -> bool:
+        """Whether so many rows are estimated to take less time than the direct way."""
+        # Of several products, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
+        if self.products > 1 and (self.runs > 1 or not self.is_unit):
+            return False
+        row, tile, all_rows = self.balance
+        return m * row > -(-m // self.height) * tile + all_rows
+
+    @property
+    def packing_cycles(self) -> float:
+        """An estimate of what a number of B that is not known takes."""
+        if self.is_known:
+            return 0
+        if not self.in_place:
+            return PACK_CYCLES if self.is_unit else TURN_CYCLES
+        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them has left it when the next panel needs it.
+        row = self.apart * f32.bytes
+        near = self.target.caches[1] // gcd(row, self.target.caches[1] // WAYS)
+        return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

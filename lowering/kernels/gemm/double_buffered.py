@@ -1,0 +1,431 @@
+"""Products whose second operand is packed while it is multiplied: the tiles of one block of a panel copy the next block, a share in each round of their steps.
+
+A task makes a group of neighbouring panels, and has memory for two blocks of them, a ring. It copies the first block before anything else. Then the tiles of each block, in the one half, copy the block that follows to
+the other half, and ask for what will be copied some hundred cycles later. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store for each vector; copied between
+multiplications, or by the first tile that reads it, each of its lines is waited for.
+
+Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so that A's part for a block stays near, and the pages of B's rows are few at a time; partial
+sums wait in scratch memory. How much each of these ways gains is in `docs/performance/products.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from polyreme.dialects import kernel as kernel_ops
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import ScalarType
+from polyreme.lowering.analysis.access import row_major
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Steps, Tile
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, Axis, Beside, Besides, cover, covering, rank_tiles, step_cycles
+from polyreme.lowering.kernels.packing import Panels
+from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
+
+# Fewer rows than this copy too much in each round: 16 x 768 x 3072 took 1.26 times as long as by blocks that are copied first.
+FEWEST_ROWS = 32
+# With fewer rows than this, panels of four vectors are copied faster than narrower ones, from longer pieces of B's rows, and blocks that stay in the first-level cache are better.
+FEW_ROWS, WIDE = 96, 4
+# With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
+ROWS_WORTH_REST, NARROWEST = 256, 3
+# The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small ones.)
+MOST_BYTES = 160 << 10
+# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and
+# with blocks all panels take the same rows, and so pages, for a while.
+FAR_BYTES, NEAR_SHARE = 6 << 20, (2, 3)
+# There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
+ROWS_WORTH_ALL, ROWS_WORTH_ALL_FAR = 512, 384
+# Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are read from again.
+LEFT_SHARE, SUMS_SHARE = 3, 4
+# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is waited for.
+GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
+# What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
+CYCLES_AHEAD, STEPS_AHEAD = 1000, 16
+
+
+@dataclass(frozen=True)
+class RingPlan:
+    """The tile, (rows, vectors), of a product that copies panels beside its rounds, and the steps of a block."""
+
+    tile: tuple[int, int]
+    depth: int
+
+
+def plan_ring(found: Product, far_is_slow: bool) -> RingPlan | None:
+    """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or not worth it. `far_is_slow` of the third-level cache."""
+    p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
+    if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
+        return None
+    if p.near is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
+        return None
+    if m < FEWEST_ROWS or k <= 2 * MOST_UNROLLED or is_packed_at_once(found, far_is_slow):
+        return None
+    ranked = rank_tiles(m, n, k, p.registers)
+    even = [tile for tile in ranked if tile[1] >= NARROWEST and n % (tile[1] * lanes) == 0 and m < ROWS_WORTH_REST]
+    wide = [tile for tile in even if tile[1] == WIDE and m < FEW_ROWS]
+    tile = (wide or even or ranked)[0]
+    width = tile[1] * lanes
+    size = k * width * p.dtype.bytes
+    if n < width:
+        return None
+    if size <= MOST_BYTES and not (far_is_slow and (m < FEW_ROWS or n * k * p.dtype.bytes > FAR_BYTES)):
+        return RingPlan(tile, k)
+    if not far_is_slow:
+        return None
+    part, whole = NEAR_SHARE
+    depth = _even_depth(k, -(-size * whole // (p.request.target.caches[0] * part)))
+    return None if depth is None else RingPlan(tile, depth)
+
+
+def _even_depth(steps: int, blocks: int) -> int | None:
+    """Steps of each of about so many blocks, of which the last one has at least half as many; None if there is no such number."""
+    least = -(-steps // blocks // UNROLL) * UNROLL
+    return next((depth for depth in range(least, 2 * least, UNROLL) if (steps % depth or depth) >= depth // 2 > MOST_UNROLLED), None)
+
+
+def is_packed_at_once(found: Product, far_is_slow: bool) -> bool:
+    """Whether so many rows meet B that a kernel of its own packs it."""
+    m, n, k = found.m, found.n, found.k
+    if (
+        not far_is_slow
+        or found.problem.registers.count < MANY_REGISTERS
+        or not isinstance(m, int)
+        or not isinstance(n, int)
+        or not isinstance(k, int)
+    ):
+        return False
+    return m > (ROWS_WORTH_ALL_FAR if n * k * found.problem.dtype.bytes > FAR_BYTES else ROWS_WORTH_ALL)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Panels of `vectors` vectors of `lanes` lanes in `count` blocks of `depth` steps, the last one of what is left of `steps`. Each meets `tiles` whole tiles of rows at least."""
+
+    steps: int
+    depth: int
+    vectors: int
+    lanes: int
+    dtype: ScalarType
+    tiles: int
+
+    @property
+    def count(self) -> int:
+        return -(-self.steps // self.depth)
+
+    @property
+    def last(self) -> int:
+        """Steps of the last block."""
+        return self.steps - (self.count - 1) * self.depth
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def size(self) -> int:
+        """Elements of a block."""
+        return self.depth * self.width
+
+    @property
+    def align(self) -> int:
+        """Bytes of a vector."""
+        return self.lanes * self.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Share:
+    """How the tiles of one block copy another: the first `tiles` of them copy `each` steps in every `rounds` rounds, `steps` in all of a tile."""
+
+    tiles: int
+    rounds: int
+    each: int
+    steps: int
+
+    @classmethod
+    def of(cls, blocks: Blocks, rounds: int) -> Share:
+        """As few steps at a time as suffice for a whole block beside tiles of so many rounds."""
+        for together in range(blocks.vectors, 0, -1):
+            if blocks.vectors % together == 0 and rounds // together * blocks.tiles >= blocks.depth:
+                return cls(-(-blocks.depth // (rounds // together)), together, 1, rounds // together)
+        each = -(-blocks.depth // (rounds * blocks.tiles))
+        return cls(-(-blocks.depth // (rounds * each)), 1, each, rounds * each)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Memory for two blocks of the panels from `first` up to `end`, in the order in which they are multiplied: the first block of each, the second of each, and so on; there are so many `panels` in all. The steps of B are `along` elements
+    apart in `source`, from position `at` on, and `line` elements are a line of memory."""
+
+    code: Code
+    blocks: Blocks
+    memory: Value
+    source: Value
+    at: Index
+    along: Dim
+    line: int
+    first: Index
+    end: Index
+    panels: int
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no block follows the first one, since there is one panel only."""
+        return self.panels == 1 and self.blocks.count == 1
+
+    def half(self, panel: Index, block: Index, later: int = 0) -> Index:
+        """Where a block lies in the memory, or the one so much later."""
+        code = self.code
+        number = code.add(code.mul(code.sub(self.end, self.first), block), code.sub(panel, self.first), later)
+        return code.mul(code.apply("and", code.value(number), code.value(1)), self.blocks.size)
+
+    def begin(self) -> None:
+        """Copy the first block of all."""
+        code, blocks, at, to = self.code, self.blocks, self._place(self.first, 0), self.half(self.first, 0)
+        with code.loop(0, min(blocks.depth, blocks.steps), name="step") as step:
+            for lane in range(0, blocks.width, blocks.lanes):
+                code.prefetch(self.source, code.add(at, code.mul(code.add(step.iv, STEPS_AHEAD), self.along), lane + self.line - 1))
+                row = code.load(self.source, code.add(at, code.mul(step.iv, self.along), lane), blocks.lanes)
+                code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
+
+    def share(self, panel: Index, block: Index, rounds: int) -> tuple[Share, Callable[[Index], Besides]]:
+        """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those of the last one of all copy it again, for nothing."""
+        code, blocks = self.code, self.blocks
+        following = self._following(panel, block)
+        if isinstance(block, int) and block == blocks.count - 1:
+            following = code.min(code.add(panel, 1), code.sub(self.end, 1)), block
+        steps = code.min(blocks.depth, code.sub(blocks.steps, code.mul(following[1], blocks.depth)))
+        at, after, to = self._place(*following), self._place(*self._following(*following)), self.half(panel, block, 1)
+        share = Share.of(blocks, rounds)
+        ahead = -(-CYCLES_AHEAD * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
+        # Behind the last step of the block, the one after it is asked for.
+        jump = code.sub(after, code.add(at, code.mul(steps, self.along)))
+
+        def of_tile(tile: Index) -> Besides:
+            begin: Index = code.mul(tile, share.steps)
+            most = None
+            if share.steps <= blocks.last:
+                # The last of the tiles that copy ends with the block, and copies some of it once more.
+                begin = code.min(begin, code.sub(steps, share.steps))
+            else:
+                most = code.sub(code.sub(steps, 1), begin)
+            source, target = code.add(at, code.mul(begin, self.along)), code.add(to, code.mul(begin, blocks.width))
+            left = code.value(code.sub(steps, code.add(begin, ahead)))
+
+            def copy(step: Index, lanes: range) -> None:
+                jumped = code.apply("select", code.apply("lt", code.value(step), left), code.value(0), code.value(jump))
+                asked = code.add(source, code.mul(code.add(step, ahead), self.along), jumped)
+                if most is not None:
+                    step = code.min(step, most)
+                from_, to_ = code.add(source, code.mul(step, self.along)), code.add(target, code.mul(step, blocks.width))
+                for lane in lanes:
+                    # The last element of each line's length: where rows begin within a line, the panel's first one has come with the panel before.
+                    code.prefetch(self.source, code.add(asked, lane + self.line - 1), locality=2)
+                    code.store(
+                        code.load(self.source, code.add(from_, lane), blocks.lanes), self.memory, code.add(to_, lane), None, blocks.align
+                    )
+
+            def of_round(number: int) -> Beside:
+                width = blocks.width // share.rounds
+
+                def beside(turn: Value) -> None:
+                    for step in range(share.each):
+                        copy(code.add(code.mul(turn, share.each), step), range(number * width, (number + 1) * width, blocks.lanes))
+
+                return beside
+
+            return [of_round(i) for i in range(share.rounds)]
+
+        return share, of_tile
+
+    def _place(self, panel: Index, block: Index) -> Index:
+        """Where a block begins in B."""
+        return self.code.add(
+            self.at, self.code.mul(panel, self.blocks.width), self.code.mul(self.code.mul(block, self.blocks.depth), self.along)
+        )
+
+    def _following(self, panel: Index, block: Index) -> tuple[Index, Index]:
+        """The panel and the block that come after these."""
+        code = self.code
+        panel = code.value(code.add(panel, 1))
+        if self.blocks.count == 1:
+            return panel, block
+        is_next = code.apply("lt", panel, code.value(self.end))
+        return code.apply("select", is_next, panel, code.value(self.first)), code.add(
+            block, code.apply("select", is_next, code.value(0), code.value(1))
+        )
+
+
+class RingTile(Tile):
+    """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
+
+    def __init__(
+        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: Ring, panel: Index, sums_at: Index, rows_are_late: bool
+    ):
+        super().__init__(product, kernel, around, panel, panels, ring.blocks.vectors, local=True)
+        self.ring, self.panel, self.sums_at, self.rows_are_late = ring, panel, sums_at, rows_are_late
+
+    def cover_whole(self, first: Index, count: Index, sizes: list[int]) -> None:
+        """The rows from `first` on, by tiles of `sizes` rows, of panels in one block."""
+        code, vectors = self.code, self.ring.blocks.vectors
+        steps = self._steps_of(0)
+        self._tiles(count, sizes, steps, 0, lambda at, rows, beside: self.compute(code.add(first, at), rows, vectors, None, steps, beside))
+
+    def cover_block(self, first: Index, count: Index, sizes: list[int], block: Index, sums: Value) -> None:
+        """A block's part of these rows, added to `sums`; the last block's makes results of them."""
+        code, blocks = self.code, self.ring.blocks
+        steps, vectors, is_last = self._steps_of(block), blocks.vectors, isinstance(block, int)
+
+        def write(at: Index, rows: int, beside: Besides) -> None:
+            row = code.add(first, at)
+            acc = self.sums(row, rows, vectors, None, self.saved(sums, row, rows, vectors), steps, beside)
+            if is_last:
+                self.close(row, acc, None)
+                return
+            for r, line in enumerate(acc):
+                for v, value in enumerate(line):
+                    code.store(value, sums, self._saved_at(row, r, v), None, blocks.align)
+
+        self._tiles(count, sizes, steps, block, write)
+
+    def _steps_of(self, block: Index) -> Steps:
+        blocks, code = self.ring.blocks, self.code
+        (letter,) = self.p.step_letters
+        along = self.p.left.stride(letter)
+        depth = blocks.last if isinstance(block, int) else blocks.depth
+        return Steps(
+            self.ring.memory,
+            code.mul(code.mul(block, blocks.depth), along),
+            self.ring.half(self.panel, block),
+            [Axis(depth, along, blocks.width)],
+        )
+
+    def _tiles(self, count: Index, sizes: list[int], steps: Steps, block: Index, write: Callable[[Index, int, Besides], None]) -> None:
+        """Tiles that cover `count` rows: those that copy the block after this one, and the others."""
+        code = self.code
+        done = 0
+        if not self.ring.is_alone:
+            share, copying = self.ring.share(self.panel, block, steps.rounds)
+            done = share.tiles * sizes[0]
+            if isinstance(count, int) and count < 2 * done:
+                # Those that are left copy the last steps again, which takes less than code of their own to be compiled.
+                done = count // sizes[0] * sizes[0]
+            cover(code, done, sizes[:1], lambda at, rows: write(at, rows, copying(code.div(at, rows))))
+        cover(code, code.sub(count, done), sizes, lambda at, rows: write(code.add(done, at), rows, None))
+
+    def _saved_at(self, row: Index, r: int, v: int) -> Index:
+        blocks = self.ring.blocks
+        return self.code.add(self.sums_at, self.code.mul(row, blocks.width), r * blocks.width + v * blocks.lanes)
+
+
+@dataclass(frozen=True)
+class RingKernel:
+    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part, memory)` writes one that makes part `part` of the rows of what is left of the
+    lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A."""
+
+    product: Product
+    kernel: ProductKernel
+    plan: RingPlan
+    panels: Panels
+    piece: int | None
+    rest: Callable[[dict[str, Index], Index, Value], None]
+    rows_are_late: bool = False
+
+    def write(self) -> None:
+        code, found = self.kernel.code, self.product
+        m, n, width = found.m, found.n, self.panels.width
+        assert isinstance(m, int) and isinstance(n, int)
+        whole, over = divmod(n, width)
+        sizes = [found.problem.size(c) for c in found.outer]
+        pieces = 1 if self.piece is None else -(-m // self.piece)
+        threads = code.b(kernel_ops.Threads)
+        rows, most = self.piece or m, whole
+        if self.blocks.count > 1:
+            most = max(1, found.problem.request.target.caches[1] // SUMS_SHARE // (rows * width * self.blocks.dtype.bytes))
+        # Several threads take groups in turns, so that one that is slow makes fewer of them.
+        several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
+        several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
+        several = code.min(several, code.div(code.add(threads, whole - 1), threads))
+        alone = code.apply("eq", threads, code.value(1))
+        group = code.min(code.apply("select", alone, code.value(whole), code.value(several)), most)
+        groups = code.div(code.add(group, whole - 1), group)
+        kinds = code.add(groups, int(over > 0))
+        cycles = step_cycles(*self.plan.tile) / self.plan.tile[0] * rows * self.blocks.steps * max(1, whole // 2)
+        with code.parallel(
+            code.value(code.mul(product(sizes) * pieces, kinds)), grain=max(1, int(GRAIN_CYCLES / cycles)), name="task"
+        ) as task:
+            *around, part, number = code.split(task, [*sizes, pieces, kinds])
+            places = dict(zip(found.outer, around, strict=True))
+            halves = 1 if whole == 1 and self.blocks.count == 1 else 2
+            memory = code.scratch(halves * self.blocks.size, self.blocks.dtype)
+            if not over:
+                self._group(memory, around, part, code.mul(number, group), group, whole)
+                return
+            is_group = code.apply("lt", code.value(number), code.value(groups))
+            with code.when(is_group):
+                self._group(memory, around, part, code.mul(number, group), group, whole)
+            with code.when(is_group, then=False):
+                self.rest(places, part, memory)
+
+    @property
+    def blocks(self) -> Blocks:
+        m, depth, (rows, vectors) = self.product.m, self.panels.depth, self.plan.tile
+        assert isinstance(m, int) and isinstance(depth, int)
+        least = m if self.piece is None else m - (-(-m // self.piece) - 1) * self.piece
+        return Blocks(depth, self.plan.depth, vectors, self.product.lanes, self.product.problem.dtype, least // rows)
+
+    def _group(self, memory: Value, around: list[Index], part: Index, first: Index, group: Index, whole: int) -> None:
+        """A task: the panels from `first` on, `group` of them or those up to number `whole`, for part `part` of the rows."""
+        code, p, blocks, m = self.kernel.code, self.product.problem, self.blocks, self.product.m
+        assert isinstance(m, int)
+        places = dict(zip(self.product.outer, around, strict=True))
+        (letter,) = p.step_letters
+        end = code.min(code.add(first, group), whole)
+        start = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in places.items()))
+        ring = Ring(
+            code,
+            blocks,
+            memory,
+            self.kernel.right,
+            start,
+            p.right.stride(letter),
+            p.request.target.line_bytes // p.dtype.bytes,
+            first,
+            end,
+            whole,
+        )
+        row0: Index = 0
+        count: Index = m
+        if self.piece is not None:
+            row0 = code.mul(part, self.piece)
+            count = self.piece if m % self.piece == 0 else code.min(self.piece, code.sub(m, row0))
+        tall = covering(self.plan.tile[0], m)
+        number = code.add(
+            0,
+            *(
+                code.mul(i, s)
+                for i, s in zip(around, row_major(tuple(self.product.problem.size(c) for c in self.product.outer)), strict=True)
+            ),
+        )
+
+        def tile(panel: Index) -> RingTile:
+            sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
+            return RingTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_late)
+
+        ring.begin()
+        if blocks.count == 1:
+            with code.loop(first, end, name="panel") as panel:
+                tile(panel.iv).cover_whole(row0, count, tall)
+            return
+        sums = self.kernel.func.args[2]
+        zero = code.zero(p.dtype, blocks.lanes)
+        with code.loop(first, end, name="panel") as panel:
+            at = code.add(tile(panel.iv).sums_at, code.mul(row0, blocks.width))
+            with code.loop(0, code.mul(count, blocks.width), step=blocks.lanes, name="clear") as clear:
+                code.store(zero, sums, code.add(at, clear.iv), None, blocks.align)
+        with code.loop(0, blocks.count - 1, name="block") as block, code.loop(first, end, name="panel") as panel:
+            tile(panel.iv).cover_block(row0, count, tall, block.iv, sums)
+        with code.loop(first, end, name="panel") as panel:
+            tile(panel.iv).cover_block(row0, count, tall, blocks.count - 1, sums)

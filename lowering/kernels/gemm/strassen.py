@@ -1,0 +1,288 @@
+"""Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger rounding errors.
+
+Rows, steps and lanes are cut into two or three parts each, as a scheme of `strassen_schemes.py` says, or by two schemes one inside of the other: "halves" makes 7 products of parts in place of 8,
+"thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all
+products from beginning to end, and needs no memory but its own:
+
+1. The kernel first writes the combinations of A, once for all tasks.
+2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
+   sums wait in the second-level cache. Long sums are cut into blocks of steps.
+3. It adds them up, a row of each part at a time, computes what follows and stores it (`strassen_task.py`).
+
+With two levels, threads make combinations and add up beside the products (`strassen_pipelined.py`).
+
+How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut into parts: those products of a scheme that
+are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights. Where two levels are the best way for a usual number
+of rows, whole chunks of as many go that way, with weights packed for it, and one level is for the rest. More rows than whose combinations stay near are made in chunks as well, which meet the
+same weights one after the other.
+
+Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of few rows, where they are) gives for magnitudes,
+with plus for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
+partner in another part of the steps is large; and one infinity, or nan, spoils the partners too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
+from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.gemm.strassen_pipelined import GOES_ON, VARIABLES, Share, Turns
+from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
+from polyreme.lowering.kernels.gemm.strassen_schemes import combine
+from polyreme.lowering.kernels.gemm.strassen_task import Memory, Rows, Task
+from polyreme.lowering.kernels.microkernel import step_cycles
+from polyreme.lowering.kernels.packing import PlanParts, copied_views
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.problem import GRAIN_CYCLES
+from polyreme.lowering.kernels.sharing import Tickets, Variables
+
+
+def build_strassen(request: Request) -> KernelPlan | None:
+    """The plan of a group that `choose_cut` has a cut for."""
+    cut = choose_cut(request)
+    return None if cut is None else StrassenBuilder(cut).build()
+
+
+@dataclass(frozen=True)
+class _RunsOf:
+    """The groups of panels that are a thread's own: those of `lo` up to `hi`, as they are counted through all pieces of the rows."""
+
+    code: Code
+    cut: Cut
+    threads: Value
+    thread: Value
+
+    @property
+    def lo(self) -> Index:
+        return self.code.div(self.code.mul(self.thread, self.cut.groups * self.cut.pieces), self.threads)
+
+    @property
+    def hi(self) -> Index:
+        return self.code.div(self.code.mul(self.code.add(self.thread, 1), self.cut.groups * self.cut.pieces), self.threads)
+
+    @property
+    def first_piece(self) -> Index:
+        return self.code.div(self.lo, self.cut.groups)
+
+    @property
+    def last_piece(self) -> Index:
+        return self.code.div(self.code.sub(self.hi, 1), self.cut.groups)
+
+    def groups_of(self, piece: Index) -> tuple[Index, Index]:
+        """The first one in a piece of the rows, and the one after them."""
+        code = self.code
+        begun = code.mul(piece, self.cut.groups)
+        return code.apply("max", code.value(code.sub(self.lo, begun)), code.value(0)), code.min(code.sub(self.hi, begun), self.cut.groups)
+
+    @property
+    def last_run(self) -> Index:
+        """The first group of the last run."""
+        code, most = self.code, self.cut.groups_of_thread
+        first, end = self.groups_of(self.last_piece)
+        return code.add(first, code.mul(code.div(code.sub(code.sub(end, 1), first), most), most))
+
+    @property
+    def are_one(self) -> Value:
+        """Whether they are a single run."""
+        code = self.code
+        is_one_piece = code.apply("eq", code.value(self.first_piece), code.value(self.last_piece))
+        first, end = self.groups_of(self.last_piece)
+        return code.apply("and", is_one_piece, code.apply("le", code.value(code.sub(end, first)), code.value(self.cut.groups_of_thread)))
+
+
+class StrassenBuilder:
+    """Makes the plan of one product."""
+
+    def __init__(self, cut: Cut, parts: PlanParts | None = None):
+        self.cut, self.matrices, self.p = cut, cut.matrices, cut.matrices.product.problem
+        self.parts = parts or PlanParts(self.p.request)
+        self.align = cut.lanes * f32.bytes
+
+    @property
+    def stride(self) -> Dim:
+        """From one row of A to the next."""
+        letters = self.matrices.product.rows
+        return self.p.left.stride(letters[-1]) if letters else 0
+
+    def build(self) -> KernelPlan:
+        source = self.parts.memory_of(self.p.left.source)
+        if self.cut.chunk is not None:
+            StrassenBuilder(self.cut.chunk, self.parts).add_steps("strassen_chunks", source)
+        self.add_steps("strassen", source)
+        return self.parts.plan("strassen")
+
+    def add_steps(self, name: str, source: Slot) -> None:
+        """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
+        cut, p, epilogue = self.cut, self.p, self.p.epilogue
+        if cut.beside:
+            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
+            before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
+        else:
+            before = [source, self.parts.new_scratch(cut.combined, f32)]
+        slots = [*before, self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        func = Func.empty(p.request.name(name), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
+        code = Code(Builder.at_end(func.block, func.location))
+        left, right, *more = func.args[len(before) - 1 :]
+        count = len(epilogue.args)
+        memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
+        with self._chunk(code) as rows:
+            if cut.beside:
+                self._tasks_beside(code, rows, memory, *func.args[:2])
+            else:
+                self._combine_rows(code, rows, func.args[0], left)
+                self._tasks(code, rows, memory)
+        code.b.insert(Return([]))
+        self.parts.steps.append(Step(func, tuple(slots)))
+
+    @contextmanager
+    def _chunk(self, code: Code) -> Iterator[Rows]:
+        """What is written inside is done for each chunk of the rows: one with all of them, or as many rows as the cut is for in each, or for an unknown number about as many in each."""
+        cut, m, all_rows = self.cut, self.matrices.m, self.matrices.product.m
+        if m == all_rows and isinstance(m, int):
+            yield Rows.of(code, cut, m)
+        elif isinstance(m, int):
+            count = floordiv(all_rows, m) if cut.beside else ceildiv(all_rows, m)
+            with code.loop(0, count, name="chunk") as chunk:
+                before = code.mul(chunk.iv, m)
+                is_even = cut.beside or mod(all_rows, m) == 0
+                yield Rows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
+        else:
+            # About as many rows in each, in whole tiles; there may be none at all.
+            tile, chunks = cut.down * cut.rows, code.apply("max", code.value(ceildiv(m, cut.most)), code.value(1))
+            tiles = code.div(code.add(code.value(ceildiv(m, tile)), chunks, -1), chunks)
+            each = code.apply("max", code.value(code.mul(tiles, tile)), code.value(1))
+            with code.loop(0, code.div(code.add(m, each, -1), each), name="chunk") as chunk:
+                before = code.mul(each, chunk.iv)
+                yield Rows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
+
+    def _tasks(self, code: Code, rows: Rows, memory: Memory) -> None:
+        """A group of panels for a piece of the rows each."""
+        cut = self.cut
+        cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
+        with code.parallel(code.mul(rows.pieces, cut.groups), grain=max(1, int(GRAIN_CYCLES / cycles_of_task)), name="task") as task:
+            group, piece = code.split(task, [cut.groups, rows.pieces])
+            Task(code, rows, memory, group, piece).run()
+
+    def _tasks_beside(self, code: Code, rows: Rows, memory: Memory, source: Value, notes: Value) -> None:
+        """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that are done help with the last runs of the others."""
+        cut = self.cut
+        threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
+        tickets = Tickets(code, notes, cut.turns_of_run)
+        with code.loop(0, threads, name="thread") as each:
+            tickets.begin(each.iv, _RunsOf(code, cut, threads, each.iv).are_one)
+        with code.parallel(threads, name="thread") as thread:
+            variables = Variables.of(code, VARIABLES)
+            for which in range(VARIABLES):
+                variables.set(which, int(which == GOES_ON))
+            with code.loop(0, threads, name="away") as away:
+                owner = code.value(code.mod(code.add(thread, away.iv), threads))
+                is_own = code.apply("eq", away.iv, code.value(0))
+                runs = _RunsOf(code, cut, threads, owner)
+                with code.loop(code.apply("select", is_own, code.value(runs.first_piece), code.value(runs.last_piece)), code.value(code.add(runs.last_piece, 1)), name="piece") as piece:
+                    first, end = runs.groups_of(piece.iv)
+                    begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
+                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(GOES_ON)):
+                        groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
+                        is_last = code.apply("and", code.apply("eq", piece.iv, code.value(runs.last_piece)), code.apply("eq", group.iv, code.value(runs.last_run)))
+                        share = Share(tickets, owner, is_own, is_last)
+                        Turns(Task(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
+
+    def _combine_rows(self, code: Code, rows: Rows, read: Value, write: Value) -> None:
+        """A's combinations, [product][row of a part][step of a part]."""
+        cut, p, lanes, k = self.cut, self.p, self.cut.lanes, self.matrices.k
+        grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))
+        with code.parallel(code.value(rows.height), grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+            to = code.add(code.mul(row, cut.line), step.iv)
+
+            def load(down: int, across: int) -> Value:
+                here = code.add(row, code.mul(rows.height, down))
+                at = code.add(p.left.base, code.mul(code.add(rows.before, here), self.stride), step.iv, across * cut.steps)
+                exist: Index = lanes
+                if (across + 1) * cut.steps + lanes > k:
+                    exist = code.sub(k - across * cut.steps, step.iv)
+                if (down + 1) * cut.height > rows.m if isinstance(rows.m, int) else down or rows.enough is None:
+                    # None of a row that does not exist.
+                    exist = code.min(exist, code.mul(code.sub(rows.m, here), lanes))
+                return code.load(read, at, lanes, code.lane_mask(exist, lanes))
+
+            def combinations(cut: Cut) -> None:
+                for i, value in enumerate(combine(code, [load(*part) for part in cut.left_parts], [s.left for s in cut.schemes])):
+                    code.store(value, write, code.add(to, code.mul(rows.matrix, i)), None, self.align)
+
+            rows.either(combinations)
+
+    def _weights(self) -> Slot:
+        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack; of the outer level alone, those of all parts of the inner one."""
+        cut, p, a = self.cut, self.p, self.matrices
+        source, lane = p.right.source, a.product.lane
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
+        letters = p.right_letters
+        w = b(tensor.Transpose, w, perm=tuple([i for i, c in enumerate(letters) if c not in (a.step, lane)] + [letters.index(a.step), letters.index(lane)]))
+        w = b(tensor.Reshape, w, shape=(a.k, a.n))
+        w = b(tensor.Pad, w, low=(0, 0), high=(cut.along * cut.steps - a.k, cut.groups * cut.across * cut.width - a.n), interior=(0, 0))
+        w = b(tensor.Reshape, w, shape=(cut.along, cut.blocks, cut.depth, cut.groups, cut.across, cut.width))
+        w = b(tensor.Transpose, w, perm=(3, 1, 0, 4, 2, 5))
+
+        def part(down: int, across: int) -> Value:
+            shape = (cut.groups, cut.blocks, 1, 1, cut.depth, cut.width)
+            piece = b(tensor.Slice, w, starts=(0, 0, down, across, 0, 0), stops=(*shape[:2], down + 1, across + 1, *shape[4:]), strides=(1,) * 6)
+            value: Value = b(tensor.Reshape, piece, shape=(cut.groups, cut.blocks, 1, cut.panel))
+            return value
+
+        combined = combine(_Maps(b), [part(*x) for x in cut.right_parts], cut.packed_by)
+        w = b(tensor.Reshape, b(tensor.Concat, combined, axis=2), shape=(cut.weight_elements,))
+        b.insert(Return([w]))
+        made = self._weights_kernel() if source.index in p.request.kept else None
+        self.parts.packs.append(Pack(source.index, func.finish(), made))
+        return pack(len(self.parts.packs) - 1)
+
+    def _weights_kernel(self) -> Func:
+        """What the pack does as a kernel, for weights that may change."""
+        cut, p, a, lanes = self.cut, self.p, self.matrices, self.cut.lanes
+        access = p.right
+        source = access.source.type
+        assert isinstance(source, TensorType)
+        along, across = access.stride(a.step), access.stride(a.product.lane)
+        func = Func.empty(p.request.name("weights"), [BufferType(source.shape, f32), BufferType((cut.weight_elements,), f32)])
+        code = Code(Builder.at_end(func.block, p.contract.location))
+        read, write = func.args
+        with code.parallel(cut.groups * cut.blocks, name="block") as flat:
+            group, block = code.split(flat, [cut.groups, cut.blocks])
+            with code.loop(0, cut.depth, name="step") as step, code.loop(0, cut.width, step=lanes, name="lane") as lane:
+
+                def load(down: int, right: int) -> Value:
+                    here = code.add(code.mul(block, cut.depth), step.iv, down * cut.steps)
+                    first = code.add(code.mul(group, cut.across * cut.width), lane.iv, right * cut.width)
+                    at = code.add(access.base, code.mul(here, along), code.mul(first, across))
+                    exist = code.sub(a.n, first)
+                    if (down + 1) * cut.steps > a.k:
+                        exist = code.min(exist, code.mul(code.sub(a.k, here), lanes))
+                    mask = code.lane_mask(exist, lanes)
+                    if across == 1:
+                        return code.load(read, at, lanes, mask)
+                    away = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(across), lanes))
+                    value: Value = code.b(kernel.Gather, read, code.apply("add", away, code.broadcast(code.value(at), lanes)), mask)
+                    return value
+
+                to = code.add(code.mul(flat, cut.panels_of_group * cut.panel), code.mul(step.iv, cut.width), lane.iv)
+                for i, value in enumerate(combine(code, [load(*part) for part in cut.right_parts], cut.packed_by)):
+                    code.store(value, write, code.add(to, i * cut.panel), None, self.align)
+        code.b.insert(Return([]))
+        return func.finish()
+
+
+class _Maps(Code):
+    """Sums as ops on tensors."""
+
+    def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
+        value: Value = self.b(tensor.Map, *xs, fn=fn)
+        return value

@@ -1,0 +1,447 @@
+"""Products of two levels, one product of the outer level after the other, with all that is added up done beside the multiplications.
+
+A kernel that makes all combinations of A first, and adding up at the end, wait for the memory of every line while nothing is multiplied; on several threads each then reads what others
+wrote. Here a thread takes some groups of panels for a piece of the rows, and goes through all of them for each product of the outer level: a turn is the products of the inner level
+for one group. Between the rounds of its register tiles, whose multiply-adds leave room for loads, additions and stores, it does errands, each for a vector of every part:
+
+1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to. Parts that are complete go through what follows.
+2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in front of everything.
+3. Where more is idle beside the multiply-adds (`Cut.half_packed`), weights are packed in the combinations of the outer level only, 1.75 times as many as they are in place of 3.06, and the panel
+   that is multiplied next is made of one or two of these, a row of it or more in each round.
+
+Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the last one adds these up, in the order of the turns,
+so that results do not depend on who did what.
+
+So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level cache for the most part. The code is the same for
+all products: of which parts, and with which sign, are numbers that it picks from the scheme when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import f32, i32
+from polyreme.lowering.kernels.code import Index
+from polyreme.lowering.kernels.gemm.strassen_schemes import Target, combine
+from polyreme.lowering.kernels.gemm.strassen_task import Task
+from polyreme.lowering.kernels.microkernel import UNROLL, Beside
+from polyreme.lowering.kernels.sharing import Tickets, Variables
+
+Errand = Callable[[Value], None]
+"""Writes the work on the vectors at some position."""
+
+# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it did, and the one that it does; and whose
+# combinations it has, two of them. Of panels that it makes: which turn's first one it has, and which one of two places has the one that is multiplied next.
+GOES_ON, MORE, DID, TURN, MADE = range(5)
+HAS, PANEL = MADE + 2, MADE + 3
+VARIABLES = PANEL + 1
+# One in fixed point, for quotients of small numbers.
+ONE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Share:
+    """Whose turns they are: the `owner`'s, which may be the thread itself; `is_shared` if others may take some of them."""
+
+    tickets: Tickets
+    owner: Value
+    is_own: Value
+    is_shared: Value
+
+
+class Turns:
+    """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. `task.memory.left` has
+    `cut.memory_of_thread` for each thread: combinations for two products of the outer level, sums of two turns, unfinished results."""
+
+    def __init__(self, task: Task, source: Value, stride: Dim, thread: Value, share: Share, variables: Variables, group0: Index, groups: Index):
+        self.task, self.code, self.cut, self.memory = task, task.code, task.cut, task.memory.left
+        self.source, self.stride, self.share, self.variables, self.group0, self.groups = source, stride, share, variables, group0, groups
+        code, cut = self.code, self.cut
+        self.outer, self.inner = cut.schemes
+        self.start = code.mul(thread, cut.memory_of_thread)
+        self.sums0 = code.add(self.start, cut.combinations_of_thread)
+        # Results are with the owner.
+        self.results0 = code.add(code.mul(share.owner, cut.memory_of_thread), cut.combinations_of_thread, 2 * self.inner.products * cut.plane)
+        # Vectors of a part of a group's results, and of a part of A: a row of them after the other.
+        self.vectors = code.mul(task.count, cut.vectors)
+        self.vectors_of_steps = code.mul(task.count, cut.vectors_of_steps)
+
+    def run(self) -> None:
+        """The turns of the run that are the thread's, or that it takes from another one."""
+        code, run, variables = self.code, self.share, self.variables
+        turns = code.value(code.mul(self.groups, self.outer.products))
+        for which, x in ((MORE, 1), (DID, 0)):
+            variables.set(which, x)
+        with code.when(code.apply("and", run.is_own, run.is_shared)):
+            run.tickets.open(run.owner)
+            # Not before all turns are done: until then this thread's memory is in use.
+            variables.set(GOES_ON, 0)
+        with code.loop(0, turns, name="ticket") as ticket, code.when(variables.is_on(MORE)):
+            variables.set(TURN, ticket.iv)
+            with code.when(run.is_shared):
+                self._take(turns)
+            turn = variables.get(TURN)
+            is_there = code.apply("lt", turn, turns)
+            variables.note(MORE, is_there)
+            with code.when(is_there):
+                self._run_turn(turn)
+                variables.set(DID, code.add(variables.get(DID), 1))
+        did = variables.get(DID)
+        with code.when(code.apply("gt", did, code.value(0))):
+            with code.when(run.is_own):
+                last = code.value(code.sub(did, 1))
+                run.tickets.leave(run.owner, last, self._sums(last))
+            with code.when(run.is_shared):
+                variables.note(GOES_ON, run.tickets.are_done(run.owner, did, turns))
+            with code.when(variables.is_on(GOES_ON)):
+                self._put_together(turns)
+
+    def _take(self, turns: Value) -> None:
+        """Notes the next turn, `turns` if there is none; of another thread's as many as there is room for."""
+        code, run, variables = self.code, self.share, self.variables
+        variables.set(TURN, turns)
+        has_room = code.apply("lt", variables.get(DID), code.value(self.cut.turns_kept))
+        may_help = code.apply("and", run.tickets.are_open(run.owner), has_room)
+        with code.when(code.apply("or", run.is_own, may_help)):
+            variables.set(TURN, run.tickets.take(run.owner, turns, run.is_own))
+
+    def _run_turn(self, turn: Value) -> None:
+        """The products of a turn. Another thread's are left where they are, one turn after the other."""
+        code, cut, run, variables, products = self.code, self.cut, self.share, self.variables, self.inner.products
+        number, group = self._of_turn(turn)
+        self._have_combinations(code.value(number))
+        kept = code.add(self.sums0, code.mul(variables.get(DID), products * cut.plane))
+        sums0 = code.apply("select", run.is_own, code.value(self._sums(turn)), code.value(kept))
+        left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
+        next_turn = code.add(turn, code.apply("select", run.is_own, code.value(1), code.value(-1)))
+        panel, following = self._panel(turn), self._panel(next_turn)
+        beside = self._errands(turn, number, group)
+        if cut.half_packed:
+            self._have_panel(turn)
+            # Behind the last one there is none; nor is there one of others' turns in front of the first.
+            is_there = code.apply("and", code.apply("ge", code.value(next_turn), code.value(0)), code.apply("lt", code.value(next_turn), code.value(code.mul(self.groups, self.outer.products))))
+            next_turn = code.apply("select", is_there, code.value(next_turn), turn)
+        with code.loop(0, products, name="product") as product:
+            i = product.iv
+            is_last = code.apply("eq", i, code.value(products - 1))
+            here, to = code.add(left0, code.mul(i, cut.matrix_of_task)), code.add(sums0, code.mul(i, cut.plane))
+            if cut.half_packed:
+                at, other = self._panels(variables.get(PANEL))
+                make = self._make_panel(code.apply("select", is_last, code.value(next_turn), turn), code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))), other)
+                self.task.multiply(here, at, None, self.memory, to, beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))), right=self.memory)
+                variables.set(PANEL, code.sub(1, variables.get(PANEL)))
+            else:
+                ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
+                self.task.multiply(here, code.add(panel, i), ahead, self.memory, to, beside=beside(i))
+        if cut.half_packed:
+            variables.set(HAS, self._mark_of_panel(next_turn))
+        makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
+        with code.when(makes):
+            # Those of the next product of the outer level are there when all groups have made their share.
+            all_made = code.apply("eq", code.value(code.add(group, 1)), code.value(self.groups))
+            variables.set(self._made(code.add(number, 1)), code.apply("select", all_made, self._mark(code.add(number, 1)), code.value(0)))
+        with code.when(run.is_own, then=False):
+            run.tickets.leave(run.owner, turn, sums0)
+
+    def _have_panel(self, turn: Value) -> None:
+        """Makes the first panel of a turn, if it is not there."""
+        code, variables = self.code, self.variables
+        with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(turn))):
+            at, _ = self._panels(variables.get(PANEL))
+            make = self._make_panel(turn, code.value(0), at)
+            with code.loop(0, self.cut.depth, name="step") as step:
+                make(step.iv)
+
+    def _panels(self, which: Value) -> tuple[Index, Index]:
+        """Where the panel that is multiplied is, and the one that is made meanwhile."""
+        code, cut = self.code, self.cut
+        panels0 = code.add(self.start, cut.memory_of_thread - 2 * cut.panel)
+        return code.add(panels0, code.mul(which, cut.panel)), code.add(panels0, code.mul(code.sub(1, which), cut.panel))
+
+    def _mark_of_panel(self, turn: Index) -> Value:
+        """What tells a turn's first panel from others, and from none."""
+        number, group = self._of_turn(turn)
+        code = self.code
+        return code.value(code.add(code.mul(code.add(self.group0, group), self.outer.products), number, 1))
+
+    def _parts(self, turn: Index) -> Index:
+        """Where the combinations of the outer level are that a turn's panels are made of."""
+        number, group = self._of_turn(turn)
+        code, parts = self.code, self.inner.steps * self.inner.lanes
+        return code.mul(code.add(code.mul(code.add(self.group0, group), self.cut.panels_of_group), code.mul(number, parts)), self.cut.panel)
+
+    def _make_panel(self, turn: Value, product: Value, to0: Index) -> Errand:
+        """Makes rows of the panel of a turn's product, of one or two combinations of the outer level."""
+        code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
+        parts = self._parts(turn)
+        first, second = (code.add(parts, code.mul(self._pick(product, [terms[i][0] for terms in inner.right]), cut.panel)) for i in (0, -1))
+        # A panel of one has none as its second one, of which no lane is on.
+        mask = code.lane_mask(self._pick(product, [lanes * (len(terms) > 1) for terms in inner.right]), lanes)
+        signed = self._signed(product, [terms[-1][1] for terms in inner.right])
+
+        def make(step: Value) -> None:
+            for v in range(cut.vectors):
+                at = code.add(code.mul(step, cut.width), v * lanes)
+                one = code.load(self.task.memory.right, code.add(first, at), lanes, None, self.task.align)
+                other = code.load(self.task.memory.right, code.add(second, at), lanes, mask, self.task.align)
+                code.store(code.apply("add", one, signed(other)), self.memory, code.add(to0, at), None, self.task.align)
+
+        return make
+
+    def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Beside]:
+        """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of it in each. Meanwhile what the next turn's panels are
+        made of, from position `following` on, is asked for, before the last product makes the first one."""
+        code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
+        depth, rounds = cut.depth, cut.depth // UNROLL
+        lines = inner.steps * inner.lanes * depth * cut.vectors
+        asked = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
+
+        def beside(at: Index) -> Beside:
+            # Tiles of fewer rows than the first ones do what these leave.
+            each = -(-depth * cut.rows // (cut.piece * rounds))
+            tile = code.div(at, cut.rows)
+            begin = code.mul(tile, rounds * each)
+            line0 = code.mul(code.add(code.mul(product, cut.tiles), tile), rounds * asked)
+
+            def write(turn: Value) -> None:
+                step = code.value(code.add(begin, code.mul(turn, each)))
+                for i in range(asked):
+                    line = code.add(line0, code.mul(turn, asked), i)
+                    code.prefetch(self.task.memory.right, code.add(following, code.mul(line, lanes)))
+                # A block of its own also keeps LLVM from loading early what the tile multiplies, for which there are no registers.
+                with code.when(code.apply("lt", step, code.value(depth))):
+                    for i in range(each):
+                        make(code.value(code.min(code.add(step, i), depth - 1) if each > 1 else step))
+
+            return write
+
+        return beside
+
+    @staticmethod
+    def _both(one: Callable[[Index], Beside], other: Callable[[Index], Beside]) -> Callable[[Index], Beside]:
+        def beside(at: Index) -> Beside:
+            first, second = one(at), other(at)
+
+            def write(turn: Value) -> None:
+                first(turn)
+                second(turn)
+
+            return write
+
+        return beside
+
+    def _have_combinations(self, number: Value) -> None:
+        """Makes the combinations for a product of the outer level, if they are not there."""
+        code, variables = self.code, self.variables
+        with code.when(code.apply("ne", variables.get(self._made(number)), self._mark(number))):
+            make = self._make_combinations(number)
+            with code.loop(0, self.vectors_of_steps, name="position") as position:
+                make(position.iv)
+            variables.set(self._made(number), self._mark(number))
+
+    def _made(self, number: Index) -> Index:
+        """The variable that tells what is there, where combinations for this product of the outer level go."""
+        return self.code.add(MADE, self.code.mod(number, 2))
+
+    def _mark(self, number: Index) -> Value:
+        """What tells them from those of other products and other rows, and from none."""
+        code = self.code
+        return code.value(code.add(code.mul(self.task.first, self.outer.products), number, 1))
+
+    def _put_together(self, turns: Value) -> None:
+        """What is left of all turns is added up, in their order."""
+        code, run = self.code, self.share
+        with code.loop(0, turns, name="turn") as turn:
+            left = run.tickets.left(run.owner, turn.iv)
+            with code.when(code.apply("gt", left, code.value(0))):
+                add_up = self._add_up(turn.iv, code.sub(left, 1))
+                with code.loop(0, self.vectors, name="position") as position:
+                    add_up(position.iv)
+
+    def _of_turn(self, turn: Index) -> tuple[Index, Index]:
+        """The number of a turn's product of the outer level, and of its group."""
+        number, group = self.code.split(turn, [self.outer.products, self.groups])
+        return number, group
+
+    def _half(self, number: Index) -> Index:
+        """Where what belongs to this number begins, of what is there for two of them."""
+        return self.code.mul(self.code.mod(number, 2), self.inner.products)
+
+    def _sums(self, turn: Index) -> Index:
+        """Where a turn's sums are."""
+        return self.code.add(self.sums0, self.code.mul(self._half(turn), self.cut.plane))
+
+    def _panel(self, turn: Index) -> Index:
+        """The number of a turn's first panel."""
+        number, group = self._of_turn(turn)
+        code = self.code
+        return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
+
+    def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Beside]]:
+        """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in each, at even distances."""
+        code, cut = self.code, self.cut
+        zero, before, following = code.value(0), code.sub(turn, 1), code.value(code.add(number, 1))
+        adds = code.apply("and", self.share.is_own, code.apply("gt", turn, zero))
+        added = code.apply("select", adds, code.value(self.vectors), zero)
+        share = code.div(code.add(self.vectors_of_steps, self.groups, -1), self.groups)
+        done = code.mul(group, share)
+        is_needed = code.apply("and", self.share.is_own, code.apply("lt", following, code.value(self.outer.products)))
+        # None are left for the last groups, where there are many for few rows.
+        left = code.apply("max", code.value(code.sub(self.vectors_of_steps, done)), zero)
+        made = code.apply("select", is_needed, code.value(code.min(share, left)), zero)
+        count = code.value(code.add(added, made))
+        each = code.apply("max", code.value(code.ceildiv(count, self.inner.products * cut.tiles)), code.value(1))
+        every = code.div(cut.depth // UNROLL, each)
+        reciprocal = code.add(code.div(ONE, every), 1)
+        add_up, make = self._add_up(before, self._sums(before)), self._make_combinations(following)
+
+        def beside(product: Index, at: Index) -> Beside:
+            first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
+
+            def write(turn: Value) -> None:
+                # The number of the errand in this tile: turn / every.
+                number = code.value(code.div(code.mul(turn, reciprocal), ONE))
+                errand = code.value(code.add(first, number))
+                is_due = code.apply("eq", turn, code.value(code.mul(number, every)))
+                for more in (code.apply("lt", number, each), code.apply("lt", errand, count)):
+                    is_due = code.apply("and", is_due, more)
+                with code.when(is_due):
+                    adds = code.apply("lt", errand, added)
+                    with code.when(adds):
+                        add_up(errand)
+                    with code.when(adds, then=False):
+                        make(code.value(code.add(code.sub(errand, added), done)))
+
+            return write
+
+        return lambda product: lambda at: beside(product, at)
+
+    def _of_rows(self, row: Index, part: Index, last: int, exist: Index) -> Index:
+        """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none where these lack that row."""
+        code, cut, m = self.code, self.cut, self.task.matrices.m
+        assert isinstance(m, int) and isinstance(cut.height, int)
+        if (last + 1) * cut.height <= m:
+            return exist
+        return code.min(exist, code.mul(code.sub(m, code.add(row, part)), cut.lanes))
+
+    def _pick(self, number: Index, values: Sequence[Index]) -> Value:
+        """What `values` has for the product of this number."""
+        code = self.code
+        chosen = code.value(values[-1])
+        for i, value in enumerate(values[:-1]):
+            chosen = code.apply("select", code.apply("eq", code.value(number), code.value(i)), code.value(value), chosen)
+        return chosen
+
+    def _signed(self, number: Index, signs: Sequence[int]) -> Callable[[Value], Value]:
+        """Changes the sign of vectors if that of the product of this number is a minus."""
+        code = self.code
+        is_minus = code.apply("cast", self._pick(number, [int(sign < 0) for sign in signs]), dtype=i32)
+        bit = code.broadcast(code.apply("shl", is_minus, code.constant(31, i32)), self.cut.lanes)
+        return lambda x: code.reinterpret(code.apply("xor", code.reinterpret(x, i32), bit), f32)
+
+    def _add_up(self, turn: Index, sums0: Index) -> Errand:
+        """Adds up the products of a turn, which are at `sums0`, and adds what comes out to the results."""
+        code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
+        number, group = self._of_turn(turn)
+        parts = inner.rows * inner.lanes
+        results0 = code.add(self.results0, code.mul(group, cut.results_of_group))
+        lane0 = code.mul(code.add(self.group0, group), cut.across * cut.width)
+
+        def lanes_of(are_on: Sequence[bool]) -> Value | None:
+            return None if all(are_on) else code.lane_mask(self._pick(number, [lanes * is_on for is_on in are_on]), lanes)
+
+        def place_of(targets: Sequence[Target | None]) -> Index:
+            """Where the part of the result is."""
+            return code.add(results0, code.mul(self._pick(number, [0 if t is None else t.part for t in targets]), parts * cut.plane))
+
+        # The part that a product may complete, and the other one, if there is one.
+        mains = [targets[0] for targets in outer.targets]
+        others = [targets[1] if len(targets) > 1 else None for targets in outer.targets]
+        main0, other0 = place_of(mains), place_of(others)
+        # The first product of a part finds nothing there.
+        main_before, other_before = lanes_of([not t.first for t in mains]), lanes_of([t is not None and not t.first for t in others])
+        other_stored = lanes_of([t is not None for t in others])
+        main_sign, other_sign = self._signed(number, [t.sign for t in mains]), self._signed(number, [1 if t is None else t.sign for t in others])
+        completes = code.apply("eq", self._pick(number, [int(t.last) for t in mains]), code.value(1))
+        down0 = code.mul(self._pick(number, [t.part // outer.lanes for t in mains]), inner.rows)
+        across0 = code.mul(self._pick(number, [t.part % outer.lanes for t in mains]), inner.lanes)
+
+        def add_up(position: Value) -> None:
+            at = code.mul(position, lanes)
+
+            def load(start: Index, i: int, mask: Value | None = None) -> Value:
+                return code.load(self.memory, code.add(start, at, i * cut.plane), lanes, mask, task.align)
+
+            def store(value: Value, start: Index, i: int, mask: Value | None = None) -> None:
+                code.store(value, self.memory, code.add(start, at, i * cut.plane), mask, task.align)
+
+            totals = []
+            for i, value in enumerate(combine(code, [load(sums0, i) for i in range(inner.products)], [inner.result])):
+                totals.append(code.apply("add", load(main0, i, main_before), main_sign(value)))
+                store(code.apply("add", load(other0, i, other_before), other_sign(value)), other0, i, other_stored)
+            with code.when(completes):
+                row, vector = code.split(position, [task.count, cut.vectors])
+                for i, total in enumerate(totals):
+                    down, across = code.add(down0, i // inner.lanes), code.add(across0, i % inner.lanes)
+                    lane = code.add(lane0, code.mul(across, cut.width), code.mul(vector, lanes))
+                    is_whole = cut.groups * cut.across * cut.width == task.matrices.n
+                    exist: Index = lanes if is_whole else code.sub(task.matrices.n, lane)
+                    here = code.mul(down, cut.height)
+                    exist = self._of_rows(code.add(task.first, row), here, cut.down - inner.rows + i // inner.lanes, exist)
+                    task.write(total, code.add(task.first, row, here), lane, code.lane_mask(exist, lanes))
+            with code.when(completes, then=False):
+                for i, total in enumerate(totals):
+                    store(total, main0, i)
+
+        return add_up
+
+    def _make_combinations(self, number: Value) -> Errand:
+        """Makes the combinations of A for the product of this number of the outer level."""
+        code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
+        left, height = task.matrices.product.problem.left, cut.height
+
+        def offset(down: int, across: int) -> Index:
+            """From one part of the innermost level to another."""
+            return code.add(code.mul(down * height, self.stride), across * cut.steps)
+
+        def part(i: int) -> Index:
+            down, across = divmod(i, outer.steps)
+            return offset(down * inner.rows, across * inner.steps)
+
+        def first_row(i: int) -> Dim:
+            return i // outer.steps * inner.rows * height
+
+        # A product of one part has none as its second one, of which no lane is on.
+        ones, others = (self._pick(number, [part(terms[i][0]) for terms in outer.left]) for i in (0, -1))
+        rows_of = [self._pick(number, [first_row(terms[i][0]) for terms in outer.left]) for i in (0, -1)]
+        are_two = self._pick(number, [int(len(terms) > 1) for terms in outer.left])
+        signed = self._signed(number, [terms[-1][1] for terms in outer.left])
+        to0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
+
+        def make(position: Value) -> None:
+            row, vector = code.split(position, [task.count, cut.vectors_of_steps])
+            step = code.mul(vector, lanes)
+            exist: Index = lanes if cut.steps % lanes == 0 else code.sub(cut.steps, step)
+            exist_of_others = code.mul(are_two, exist)
+            at = code.add(left.base, code.mul(code.add(task.rows.before, task.first, row), self.stride), step)
+            values = []
+            for i, j in [(i, j) for i in range(inner.rows) for j in range(inner.steps)]:
+                inside = offset(i, j)
+                mask, mask_of_others = (
+                    code.lane_mask(self._of_rows(code.add(task.first, row, i * height), which, last, count), lanes)
+                    for last in [(outer.rows - 1) * inner.rows + i]
+                    for which, count in zip(rows_of, (exist, exist_of_others), strict=True)
+                )
+                one = code.load(self.source, code.add(at, inside, ones), lanes, mask)
+                other = code.load(self.source, code.add(at, inside, others), lanes, mask_of_others)
+                values.append(code.apply("add", one, signed(other)))
+                for which in (ones, others):
+                    code.prefetch(self.source, code.add(at, inside, which, self.stride))
+            to = code.add(to0, code.mul(row, cut.line), step)
+            for i, value in enumerate(combine(code, values, [inner.left])):
+                code.store(value, self.memory, code.add(to, i * cut.matrix_of_task), None, task.align)
+
+        return make

@@ -1,0 +1,558 @@
+"""Products in parts: which matrices, ways to cut them, and estimates of what each takes. `strassen.py` has the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from math import inf, prod
+
+from polyreme.ir import config, dims
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.core import BlockArgument
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import element_type, f32
+from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
+from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.problem import Product, find_product
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.targets import Target
+
+ACCURACY = Accuracy(ulp=0.5, summed=1.0)
+"""Of results; `strassen.py` says what the magnitude is."""
+
+WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "thirds of rows": (BY_THIRDS.turned,), "quarters": (STRASSEN, STRASSEN)}
+"""By name, the schemes that parts are multiplied by, the outermost first."""
+
+# What is estimated, with a little too much caution, must be this much faster than the direct way.
+ADVANTAGE = 0.965
+# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another core's cache, which may be far away.
+ADVANTAGE_OF_ONE_KERNEL = 0.92
+# Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
+ROWS_HIDE_LOADING = 16
+# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
+PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
+# Bytes of unfinished results of a thread that makes one product of the outer level after the other.
+RESULTS_BYTES = 400 << 10
+# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a while.
+MORE_RESULTS_BYTES = 2000 << 10
+# Rows of a part that are enough to make panels beside them.
+ROWS_HIDE_PANELS = 24
+# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
+# combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at least, more is gained than it takes to load weights.
+KEPT_NEAR, COMBINED_NEAR = 6, 3
+ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
+# Vectors between A's combinations, to keep them from each other's sets of the cache.
+APART = 5
+# Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
+LEAST_ROWS = 48
+# A known number of rows is cut into chunks of no fewer, since each of them reads all weights.
+LEAST_ROWS_OF_CHUNK = 96
+# How many tasks the busier one of two threads may have, in halves of all of them.
+MOST_UNEVEN = 1.15
+# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
+MOST_MAKERS, LEAST_TASKS = 8, 4
+# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
+LEAST_STEPS = 128
+# Loads for each multiply-add of tiles of 6 x 4 vectors.
+FEWEST_LOADS = 10 / 24
+# What an unknown number of rows is planned for, at most.
+USUAL_ROWS = 128
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What products in parts take beside their multiplications.
+
+    Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A and the results take. Where they are made beside
+    the multiplications, `errand` for each of them, `errand_far` so for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part
+    that is not hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again, which are
+    weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made beside the multiplications, `panels`; of
+    A's combinations for each group of panels, where they leave the second-level cache meanwhile, `left_far`. The loads of a
+    register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A
+    vector of a panel, which the second-level cache gives, takes `vector`. So many `levels` are cut at most.
+    """
+
+    combine: float
+    combine_far: float
+    errand: float
+    errand_far: float
+    added: float
+    loading: float
+    loading_near: float
+    loading_again: float
+    panels: float = 0.12
+    left_far: float = 0
+    loads: float = 0
+    vector: float = 0
+    levels: int = 2
+
+
+WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
+"""Fitted to the times of 25 products by each way on Zen 5."""
+
+WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.3)
+"""To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
+
+
+WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15, vector=2.7)
+"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
+
+
+WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=0.6, loading=0.08, loading_again=0.03, levels=1)
+"""Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8 times as long as the direct way."""
+
+
+def costs_on(target: Target) -> Costs:
+    if target.spare_adders and target.vector_registers < MANY_REGISTERS:
+        return WITH_FEW_REGISTERS
+    if target.spare_adders:
+        return WITH_SPARE_UNITS if target.multiply_adds < 2 else WITH_SPARE_ADDERS
+    return WITHOUT
+
+
+def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
+    """Cycles of a step of a register tile."""
+    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * costs_on(target).vector)
+
+
+def choose_cut(request: Request) -> Cut | None:
+    """How to cut a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated to be as fast, and
+    where the target or `POLYREME_STRASSEN` forbids it."""
+    if not request.target.strassen or not config.strassen():
+        return None
+    found = find_matrices(request)
+    return None if found is None else best_cut(found)
+
+
+def best_cut(found: Matrices) -> Cut | None:
+    """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
+    levels = costs_on(found.product.problem.request.target).levels
+    if isinstance(found.m, int):
+        known, ways, enough = found, [way for way in WAYS.values() if len(way) <= levels], ADVANTAGE * found.direct_cycles
+    else:
+        known, ways, enough = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)), [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None], inf
+    fitting = [cut for cut in cuts(known, ways, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
+    turned = WAYS["thirds of rows"]
+    if any(cut.schemes == turned for cut in fitting) and any(cut.fits for cut in cuts(known, [WAYS["thirds"]])):
+        # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
+        fitting = [cut for cut in fitting if cut.schemes != turned]
+    if known is found and levels == 1:
+        fitting += in_chunks(found, ways, enough)
+    best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
+    # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
+    one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
+    if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
+        return None
+    if known is found:
+        return best
+    of_any = for_any_rows(best, found.m)
+    return with_chunks(of_any, known, best.cycles) if levels > 1 else of_any
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates are for a known m."""
+
+    product: Product
+    m: Dim
+    k: int
+    n: int
+    step: str
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate for the product as it stands."""
+        assert isinstance(self.m, int)
+        target = self.product.problem.request.target
+        lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
+        rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
+        tiles = sum(
+            across * down * (self.k * cycles_of_step(target, r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
+        )
+        return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
+
+    @property
+    def has_spare_units(self) -> bool:
+        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows, which was not timed on other machines."""
+        target = self.product.problem.request.target
+        return target.spare_adders and target.multiply_adds < 2
+
+    def least_cycles(self, schemes: tuple[Scheme, ...], rows: int, vectors: int) -> float:
+        """What no cut by these schemes, into tiles of so many rows and vectors, is estimated to take less than: its multiplications, A's combinations made and weights loaded once."""
+        assert isinstance(self.m, int)
+        target = self.product.problem.request.target
+        costs = costs_on(target)
+        products = prod(s.products for s in schemes)
+        m, k, n = (size / prod(parts) for size, parts in zip((self.m, self.k, self.n), zip(*((s.rows, s.steps, s.lanes) for s in schemes), strict=True), strict=True))
+        tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(target, rows, vectors) + 20 / rows + 3 * vectors)
+        return products * (
+            tiles + m * k * min(costs.combine, costs.errand) + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
+        )
+
+
+@cache
+def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
+    """Cycles of a step for each row of a tile, at least: what is left of the rows has tiles of fewer."""
+    return min(cycles_of_step(target, r, vectors) / r for r in range(1, rows + 1))
+
+
+def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
+    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept, else it may be one of several at places of outer letters."""
+    found = find_product(request)
+    if found is None or found.problem.dtype != f32 or found.lanes == 1 or (ahead and found.outer):
+        return None
+    p, source = found.problem, found.problem.right.source
+    if not isinstance(source, BlockArgument) or (ahead and source.index not in request.constant) or any(element_type(x.type) != f32 for x in (source, p.left.source)):
+        return None
+    steps = p.step_letters
+    if len(steps) != 1 or p.left.stride(steps[0]) != 1:
+        return None
+    if not isinstance(found.k, int) or not isinstance(found.n, int):
+        return None
+    return Matrices(found, found.m, found.k, found.n, steps[0])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. A product of more rows than `matrices` has
+    is made in chunks of as many. An unknown number of rows is cut so where it is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of
+    the number of rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations of the outer level, and those of the inner
+    one made of them beside the multiplications."""
+
+    matrices: Matrices
+    schemes: tuple[Scheme, ...]
+    rows: int
+    vectors: int
+    piece: int
+    blocks: int
+    least: int = 0
+    most: int = 0
+    chunk: Cut | None = None
+    half_packed: bool = False
+
+    @property
+    def of_few(self) -> Cut:
+        """The same for rows that stay in one part, as many to a task as the memory for sums holds."""
+        few = tuple(s.few for s in self.schemes if s.few is not None)
+        return replace(self, schemes=few, piece=self.piece * self.products // prod(s.products for s in few) // self.rows * self.rows)
+
+    @cached_property
+    def products(self) -> int:
+        return prod(s.products for s in self.schemes)
+
+    @cached_property
+    def down(self) -> int:
+        """Parts of the rows."""
+        return prod(s.rows for s in self.schemes)
+
+    @cached_property
+    def along(self) -> int:
+        """Parts of the steps."""
+        return prod(s.steps for s in self.schemes)
+
+    @cached_property
+    def across(self) -> int:
+        """Parts of the lanes."""
+        return prod(s.lanes for s in self.schemes)
+
+    @property
+    def left_parts(self) -> list[tuple[int, int]]:
+        return places([(s.rows, s.steps) for s in self.schemes])
+
+    @property
+    def right_parts(self) -> list[tuple[int, int]]:
+        return places([(s.steps, s.lanes) for s in self.schemes])
+
+    @property
+    def result_parts(self) -> list[tuple[int, int]]:
+        return places([(s.rows, s.lanes) for s in self.schemes])
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.matrices.product.lanes
+
+    @property
+    def width(self) -> int:
+        """Lanes of a panel."""
+        return self.vectors * self.lanes
+
+    @cached_property
+    def height(self) -> Dim:
+        """Rows of a part."""
+        return dims.ceildiv(self.matrices.m, self.down)
+
+    @cached_property
+    def depth(self) -> int:
+        """Steps of a block."""
+        return -(-self.matrices.k // (self.along * self.blocks * UNROLL)) * UNROLL
+
+    @property
+    def steps(self) -> int:
+        """Steps of a part."""
+        return self.depth * self.blocks
+
+    @property
+    def line(self) -> int:
+        """Elements of a row of A's combinations: a vector more than needed, so that rows do not meet in the same set of the cache."""
+        return (-(-self.steps // self.lanes) + 1) * self.lanes
+
+    @property
+    def matrix(self) -> Dim:
+        """Elements from one of A's combinations to the next, of which the last piece may compute some more rows than there are."""
+        return self.matrix_of(self.pieces * self.piece if isinstance(self.matrices.m, int) else self.height + self.rows)
+
+    def matrix_of(self, rows: Dim) -> Dim:
+        """The same where so many rows of a part are computed."""
+        return rows * self.line + APART * self.lanes
+
+    @property
+    def combined(self) -> Dim:
+        """Elements of A's combinations, of a chunk."""
+        if isinstance(self.matrices.m, int):
+            return self.products * self.matrix
+        # A chunk is of whole tiles.
+        most = -(-self.most // (self.down * self.rows)) * self.down * self.rows
+        some, few = (replace(cut, matrices=replace(self.matrices, m=dims.minimum(self.matrices.m, rows))) for cut, rows in ((self, most), (self.of_few, self.least)))
+        return dims.maximum(some.products * some.matrix, few.products * few.matrix)
+
+    @property
+    def alive(self) -> Dim:
+        """Elements of A's combinations, and of what two threads keep with them, that are there at a time."""
+        return 2 * self.memory_of_thread if self.beside else self.combined
+
+    @cached_property
+    def beside(self) -> bool:
+        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose parts are all there."""
+        a = self.matrices
+        if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
+            return False
+        if a.m % self.down and not a.has_spare_units:
+            return False
+        if self.groups * self.pieces < LEAST_TASKS:
+            return False
+        outer, inner = self.schemes
+        # At most one errand is done beside each round; short sums have no rounds.
+        rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
+        errands = self.piece * (self.vectors + self.vectors_of_steps)
+        simple = all(len(terms) <= 2 for terms in outer.left) and all(len(x) <= 2 and not any(t.last for t in x[1:]) for x in outer.targets)
+        return simple and errands <= inner.products * self.tiles * rounds
+
+    @property
+    def vectors_of_steps(self) -> int:
+        """Vectors in a row of A's combinations."""
+        return -(-self.steps // self.lanes)
+
+    @property
+    def tiles(self) -> int:
+        """Register tiles of a panel."""
+        return -(-self.piece // self.rows)
+
+    @property
+    def matrix_of_task(self) -> int:
+        """Elements from one of A's combinations to the next, of a piece of the rows."""
+        return self.piece * self.line + APART * self.lanes
+
+    @property
+    def results_of_group(self) -> int:
+        """Elements of the unfinished results of a group of panels, for a piece of the rows."""
+        return self.down * self.across * self.plane
+
+    @property
+    def groups_of_thread(self) -> int:
+        """Groups whose results a thread makes at a time, at most."""
+        room = MORE_RESULTS_BYTES if self.matrices.has_spare_units else RESULTS_BYTES
+        most = max(1, room // (self.results_of_group * f32.bytes))
+        return -(-self.groups // -(-self.groups // most))
+
+    @property
+    def combinations_of_thread(self) -> int:
+        """Elements of A's combinations for two products of the outer level."""
+        return 2 * self.schemes[1].products * self.matrix_of_task
+
+    @property
+    def memory_of_thread(self) -> int:
+        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results; and two panels
+        where these are made, too."""
+        panels = 2 * self.panel if self.half_packed else 0
+        return self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group + panels
+
+    @property
+    def turns_of_run(self) -> int:
+        """Products of the outer level for groups of panels that a thread makes at a time, at most."""
+        return self.groups_of_thread * self.schemes[0].products
+
+    @property
+    def turns_kept(self) -> int:
+        """Turns whose sums have room where a thread's own sums and results were."""
+        return 2 + self.groups_of_thread * self.results_of_group // (self.schemes[1].products * self.plane)
+
+    @property
+    def most_makers(self) -> int:
+        """Threads that share groups of panels and pieces of rows, at most."""
+        return min(self.groups * self.pieces, MOST_MAKERS)
+
+    @property
+    def plane(self) -> int:
+        """Elements from the sums of one product to the next one's."""
+        return self.piece * self.width + self.lanes
+
+    @property
+    def groups(self) -> int:
+        """Groups of neighbouring panels, one for each part."""
+        return -(-self.matrices.n // (self.across * self.width))
+
+    @property
+    def pieces(self) -> int:
+        assert isinstance(self.height, int)
+        return -(-self.height // self.piece)
+
+    @property
+    def panel(self) -> int:
+        """Elements of a block of a panel for one product."""
+        return self.depth * self.width
+
+    @property
+    def weight_elements(self) -> int:
+        return self.groups * self.blocks * self.panels_of_group * self.panel
+
+    @property
+    def panels_of_group(self) -> int:
+        """Packed panels of a group."""
+        outer, *inner = self.schemes
+        return outer.products * prod(s.steps * s.lanes for s in inner) if self.half_packed else self.products
+
+    @property
+    def packed_by(self) -> list[tuple[Terms, ...]]:
+        """The tables of combinations that weights are packed in."""
+        return [s.right for s in (self.schemes[:1] if self.half_packed else self.schemes)]
+
+    @property
+    def halves(self) -> bool:
+        """Whether two tiles of half as many rows take no longer than one."""
+        return 2 * step_cycles(self.rows // 2, self.vectors) <= step_cycles(self.rows, self.vectors)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a part whose sums fit into the second-level cache."""
+        room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
+        return max(1, room // (self.products * self.width * f32.bytes))
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
+        third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
+        assert isinstance(alive, int) and isinstance(self.height, int)
+        kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
+        return (len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept) and alive * f32.bytes <= third // COMBINED_NEAR
+
+    @property
+    def hides_memory(self) -> bool:
+        """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is done in that time."""
+        return not self.beside or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.beside)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks are enough for two threads to have about as much to do each."""
+        tasks = self.groups * self.pieces
+        return -(-tasks // 2) * 2 <= MOST_UNEVEN * tasks
+
+    @property
+    def fits(self) -> bool:
+        """Whether it may be chosen at all."""
+        return self.is_near and self.hides_memory and self.is_shared
+
+    @property
+    def cycles_of_all(self) -> float:
+        """An estimate for all chunks of a known number of rows, or for those that `matrices` has of an unknown one."""
+        assert isinstance(self.matrices.m, int)
+        rows = self.matrices.product.m
+        return self.cycles * (-(-rows // self.matrices.m) if isinstance(rows, int) else 1)
+
+    @cached_property
+    def cycles(self) -> float:
+        """An estimate for a chunk on one thread."""
+        combined, alive, a = self.combined, self.alive, self.matrices
+        assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
+        target = a.product.problem.request.target
+        costs = costs_on(target)
+        waits = {r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1 for r in (self.rows, self.piece % self.rows) if r}
+        tiles = sum(n * (self.depth * cycles_of_step(target, r, self.vectors) * waits[r] + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
+        products = self.groups * self.pieces * self.blocks * self.products * tiles
+        used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
+        first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
+        again = self.weight_elements * (self.pieces - 1)
+        if self.beside:
+            combining = combined * costs.errand + a.m * a.k * costs.errand_far * used**2 + self.groups * self.pieces * self.products * self.plane * costs.added
+            if self.combinations_of_thread * f32.bytes > target.caches[1]:
+                combining += self.groups * combined * costs.left_far
+        else:
+            combining = combined * (costs.combine + costs.combine_far * used**2)
+            again += combined * self.groups
+        loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes
+        if self.half_packed:
+            combining += self.groups * self.pieces * self.products * self.panel * costs.panels
+        return products + combining + loading
+
+
+def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values()), enough: float = inf) -> Iterator[Cut]:
+    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as are `enough`."""
+    target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
+    room = target.caches[1] // CACHE_SHARE
+    for schemes in ways:
+        for vectors in range(1, 5):
+            for rows in range(1, registers.most_rows(vectors) + 1):
+                if matrices.least_cycles(schemes, rows, vectors) > enough:
+                    continue
+                one = Cut(matrices, schemes, rows, vectors, 1, 1)
+                blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
+                assert isinstance(one.height, int)
+                pieces = -(-one.height // one.most_rows)
+                yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
+                if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
+                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last piece.
+                    few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
+                    for pieces in (few, 2 * few):
+                        cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
+                        if cut.beside:
+                            yield cut
+                            if cut.piece >= ROWS_HIDE_PANELS:
+                                yield replace(cut, half_packed=True)
+
+
+def in_chunks(whole: Matrices, ways: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
+    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in the second one."""
+    assert isinstance(whole.m, int)
+    target, times = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
+    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
+    for chunks in sorted(counts):
+        if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
+            yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), ways, enough / chunks) if cut.fits)
+
+
+def for_any_rows(cut: Cut, m: Dim) -> Cut:
+    """The same for an unknown number of rows, of which `cut` has a usual one."""
+    known = cut.matrices
+    assert isinstance(known.m, int)
+
+    def gains(rows: int) -> bool:
+        sized = replace(cut, matrices=replace(known, m=rows), piece=min(cut.most_rows, -(-rows // cut.down)))
+        return sized.cycles < sized.matrices.direct_cycles
+
+    least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
+    most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
+    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m))
+
+
+def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
+    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than the `cycles` of `cut` for one chunk: of weights that stay
+    in the third-level cache, since they are there twice."""
+    room = known.product.problem.request.target.caches[2] // KEPT_NEAR
+    fitting = (c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room)
+    chunk = min(fitting, key=lambda c: c.cycles, default=None)
+    if chunk is None or chunk.cycles >= cycles:
+        return cut
+    assert isinstance(known.m, int)
+    return replace(cut, matrices=replace(cut.matrices, m=dims.mod(cut.matrices.m, known.m)), chunk=chunk)

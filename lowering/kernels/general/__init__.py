@@ -1,0 +1,1 @@
+"""Kernels of every other root: loops, sorting, drawing, scattering."""

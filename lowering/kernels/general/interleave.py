@@ -1,0 +1,188 @@
+"""Interleaving: a few long rows whose elements take turns in the result, as the channels do that a ShuffleNet shuffles.
+
+`StackRows` finds the shuffle of what was concatenated, which needs no concatenation of its own. `build_interleave` writes what such groups make, and any
+transpose of a few rows: whole vectors of each row are read, and each vector of the result is put together from one of each row by shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.types import BufferType, element_type
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
+from polyreme.lowering.kernels.loop_nest import Lanes, each, sweep
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.tidy import tidy
+
+# More rows than this take more shuffles than single loads would cost.
+MOST_ROWS = 8
+
+
+@register_pass
+@dataclass(frozen=True)
+class StackRows(FuncPass):
+    """transpose(reshape(concat(x, y), [..., 2, n]), last two axes exchanged)  ->  concat(reshape(x, [..., n, 1]), reshape(y, [..., n, 1]))
+    gather(x, [0, 0, 1, 1, ...]) along the last axis                           ->  reshape(concat(x', x')),  x' = reshape(x, [..., n, 1])
+
+    Before and after: `tensor` ops on values.  Runs before fusion, which keeps reshapes out of groups, and after the choice of layouts, which says what axis is
+    the last one.
+    """
+
+    name: ClassVar[str] = "stack-rows"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
+
+    def run_on(self, func: Func) -> None:
+        for op in func.block:
+            if isinstance(op, tensor.Transpose) and _exchanges_last(op):
+                _stack(op)
+            elif isinstance(op, tensor.Gather):
+                _repeat(op)
+
+
+def _exchanges_last(op: tensor.Transpose) -> bool:
+    rank = len(op.perm)
+    return rank >= 2 and op.perm == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _stack(op: tensor.Transpose) -> None:
+    reshape = op.x.producer(tensor.Reshape)
+    concat = None if reshape is None else reshape.x.producer(tensor.Concat)
+    if reshape is None or concat is None or len(concat.xs) > MOST_ROWS or len(reshape.result.uses) > 1 or len(concat.result.uses) > 1:
+        return
+    *outer, rows, length = shape_of(op.x)
+    if shape_of(concat.result)[:-1] != tuple(outer) or concat.axis != len(outer) or rows != len(concat.xs) or any(shape_of(x)[-1] != length for x in concat.xs):
+        return
+    b = Builder.before_op(op)
+    stacked = b(tensor.Concat, [_with_last_one(b, x) for x in concat.xs], axis=len(outer) + 1)
+    stacked.name = op.result.name
+    op.replace_with(stacked)
+    for old in (reshape, concat):
+        old.erase()
+
+
+def _repeat(op: tensor.Gather) -> None:
+    """Each element of the last axis so many times, as images are enlarged."""
+    index = op.index.producer(tensor.Constant)
+    *outer, length = shape_of(op.x)
+    if index is None or op.axis != len(outer) or len(shape_of(op.index)) != 1 or not isinstance(length, int) or length < 2:
+        return
+    places = index.value.array
+    times = len(places) // length
+    if not 2 <= times <= MOST_ROWS or not np.array_equal(places, np.arange(length * times) // times):
+        return
+    b = Builder.before_op(op)
+    column = _with_last_one(b, op.x)
+    made = b(tensor.Reshape, b(tensor.Concat, [column] * times, axis=len(outer) + 1), shape=shape_of(op.result))
+    made.name = op.result.name
+    op.replace_with(made)
+    op.erase()
+
+
+def _with_last_one(b: Builder, x: Value) -> Value:
+    """`x` with a last axis of size 1; the one of a slice is added before it, so that the slice still costs nothing."""
+    slice = x.producer(tensor.Slice)
+    if slice is None:
+        made: Value = b(tensor.Reshape, x, shape=(*shape_of(x), 1))
+        return made
+    inner = b(tensor.Reshape, slice.x, shape=(*shape_of(slice.x), 1))
+    made = b(tensor.Slice, inner, starts=(*slice.starts, 0), stops=(*slice.stops, 1), strides=(*slice.strides, 1))
+    return made
+
+
+def build_interleave(request: Request) -> KernelPlan | None:
+    """The plan of a group whose result is the transpose of a few long rows, or rows of one column each laid side by side; None for any other group."""
+    func = request.func
+    if len(request.results) != 1:
+        return None
+    (value,) = request.results
+    rows = _rows(value.producer())
+    shape = shape_of(value)
+    dtype = element_type(value.type)
+    length = shape[-2] if len(shape) > 1 else 0
+    lanes = request.target.lanes(dtype)
+    if rows is None or lanes < 2 or dtype.kind not in "fiu" or not isinstance(length, int) or length < 2 or any(n == 0 for n in shape):
+        return None
+    # Vectors no longer than a row; machines without masks do what is left over element by element.
+    while lanes > 2 and lanes // 2 >= length:
+        lanes //= 2
+    if lanes > length and not request.target.masked:
+        return None
+    types = [BufferType(shape_of(v), element_type(v.type)) for v in (*func.args, value)]
+    made = Func.empty(request.name("interleave"), types, arg_names=[*(a.name for a in func.args), value.name], loc=func.location)
+    code = Code(Builder.at_end(made.block, made.location))
+    *inputs, out = made.args
+    leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
+
+    def run(places: list[Position]) -> None:
+        def some(column: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+            emitter = ElementEmitter(code, leaves)
+            vectors = [row(emitter, places, column, lanes, mask) for row in rows]
+            first = linear(code, [*places, Position(column.const, column.terms), Position()], shape).scalar(code)
+            left = None if mask is None else code.mul(code.sub(length, Position(column.const, column.terms).scalar(code)), len(rows))
+            for v, vector in enumerate(_turns(code, vectors, lanes)):
+                kept = None if left is None else code.lane_mask(code.sub(left, v * lanes), lanes)
+                code.store(vector, out, code.add(first, v * lanes), kept)
+            return carried
+
+        sweep(code, 0, length, Lanes(lanes, request.target.masked), [], some)
+
+    each(code, request.target, shape[:-2], 4 * len(rows) * -(-length // lanes), run)
+    code.b.insert(Return([]))
+    tidy(made)
+    slots = (*(operand(i) for i in range(len(inputs))), result(0))
+    return KernelPlan((Step(made, slots),), builder="interleave")
+
+
+_Row = Callable[[ElementEmitter, list[Position], Position, int, Value | None], Value]
+
+
+def _rows(op: Op | None) -> list[_Row] | None:
+    """What gives elements of each row; None when `op` lays out nothing that way."""
+    if isinstance(op, tensor.Concat):
+        shape = shape_of(op.result)
+        if op.axis != len(shape) - 1 or not 2 <= len(op.xs) <= MOST_ROWS or any(shape_of(x)[-1] != 1 for x in op.xs):
+            return None
+        return [partial(_element, x, None) for x in op.xs]
+    if isinstance(op, tensor.Transpose) and _exchanges_last(op):
+        count: Dim = shape_of(op.x)[-2]
+        if not isinstance(count, int) or not 2 <= count <= MOST_ROWS or product(shape_of(op.x)[-1:]) == 1:
+            return None
+        return [partial(_element, op.x, row) for row in range(count)]
+    return None
+
+
+def _element(x: Value, row: int | None, emitter: ElementEmitter, places: list[Position], column: Position, lanes: int, mask: Value | None) -> Value:
+    """Elements of a row from `column` on: of row `row` of `x`, or of `x` as a row of its own."""
+    at = [*places, column, Position()] if row is None else [*places, Position(row), column]
+    return emitter.at(x, at, lanes, mask)
+
+
+def _turns(code: Code, vectors: list[Value], lanes: int) -> list[Value]:
+    """Vectors of which element `i` is element `i // n` of vector `i % n`, laid end to end."""
+    if lanes == 1:
+        return vectors
+    n = len(vectors)
+    made = []
+    for v in range(n):
+        wanted = [(i % n, i // n) for i in range(v * lanes, (v + 1) * lanes)]
+        taken = vectors[0]
+        # What a row has not given yet may be anything; it is put in its place when the row's turn comes.
+        for row in range(1, n):
+            own = [i if row > 1 else at for i, (_, at) in enumerate(wanted)]
+            taken = code.shuffle(taken, vectors[row], [lanes + at if k == row else own[i] for i, (k, at) in enumerate(wanted)])
+        made.append(taken)
+    return made

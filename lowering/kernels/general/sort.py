@@ -1,0 +1,272 @@
+"""The kernel of `tensor.argsort`: a radix sort of each row, or, where only the first few positions are asked for, a walk that keeps the best.
+
+Both compare keys: unsigned integers in the order of the elements, all kinds of nan the largest and both zeros equal. Descending order is that of the keys with all
+bits turned, so equal elements stay in their order either way.
+
+The radix sort goes by bytes from the lowest to the highest (LSD; Knuth, The Art of Computer Programming, volume 3, 5.2.5): one walk counts all bytes of all keys, then
+each byte moves keys and positions from one half of scratch memory to the other. A byte that all keys of a row share moves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, maximum, minimum, product
+from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
+from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.loop_nest import Lanes, each, sweep
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
+from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.tidy import tidy
+from polyreme.lowering.machines.targets import Target
+
+# Positions that are kept in order by insertion; more are cheaper to sort.
+MOST_KEPT = 64
+# A walk that keeps the best has to leave most elements out to be worth it.
+LEAST_LEFT_OUT = 8
+# Rows are cut into so many tasks at most, each of which has scratch memory for a row.
+MOST_TASKS = 64
+BYTE = 256
+# What a step costs, in cycles, to plan with.
+_MOVE_CYCLES = 4
+
+_WORDS = {8: u8, 16: u16, 32: u32, 64: u64}
+
+
+def build_sort(request: Request) -> KernelPlan | None:
+    """The plan of a single `tensor.argsort`; None for any other root."""
+    ops = request.ops()
+    if len(ops) != 1 or not isinstance(ops[0], tensor.Argsort):
+        return None
+    op = ops[0]
+    *outer, length = shape_of(op.x)
+    *_, taken = shape_of(op.result)
+    keys = Keys(element_type(op.x.type), op.descending)
+    few = op.count is not None and op.count <= MOST_KEPT and (not isinstance(length, int) or length >= LEAST_LEFT_OUT * op.count)
+    rows = product(outer)
+    tasks = maximum(minimum(rows, MOST_TASKS), 1)
+    memory = () if few else (BufferType((2 * tasks * length,), keys.word), BufferType((2 * tasks * length,), i32))
+    types = [BufferType((product((*outer, length)),), element_type(op.x.type)), BufferType((product((*outer, taken)),), i64), *memory]
+    func = Func.empty(request.name("argsort"), types, arg_names=("x", "y", "keys", "places")[: len(types)], loc=op.location)
+    code = Code(Builder.at_end(func.block, op.location))
+    x, y, *halves = func.args
+    if few:
+        _Best(code, request.target, keys, length, taken, op.count).write(x, y, outer)
+    else:
+        kept, places = halves
+        _Radix(code, request.target, keys, length, taken).write(x, y, kept, places, rows, tasks)
+    code.b(Return, ())
+    slots = (operand(0), result(0), *(scratch(i) for i in range(len(memory))))
+    return KernelPlan((Step(tidy(func), slots),), scratch=memory, builder="sort")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of elements of a type."""
+
+    dtype: ScalarType
+    descending: bool
+
+    @property
+    def word(self) -> ScalarType:
+        return _WORDS[self.dtype.bytes * 8]
+
+    def load(self, code: Code, x: Value, at: Index, lanes: int = 1, mask: Value | None = None) -> Value:
+        """The keys of consecutive elements; of lanes that are off, the largest key."""
+        word, bits = self.word, self.word.bits
+
+        def number(value: int) -> Value:
+            return code.broadcast(code.constant(value, word), lanes)
+
+        if self.dtype.bits < 8:
+            key = code.apply("cast", code.load(x, at, lanes, mask), dtype=word)
+        else:
+            key = code.load(code.seen_as(x, word), at, lanes, mask)
+        top, ones = 1 << (bits - 1), (1 << bits) - 1
+        if self.dtype.kind == "i":
+            key = code.apply("xor", key, number(top))
+        elif self.dtype.is_float:
+            magnitude = code.apply("and", key, number(top - 1))
+            negative = code.apply("ne", code.apply("and", key, number(top)), number(0))
+            turned = code.apply("xor", key, code.apply("select", negative, number(ones), number(top)))
+            zero = code.apply("eq", magnitude, number(0))
+            key = code.apply("select", zero, number(top), turned)
+            nan = code.apply("gt", magnitude, number(self._infinity))
+            key = code.apply("select", nan, number(ones), key)
+        if self.descending:
+            key = code.apply("xor", key, number(ones))
+        return key if mask is None else code.apply("select", mask, key, number(ones))
+
+    @property
+    def _infinity(self) -> int:
+        """The bits of infinity: all of the exponent, none of the fraction."""
+        fraction = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}[self.dtype.name]
+        return (1 << (self.dtype.bits - 1)) - (1 << fraction)
+
+
+@dataclass
+class _Radix:
+    """Writes the sort of whole rows."""
+
+    code: Code
+    target: Target
+    keys: Keys
+    length: Dim
+    taken: Dim
+
+    def write(self, x: Value, y: Value, keys: Value, places: Value, rows: Dim, tasks: Dim) -> None:
+        code, length = self.code, self.length
+        share = code.div(code.add(rows, code.sub(tasks, 1)), tasks)
+        passes = self.keys.word.bytes
+        cycles = _MOVE_CYCLES * (passes + 1) * (estimate(length) + BYTE) * ceil(estimate(rows) / estimate(tasks))
+
+        def task(at: list[Position]) -> None:
+            number = at[0].scalar(code)
+            mine = code.mul(number, code.mul(2, length))
+            counts = code.scratch(passes * BYTE, index)
+            first = code.mul(number, share)
+            with code.loop(first, code.min(code.add(first, share), rows), name="row") as loop:
+                self._count(x, code.mul(loop.iv, length), keys, places, mine, counts)
+                last = self._move(keys, places, mine, counts)
+                self._give(places, last, y, code.mul(loop.iv, self.taken))
+
+        each(code, self.target, [tasks], cycles, task)
+
+    def _count(self, x: Value, start: Index, keys: Value, places: Value, mine: Index, counts: Value) -> None:
+        """Make the keys of a row, number them, and count how often each byte has each value."""
+        code = self.code
+        zero, one = code.constant(0, index), code.constant(1, index)
+        with code.loop(0, self.keys.word.bytes * BYTE, name="value") as loop:
+            code.store(zero, counts, loop.iv)
+        word = self.keys.word
+
+        def some(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+            here = Position(at.const, at.terms).scalar(code)
+            code.store(self.keys.load(code, x, code.add(start, here), lanes, mask), keys, code.add(mine, here), mask)
+            return carried
+
+        sweep(code, 0, self.length, Lanes(self.target.lanes(word), self.target.masked), [], some)
+        with code.loop(0, self.length, name="i") as loop:
+            key = code.load(keys, code.add(mine, loop.iv))
+            code.store(code.apply("cast", loop.iv, dtype=i32), places, code.add(mine, loop.iv))
+            for byte in range(word.bytes):
+                at = code.add(byte * BYTE, self._digit(key, code.constant(8 * byte, word)))
+                code.store(code.apply("add", code.load(counts, at), one), counts, at)
+
+    def _digit(self, key: Value, shift: Value) -> Value:
+        """One byte of a key, as a position."""
+        code, word = self.code, self.keys.word
+        return code.apply("cast", code.apply("and", code.apply("shr", key, shift), code.constant(BYTE - 1, word)), dtype=index)
+
+    def _move(self, keys: Value, places: Value, mine: Index, counts: Value) -> Value:
+        """A pass per byte; the result is where the row stands in the end."""
+        code, word, length = self.code, self.keys.word, self.length
+        here = code.value(mine)
+        there = code.value(code.add(mine, length))
+        with code.loop(0, word.bytes, [here, there], name="byte") as loop:
+            now, other = loop.carried
+            shift = code.apply("cast", code.value(code.mul(loop.iv, 8)), dtype=word)
+            counted = code.mul(loop.iv, BYTE)
+            # A row without elements has no first one to look at, and nothing to move.
+            shared = code.load(counts, code.add(counted, self._digit(code.load(keys, now, mask=code.apply("gt", code.value(length), code.value(0))), shift)))
+            moves = code.apply("ne", shared, code.value(length))
+            with code.when(moves):
+                with code.loop(0, BYTE, [other], name="value") as value:
+                    at = code.add(counted, value.iv)
+                    count = code.load(counts, at)
+                    code.store(value.carried[0], counts, at)
+                    value.next = [code.apply("add", value.carried[0], count)]
+                with code.loop(0, length, name="i") as item:
+                    key = code.load(keys, code.add(now, item.iv))
+                    at = code.add(counted, self._digit(key, shift))
+                    to = code.load(counts, at)
+                    code.store(code.apply("add", to, code.constant(1, index)), counts, at)
+                    code.store(key, keys, to)
+                    code.store(code.load(places, code.add(now, item.iv)), places, to)
+            loop.next = [code.apply("select", moves, other, now), code.apply("select", moves, now, other)]
+        return loop.results[0]
+
+    def _give(self, places: Value, last: Value, y: Value, start: Index) -> None:
+        """The first positions, as the result has them."""
+        code = self.code
+
+        def some(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+            here = Position(at.const, at.terms).scalar(code)
+            given = code.apply("cast", code.load(places, code.add(last, here), lanes, mask), dtype=i64)
+            code.store(given, y, code.add(start, here), mask)
+            return carried
+
+        sweep(code, 0, self.taken, Lanes(self.target.lanes(i64), self.target.masked), [], some)
+
+
+@dataclass
+class _Best:
+    """Writes the walk that keeps the `count` best elements of a row in order, by insertion. Most vectors have none that is better than the last of them."""
+
+    code: Code
+    target: Target
+    keys: Keys
+    length: Dim
+    taken: Dim
+    count: int
+
+    def write(self, x: Value, y: Value, outer: list[Dim]) -> None:
+        code = self.code
+        word = self.keys.word
+        lanes = Lanes(self.target.lanes(word), self.target.masked)
+
+        def row(places: list[Position]) -> None:
+            number: Index = 0
+            for at, size in zip(places, outer, strict=True):
+                number = code.add(code.mul(number, size), at.scalar(code))
+            start = code.mul(number, self.length)
+            self.best, self.at = code.scratch(self.count, word), code.scratch(self.count, i64)
+            tried = code.scratch(lanes.count, word)
+            # The first ones are kept whatever they are.
+            with code.loop(0, self.taken, name="first") as loop:
+                key, place = self._insert(self.keys.load(code, x, code.add(start, loop.iv)), code.apply("cast", loop.iv, dtype=i64), loop.iv)
+                code.store(key, self.best, loop.iv)
+                code.store(place, self.at, loop.iv)
+
+            def some(at: Position, width: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                here = Position(at.const, at.terms).scalar(code)
+                found = self.keys.load(code, x, code.add(start, here), width, mask)
+                better = code.apply("lt", found, code.broadcast(self._worst(), width))
+                with code.when(code.reduce(better, "or") if width > 1 else better):
+                    code.store(found, tried, 0)
+                    with code.loop(0, width, name="lane") as loop:
+                        key = code.load(tried, loop.iv)
+                        with code.when(code.apply("lt", key, self._worst())):
+                            place = code.apply("cast", code.value(code.add(here, loop.iv)), dtype=i64)
+                            self._insert(key, place, code.value(self.count))
+                return carried
+
+            sweep(code, self.taken, self.length, lanes, [], some)
+            with code.loop(0, self.taken, name="i") as loop:
+                code.store(code.load(self.at, loop.iv), y, code.add(code.mul(number, self.taken), loop.iv))
+
+        each(code, self.target, outer, 2 * estimate(self.length) / lanes.count + 50 * self.count, row)
+
+    def _worst(self) -> Value:
+        """The key of the last that is kept."""
+        return self.code.load(self.best, self.count - 1)
+
+    def _insert(self, key: Value, place: Value, kept: Value) -> tuple[Value, Value]:
+        """Put an element among the `kept` ones, behind its equals; what falls out at the end."""
+        code = self.code
+        with code.loop(0, kept, [key, place], name="k") as loop:
+            carried, number = loop.carried
+            old, stood = code.load(self.best, loop.iv), code.load(self.at, loop.iv)
+            # From the first element behind it on, all move up by one.
+            before = code.apply("lt", key, old)
+            code.store(code.apply("select", before, carried, old), self.best, loop.iv)
+            code.store(code.apply("select", before, number, stood), self.at, loop.iv)
+            loop.next = [code.apply("select", before, old, carried), code.apply("select", before, stood, number)]
+        return loop.results[0], loop.results[1]

@@ -1,0 +1,257 @@
+"""Matrix products and convolutions: tiles of the result, the operands in shared memory, the sums in registers.
+
+The letters of a contract fall into batch, rows (of one operand only), columns (of the other one, which has the result's last letter) and depth (contracted).
+Each group is one long axis; its positions are split into letters where an element is asked for. So a convolution, whose operand is a
+window of a pad, is a product like any other: the window and the pad are looked through when a tile is filled, and never stored. The same holds
+for the gradients, which are contracts too.
+
+A product with few tiles and great depth, as gradients of weights are, is cut along its depth: partial sums wait in scratch memory for a second
+kernel, which adds them in order. The same second kernel takes what follows the product when that is more than elementwise ops, a pooling say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
+from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.elements import Leaf, Positions, convert, linear, store
+from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.gpu.elementwise import build_elements
+from polyreme.lowering.kernels.gpu.grid import GridKernel
+from polyreme.lowering.kernels.gpu.reductions import build_rows
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch
+from polyreme.lowering.kernels.positions import Position
+
+# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most of a tile empty.
+NARROW, SHALLOW = 4, 64
+# A depth is cut into parts of at least so many steps, until there are enough blocks for a device of about so many multiprocessors.
+PART, MULTIPROCESSORS = 256, 128
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` x `columns` of the result per block, `depth` steps at a time; each thread has `tall` x `wide` of them."""
+
+    rows: int
+    columns: int
+    depth: int
+    tall: int
+    wide: int
+
+    @property
+    def threads(self) -> int:
+        return (self.rows // self.tall) * (self.columns // self.wide)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the time of so many blocks, since few of them leave
+    it waiting for memory. Both as measured on an H100 (`docs/gpu.md`)."""
+
+    tile: Tile
+    share: float
+    lost: float
+
+
+TILES = (
+    Choice(Tile(64, 128, 16, 8, 8), 1.0, 0.3),
+    Choice(Tile(128, 64, 16, 8, 8), 0.95, 0.3),
+    Choice(Tile(64, 64, 16, 8, 4), 0.87, 0.3),
+    Choice(Tile(32, 64, 16, 4, 4), 0.72, 0.37),
+    Choice(Tile(64, 32, 16, 4, 4), 0.66, 0.37),
+    Choice(Tile(32, 32, 16, 4, 4), 0.65, 1.5),
+)
+# Of windows, whose elements come one by one, four tiles of half the depth under way are faster than three: 512 filters of 3 x 3 on 32 x 512 x 7 x 7 took 0.30 and 0.45 ms.
+SHALLOW_TILES = tuple(replace(c, tile=replace(c.tile, depth=8)) if max(c.tile.rows, c.tile.columns) == 128 else c for c in TILES)
+# What a second kernel for the sum over parts costs, in multiplications of one multiprocessor.
+SECOND_KERNEL = 1.2e6
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contract in groups of letters. `left` gives the rows and `right` the columns."""
+
+    request: Request
+    contract: tensor.Contract
+    left: Value
+    right: Value
+    left_letters: str
+    right_letters: str
+    out: str
+    sizes: dict[str, Dim]
+
+    @property
+    def batch(self) -> list[str]:
+        return [c for c in self.out if c in self.left_letters and c in self.right_letters]
+
+    @property
+    def row_letters(self) -> list[str]:
+        return [c for c in self.out if c not in self.right_letters]
+
+    @property
+    def column_letters(self) -> list[str]:
+        return [c for c in self.out if c not in self.left_letters]
+
+    @property
+    def contracted(self) -> list[str]:
+        return [c for c in self.left_letters if c in self.right_letters and c not in self.out]
+
+    def count(self, letters: Sequence[str]) -> Dim:
+        return product(self.sizes[c] for c in letters)
+
+    def shape(self, letters: Sequence[str]) -> list[Dim]:
+        return [self.sizes[c] for c in letters]
+
+    @property
+    def out_shape(self) -> tuple[Dim, ...]:
+        return tuple(self.sizes[c] for c in self.out)
+
+
+def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> Product | None:
+    """The only contract of a group, when its elements are of one of the dtypes."""
+    contracts = request.ops(tensor.Contract)
+    if len(contracts) != 1:
+        return None
+    contract = contracts[0]
+    if element_type(contract.result.type) not in dtypes:
+        return None
+    if any(d == 0 for v in (contract.a, contract.b, contract.result) for d in shape_of(v)):
+        return None
+    spec = tensor.ContractSpec(contract.spec)
+    sizes = spec.sizes(shape_of(contract.a), shape_of(contract.b))
+    if not spec.contracted:
+        return None
+    rows, columns, depth = (estimate(product(sizes[c] for c in letters)) for letters in (spec.free_a, spec.free_b, spec.contracted))
+    if min(rows, columns) <= NARROW and depth <= SHALLOW:
+        return None
+    last = next((c for c in reversed(spec.out) if sizes[c] != 1), "")
+    if last in spec.free_a:
+        return Product(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes)
+    return Product(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
+
+
+def choose_tile(p: Product, choices: Sequence[Choice] = TILES, second_kernel: float = SECOND_KERNEL) -> Tile:
+    """The tile with which the busiest multiprocessor has the least to do."""
+    depth = estimate(p.count(p.contracted))
+
+    def cost(choice: Choice) -> float:
+        tile, parts = choice.tile, parts_of(p, choice.tile)
+        blocks = ceildiv(blocks_of(p, tile) * parts, MULTIPROCESSORS)
+        return (blocks + choice.lost) * tile.rows * tile.columns * depth / (parts * choice.share) + (second_kernel if parts > 1 else 0)
+
+    return min(choices, key=cost).tile
+
+
+def blocks_of(p: Product, tile: Tile) -> int:
+    """How many tiles the result has; of sizes that are not known, about."""
+    m, n, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch))
+    return -(-m // tile.rows) * -(-n // tile.columns) * around
+
+
+def parts_of(p: Product, tile: Tile) -> int:
+    """How many parts the depth is cut into."""
+    return max(1, min(MULTIPROCESSORS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
+
+
+# Stores what a thread holds of the result: its places by letter, a leaf for its elements, how many lie side by side.
+Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
+
+
+class Maker(Protocol):
+    """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types builds the step."""
+
+    def __call__(self, p: Product, tile: Tile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /) -> Any: ...
+
+
+
+
+def plan_product(p: Product, tile: Tile, make: Maker) -> KernelPlan:
+    """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
+    request = p.request
+    epilogue = follow(request, p.contract)
+    parts = parts_of(p, tile)
+    operands: list[Slot] = [operand(i) for i in range(len(request.func.args))]
+    types: list[TensorType | BufferType] = list(request.operand_types)
+    if epilogue is not None and not epilogue.pools and parts == 1:
+        outputs = [result(i) for i in range(len(epilogue.values))]
+        step = make(p, tile, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)]).build()
+        return KernelPlan((step,), builder="product")
+    kept = sum_type(p)
+    board = BufferType((parts, *p.out_shape), kept)
+    step = make(p, tile, _board_sink(p), [*operands, scratch(0)], parts, [*types, board]).build()
+    rest = _rest(p, TensorType(board.shape, kept))
+    plan = build_rows(rest) or build_elements(rest)
+    moved = {operand(len(operands)): scratch(0), **{scratch(i): scratch(i + 1) for i in range(len(plan.scratch))}}
+    steps = [Step(s.func, tuple(moved.get(slot, slot) for slot in s.slots), s.grid, s.block) for s in plan.steps]
+    return KernelPlan((step, *steps), scratch=(board, *plan.scratch), builder="product")
+
+
+def sum_type(p: Product) -> ScalarType:
+    """What sums are kept in."""
+    dtype = element_type(p.contract.result.type)
+    return f64 if dtype == f64 else f32
+
+
+def _epilogue_sink(p: Product, epilogue: Epilogue) -> Sink:
+    def write(made: GridKernel, places: dict[str, Position], leaf: Leaf, lanes: int) -> None:
+        code, args = made.code, len(p.request.func.args)
+        dtype = element_type(p.contract.result.type)
+
+        def rounded(at: Positions, lanes: int, mask: Value | None) -> Value:
+            return convert(code, leaf(at, lanes, mask), dtype)
+
+        buffers = dict(zip(p.request.func.args, made.buffers[:args], strict=True))
+        emitter = epilogue.emitter(code, buffers, rounded)
+        epilogue.write(emitter, made.buffers[args:], [places[c] for c in p.out], lanes, None)
+
+    return write
+
+
+def _board_sink(p: Product) -> Sink:
+    """Into `[part, …]` of scratch memory, the part being the block's number along the second axis of the grid."""
+
+    def write(made: GridKernel, places: dict[str, Position], leaf: Leaf, lanes: int) -> None:
+        code, at = made.code, [places[c] for c in p.out]
+        start = code.mul(places[""].scalar(code), product(p.out_shape))
+        where = linear(code, at, p.out_shape).plus(code, Position(terms=((start, 1),)) if isinstance(start, Value) else Position(start))
+        store(code, leaf(tuple(at), lanes, None), made.buffers[-1], where)
+
+    return write
+
+
+def _rest(p: Product, board: TensorType) -> Request:
+    """What is left of the group once the parts of its product lie in memory, as its last operand."""
+    old = p.request.func
+    func = Func.empty("root", [*(a.type for a in old.args), board], loc=old.location)
+    b = Builder.at_end(func.block, old.location)
+    mapping: dict[Value, Value] = dict(zip(old.args, func.args, strict=False))
+    summed: Value = b(tensor.Reduce, func.args[-1], fn="add", axes=(0,), keepdims=False)
+    dtype = element_type(p.contract.result.type)
+    mapping[p.contract.result] = summed if dtype == board.dtype else b(tensor.Map, summed, fn="cast", dtype=dtype)
+    wanted = _after(p)
+    for op in p.request.ops():
+        if op in wanted:
+            b.insert(op.clone(mapping))
+    b.insert(Return([mapping[v] for v in p.request.results]))
+    return Request(func.finish(), p.request.target)
+
+
+def _after(p: Product) -> set[Op]:
+    """The ops that the results need besides the product and what comes before it."""
+    found: set[Op] = set()
+    todo = list(p.request.results)
+    while todo:
+        op = todo.pop().producer()
+        if op is not None and op is not p.contract and op not in found:
+            found.add(op)
+            todo += op.operands
+    return found

@@ -1,0 +1,144 @@
+"""Transposes: tiles turn in memory that the threads of a block share, so that both sides are read and written as they lie.
+
+An operand whose last axis is another one of the result's would be read, or the result written, an element of each line at a time. Here a block takes a tile along both axes: threads
+side by side read it along the operand, and after a barrier, along the result, each takes what another one read. Lines of the tile are one element longer than it is wide, so
+that a column's elements are in different banks (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polyreme.dialects import tensor
+from polyreme.ir.builtin import Return
+from polyreme.ir.core import Op, Value
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import ScalarType, element_type, i1
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.collapse import collapse_axes
+from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, linear, store
+from polyreme.lowering.kernels.general.loops import describe, needed_ops
+from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, truth
+from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
+from polyreme.lowering.kernels.positions import Position
+
+# A tile, and how many of its lines the threads of a block take at once.
+TILE, LINES = 32, 8
+THREADS = TILE * LINES
+# Shorter axes would leave most of a tile empty.
+LEAST = TILE // 2
+# Of values that are turned in one kernel: each takes a tile.
+MOST = 4
+_FLAT = (tensor.Map, tensor.Full, tensor.Constant, tensor.Broadcast, tensor.Transpose)
+
+
+def build_transposes(request: Request) -> KernelPlan | None:
+    """The plan of elementwise ops of one shape that read something transposed; None for any other root."""
+    func = collapse_axes(request.func)
+    values = list(func.block.terminator.operands)
+    shape = shape_of(values[0])
+    ops = needed_ops([op for op in func.block if not isinstance(op, Return)], values)
+    if any(shape_of(v) != shape for v in values) or not all(isinstance(op, _FLAT) for op in ops):
+        return None
+    found = _turned(values, shape)
+    if found is None:
+        return None
+    axis, turned = found
+    used = {v for op in ops for v in op.operands}
+    args = [a for a in func.args if a in used]
+    slots = [*(operand(a.index) for a in args), *(result(i) for i in range(len(values)))]
+    tiles = [blocks_for(shape[axis], TILE), blocks_for(shape[-1], TILE)]
+    others = [n for i, n in enumerate(shape[:-1]) if i != axis]
+    made = GridKernel(request.name(describe(func)), slots, [v.type for v in (*args, *values)], (product((*others, *tiles)),), (THREADS,), request.func.location)
+    code = made.code
+    leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(args, made.buffers, strict=False)}
+    outputs = made.buffers[len(args) :]
+    *outer, down, across = code.split(made.block_id(), [*others, *tiles])
+    thread = made.thread()
+    line, lane = code.div(thread, TILE), code.mod(thread, TILE)
+
+    def places(along: Index, last: Index) -> Positions:
+        """The place of the result so far along the operand's last axis and the result's own."""
+        inner = [*outer[:axis], code.add(code.mul(down, TILE), along), *outer[axis:], code.add(code.mul(across, TILE), last)]
+        return tuple(Position(terms=((x, 1),)) if isinstance(x, Value) else Position(x) for x in inner)
+
+    def inside(at: Positions) -> bool | Value:
+        return both(code, *(code.condition("lt", at[i].scalar(code), shape[i]) for i in (axis, -1)))
+
+    lines = [code.add(line, first) for first in range(0, TILE, LINES)]
+    boards = [_Board(made, element_type(v.type)) for v in turned]
+    # All that a thread reads is on its way before it waits for any of it.
+    emitter, read = ElementEmitter(code, leaves), []
+    for n in lines:
+        at = places(lane, n)
+        guard = inside(at)
+        read.append([emitter.at(v, at, 1, guards=() if guard is True else (truth(code, guard),)) for v in turned])
+    for n, those in zip(lines, read, strict=True):
+        for board, x in zip(boards, those, strict=True):
+            board.put(code, x, n, lane)
+    made.barrier()
+    for n in lines:
+        at = places(n, lane)
+        with code.when(truth(code, inside(at))):
+            emitter = ElementEmitter(code, leaves | {v: board.leaf(code, lane, n) for v, board in zip(turned, boards, strict=True)})
+            for value, buffer in zip(values, outputs, strict=True):
+                store(code, emitter.at(value, at, 1), buffer, linear(code, at, shape))
+    return KernelPlan((made.finish(),), builder="transposes")
+
+
+class _Board:
+    """A tile in memory that the threads of a block share."""
+
+    def __init__(self, made: GridKernel, dtype: ScalarType):
+        self.memory = made.shared(TILE * (TILE + 1), dtype)
+
+    def put(self, code: Code, x: Value, line: Index, lane: Index) -> None:
+        code.store(x, self.memory, self._at(code, line, lane))
+
+    def leaf(self, code: Code, line: Index, lane: Index) -> Leaf:
+        def read(places: Positions, lanes: int, mask: Value | None) -> Value:
+            value: Value = code.load(self.memory, self._at(code, line, lane))
+            return value
+
+        return read
+
+    @staticmethod
+    def _at(code: Code, line: Index, lane: Index) -> Index:
+        return code.add(code.mul(line, TILE + 1), lane)
+
+
+def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
+    """The axis of the results along which transposed values lie in memory, and these values; None where there are none, or too many, or none worth it."""
+    by_axis: dict[int, list[Value]] = {}
+    seen: set[Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        op = value.producer()
+        if value in seen or op is None or shape_of(value) != shape:
+            continue
+        seen.add(value)
+        if isinstance(op, tensor.Map):
+            pending += op.operands
+        elif isinstance(op, tensor.Transpose):
+            axis = op.perm.index(len(shape) - 1)
+            if axis != len(shape) - 1 and element_type(value.type) != i1 and _is_read_there(op):
+                by_axis.setdefault(axis, []).append(value)
+    if not by_axis:
+        return None
+    axis, turned = max(by_axis.items(), key=lambda found: len(found[1]))
+    long = all(isinstance(n, int) and n >= LEAST for n in (shape[axis], shape[-1]))
+    return (axis, turned) if long and len(turned) <= MOST else None
+
+
+def _is_read_there(op: Op) -> bool:
+    """Whether what is transposed is in memory, or made of things there, element by element."""
+    pending = [op.operands[0]]
+    while pending:
+        made = pending.pop().producer()
+        if isinstance(made, tensor.Map):
+            pending += made.operands
+        elif made is not None and not isinstance(made, (tensor.Full, tensor.Constant, tensor.Broadcast)):
+            return False
+    return True

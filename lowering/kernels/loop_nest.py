@@ -1,0 +1,123 @@
+"""The loops themselves: along one axis in vectors, over several axes on threads.
+
+Which loops there are depends on sizes alone, never on the number of threads, and so does the order in which anything is added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from polyreme.ir.core import Value
+from polyreme.ir.dims import Dim, Expr
+from polyreme.lowering.analysis.estimates import estimate
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.machines.targets import Target
+
+# Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
+ENOUGH_ITERATIONS = 64
+# Gives the next carried values; `part` numbers the unrolled copy (-1 in a scalar tail, which keeps values of its own).
+Body = Callable[[Position, int, Value | None, int, list[Value]], list[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """How an axis is cut into vectors: `count` lanes each, `unroll` vectors at once; `masked` tails where the machine has masks, else scalar ones."""
+
+    count: int
+    masked: bool
+    unroll: int = 1
+
+
+def run(code: Code, lo: Index, hi: Index, step: int, carried: list[Value], body: Callable[[Position, list[Value]], list[Value]], name: str = "i") -> list[Value]:
+    """A loop, or just its body when it is known to run once, or nothing when it is known not to run."""
+    if isinstance(lo, int) and isinstance(hi, int) and hi - lo <= step:
+        return body(Position(lo), carried) if hi > lo else carried
+    with code.loop(lo, hi, carried, step=step, name=name) as loop:
+        loop.next = body(position(loop.iv), loop.carried)
+    return loop.results
+
+
+def sweep(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
+    """`body` for all positions in [lo, hi): unrolled vectors, single vectors, then the tail."""
+    width = lanes.count
+    if width == 1:
+        return run(code, lo, hi, 1, carried, lambda at, values: body(at, 1, None, 0, values))
+    size = hi - lo if isinstance(lo, int) and isinstance(hi, int) else None
+    along = Position(step=1)
+
+    def whole(step: int) -> Index:
+        """Where the last whole `step` ends."""
+        return code.add(lo, code.mul(code.div(code.sub(hi, lo), step), step))
+
+    at = lo
+    block = width * lanes.unroll
+    if lanes.unroll > 1 and (size is None or size >= block):
+
+        def unrolled(start: Position, values: list[Value]) -> list[Value]:
+            for part in range(lanes.unroll):
+                values = body(start.plus(code, along).plus(code, Position(part * width)), width, None, part, values)
+            return values
+
+        end = whole(block)
+        carried = run(code, at, end, block, carried, unrolled)
+        at = end
+    if size is None or not (isinstance(at, int) and isinstance(hi, int) and hi - at < width):
+        end = whole(width)
+        carried = run(code, at, end, width, carried, lambda start, values: body(start.plus(code, along), width, None, 0, values))
+        at = end
+    if size is not None and at == hi:
+        return carried
+    return sweep_rest(code, at, hi, lanes, carried, body)
+
+
+def sweep_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
+    """`body` for less than a vector: under a mask, or one position after the other."""
+    width, along = lanes.count, Position(step=1)
+    if lanes.masked:
+
+        def tail(start: Position, values: list[Value]) -> list[Value]:
+            left = code.sub(hi, start.scalar(code))
+            return body(start.plus(code, along), width, code.lane_mask(left, width), 0, values)
+
+        return run(code, lo, hi, width, carried, tail)
+    return run(code, lo, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
+
+
+def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
+    """`body` for each multi-index of `sizes`, on several threads when that pays. One body costs about `cycles`."""
+    count = 1
+    for n in sizes:
+        count *= estimate(n)
+    free = any(isinstance(n, Expr) for n in sizes)
+
+    def nest(rest: Sequence[Dim], places: list[Position]) -> None:
+        if not rest:
+            body(places)
+            return
+
+        def inner(at: Position, values: list[Value]) -> list[Value]:
+            nest(rest[1:], [*places, at])
+            return values
+
+        run(code, 0, rest[0], 1, [], inner)
+
+    if not sizes or (count <= 1 and not free) or (not free and count * cycles < target.serial_cycles):
+        nest(sizes, [])
+        return
+    taken, threads = 0, 1
+    while taken < len(sizes) and threads < ENOUGH_ITERATIONS:
+        n = sizes[taken]
+        # A free size may be 1, as batches often are: it promises nothing.
+        threads *= n if isinstance(n, int) else 1
+        taken += 1
+    inside: Dim = 1
+    total: Dim = 1
+    for i, n in enumerate(sizes):
+        inside, total = (inside * n, total) if i >= taken else (inside, total * n)
+    grain = max(1, ceil(target.grain_cycles / max(cycles * estimate(inside), 1)))
+    with code.parallel(total, grain=grain) as iv:
+        nest(sizes[taken:], [position(x) for x in code.split(iv, list(sizes[:taken]))])
+

@@ -1,0 +1,212 @@
+"""Recurrent layers: which scans they are, and how their work is cut. `recurrent.py` has the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from polyreme.dialects import tensor
+from polyreme.ir.core import BlockArgument, Op, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType, element_type, f32, f64
+from polyreme.lowering.analysis.access import Access, trace
+from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.kernels.microkernel import Registers, step_cycles
+from polyreme.lowering.kernels.plan import Request
+
+# Accumulators that hide the latency of multiply-adds; more of them read the weights no faster.
+ENOUGH_ACCUMULATORS = 8
+# Vectors of weights read in a round of the product's loop. The prefetcher follows each load on its own within a page: from about 32 loads of 64 bytes on, which
+# then move by 2 KiB a round, weights come from the second-level cache at half the speed (measured).
+READS = 16
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """A scan with one product, `state` by `weight` as [batch, depth] by [depth, blocks * units], elementwise in its units around it."""
+
+    request: Request
+    scan: tensor.Scan
+    contract: tensor.Contract
+    state: Value
+    weight: Access
+    weight_value: Value
+    weight_letters: str
+    batch: Dim
+    units: int
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.contract.result.type)
+
+    @property
+    def blocks(self) -> int:
+        columns = shape_of(self.contract.result)[1]
+        assert isinstance(columns, int)
+        return columns // self.units
+
+    @property
+    def depth(self) -> int:
+        depth = shape_of(self.state)[1]
+        assert isinstance(depth, int)
+        return depth
+
+    @cached_property
+    def carried(self) -> list[Value]:
+        first = len(self.scan.xs)
+        return list(self.scan.block.args[first : first + len(self.scan.inits)])
+
+    @property
+    def handed(self) -> Sequence[Value]:
+        """What a step hands on, one value for each of `carried`."""
+        return self.scan.block.terminator.operands[: len(self.carried)]
+
+    @property
+    def given(self) -> Sequence[Value]:
+        return self.scan.block.terminator.operands[len(self.carried) :]
+
+    @cached_property
+    def after(self) -> frozenset[Value]:
+        """The values that depend on the product."""
+        found: set[Value] = {self.contract.result}
+        for op in self.scan.block:
+            if any(v in found for v in op.operands):
+                found.update(op.results)
+        return frozenset(found)
+
+
+def find_recurrence(request: Request) -> Recurrence | None:
+    """The scan of a request, if it is of the kind that `recurrent.py` describes."""
+    ops = request.ops()
+    if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
+        return None
+    scan = ops[0]
+    contracts = [op for op in scan.block if isinstance(op, tensor.Contract)]
+    if len(contracts) != 1 or element_type(contracts[0].result.type) not in (f32, f64):
+        return None
+    shapes = {shape_of(x) for x in scan.inits}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+        return None
+    batch, units = next(iter(shapes))
+    if not isinstance(units, int) or units < 1 or batch == 0:
+        return None
+    found = _operands_of(scan, contracts[0])
+    if found is None:
+        return None
+    state, weight, access, letters = found
+    made = Recurrence(request, scan, contracts[0], state, access, weight, letters, batch, units)
+    return made if _fits(made) else None
+
+
+def _operands_of(scan: tensor.Scan, contract: tensor.Contract) -> tuple[Value, Value, Access, str] | None:
+    """The product's operands, the one made of units first; the other one is `shared`, seen through views."""
+    spec = tensor.ContractSpec(contract.spec)
+    if (len(spec.a), len(spec.b), len(spec.contracted), len(spec.batch)) != (2, 2, 1, 0):
+        return None
+    shared = scan.block.args[len(scan.block.args) - len(scan.shared) :]
+    for state, letters, weight, weight_letters in ((contract.a, spec.a, contract.b, spec.b), (contract.b, spec.b, contract.a, spec.a)):
+        access = trace(weight, weight_letters, narrow=True)
+        if access.source in shared and letters[1] == spec.contracted and spec.out[0] == letters[0]:
+            return state, weight, access, weight_letters
+    return None
+
+
+def _fits(r: Recurrence) -> bool:
+    columns = [shape_of(v)[1] for v in (r.state, r.contract.result)]
+    if any(not isinstance(n, int) or n == 0 or n % r.units for n in columns) or shape_of(r.state)[0] != r.batch:
+        return False
+    if isinstance(r.state, BlockArgument) and r.state not in r.carried:
+        return False
+    outputs = [*r.handed, *r.given]
+    whole = all(len(shape_of(v)) == 2 and shape_of(v)[0] == r.batch and blocks_of(r, v) for v in outputs)
+    return whole and _is_by_units(r, [*outputs, r.state])
+
+
+def blocks_of(r: Recurrence, value: Value) -> int:
+    """How many blocks of units a value has; 0 where it has none."""
+    columns = shape_of(value)[-1]
+    return columns // r.units if isinstance(columns, int) and columns % r.units == 0 else 0
+
+
+def _is_by_units(r: Recurrence, values: Sequence[Value]) -> bool:
+    """Whether each unit of `values` is made of the same unit of what a step is given, and of the product."""
+    todo, seen = list(values), set()
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        shape = shape_of(value)
+        if shape and not (len(shape) == 2 and shape[0] in (1, r.batch) and (shape[1] == 1 or blocks_of(r, value))):
+            return False
+        op = value.producer()
+        if op is None or op is r.contract:
+            continue
+        if not _is_local(r, op):
+            return False
+        todo += op.operands
+    return True
+
+
+def _is_local(r: Recurrence, op: Op) -> bool:
+    if isinstance(op, tensor.Slice):
+        rows, columns = shape_of(op.x)
+        return op.strides == (1, 1) and op.starts[0] == 0 and op.stops[0] == rows and isinstance(op.starts[1], int) and op.starts[1] % r.units == 0 and columns != 1
+    if isinstance(op, tensor.Concat):
+        return op.axis == 1 and all(blocks_of(r, x) for x in op.xs)
+    if isinstance(op, tensor.Map):
+        wide = shape_of(op.result)
+        return all(not shape_of(x) or shape_of(x)[1] in (1, wide[1]) for x in op.xs)
+    return isinstance(op, (tensor.Full, tensor.Broadcast)) or (isinstance(op, tensor.Constant) and op.value.size == 1)
+
+
+# --- the tile
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A panel has `vectors` vectors of `lanes` units; of its product, `rows` rows are made at once."""
+
+    lanes: int
+    vectors: int
+    rows: int
+    panels: int
+
+    @property
+    def width(self) -> int:
+        """Units of a panel."""
+        return self.lanes * self.vectors
+
+
+def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> Tile | None:
+    """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
+
+    A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
+    read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts; where loads count (`Target.load_cycles`), those of one row are as wide
+    as a round may be without more vectors in all, since one element of the state serves all of a panel. There are registers for the sums of so many `steps` at a time.
+    """
+    lanes = min(registers.lanes, 1 << (units - 1).bit_length())
+    total = -(-units // lanes)
+    most = registers.accumulators // (blocks * steps) or registers.accumulators // blocks
+    if not most:
+        return None
+    if not isinstance(batch, int):
+        vectors = min(-(-4 // blocks), total, most)
+        return Tile(lanes, vectors, most // vectors, -(-total // vectors))
+    wide = batch == 1 and registers.load_cycles > 0
+    best: tuple[float, int, int, int, Tile] | None = None
+    for vectors in range(1, min(total, most) + 1):
+        if batch == 1 and blocks * vectors > READS and vectors > 1:
+            continue
+        panels = -(-total // vectors)
+        pairs = panels + panels % 2 if total > 1 else panels
+        for rows in range(1, min(most // vectors, batch) + 1):
+            # Whole tiles, then one of the rows that are left.
+            tiles = [rows] * (batch // rows) + [batch % rows] * (batch % rows > 0)
+            cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)
+            key = (cycles, -rows, panels * vectors if wide else 0, abs(blocks * vectors - (READS if wide else ENOUGH_ACCUMULATORS)))
+            if best is None or key < best[:4]:
+                best = (*key, Tile(lanes, vectors, rows, panels))
+    assert best is not None
+    return best[4]

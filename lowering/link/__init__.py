@@ -1,0 +1,1 @@
+"""Objects, constants and the runtime's native parts become an artifact, in memory or as a library."""

@@ -1,0 +1,379 @@
+"""Linking: a kernel-level module, its constants and the runtime's native parts become one artifact, in memory or in a library.
+
+`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, and `NAME.weights` for constants that are too
+many for the library itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from polyreme.ir import config
+from polyreme.ir.attributes import Dense
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.facts import Guard
+from polyreme.ir.timing import timed
+from polyreme.ir.types import BufferType, TensorType
+from polyreme.lowering.analysis.names import argument_names
+from polyreme.lowering.analysis.program import Program
+from polyreme.lowering.emit.llvm.codegen import assemble
+from polyreme.lowering.emit.llvm.emit_module import size_names
+from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
+from polyreme.lowering.link.manifest import dtype_name, find_sizes, guard_specs, shape_text
+from polyreme.lowering.link.objects import EarlyObjects, kept_object, make_objects
+from polyreme.lowering.link.shared_library import link_shared
+from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
+from polyreme.lowering.schedule.arena import plan_memory
+from polyreme.runtime.artifact import (
+    ALIGNMENT,
+    CONSTANTS_AT,
+    GPU_PLAN,
+    Artifact,
+    ConstantSpec,
+    Manifest,
+    TargetSpec,
+    TensorSpec,
+    write_atomically,
+)
+from polyreme.runtime.cpu import address_of, check_runs_here
+from polyreme.runtime.draft import Draft
+from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.gpu_executable import GpuExecutable
+from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
+from polyreme.runtime.shared_code import (
+    MODEL_FUNCTIONS,
+    PARALLEL_FUNCTIONS,
+    POOL_FUNCTIONS,
+    constants_of,
+    is_shared,
+    load_shared,
+    with_shared_code,
+)
+from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
+
+Array = np.ndarray[Any, Any]
+
+MODEL = "polyreme_model"
+
+# Up to so many bytes of constants stand in the library itself; more stand in a file beside it, which is mapped when it is needed.
+MAX_INSIDE_BYTES = 8 << 20
+# Constants of fewer bytes are not worth a file before the rest is known.
+WORTH_WRITING = 1 << 20
+
+# Gives a file for at least so many bytes, or None.
+Room = Callable[[int], Draft | None]
+
+
+def build_artifact(
+    module: Module | Program,
+    target: Target,
+    name: str = "model",
+    constants: Mapping[str, Array | Dense] | None = None,
+    extra: Mapping[str, str] | None = None,
+    room: Room | None = None,
+    early: EarlyObjects | None = None,
+) -> Artifact:
+    """Machine code, constants and manifest of a module at kernel level.
+
+    `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
+    are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the manifest.
+    `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are made when somebody asks for them.
+    `early` was told of the kernels as they were planned.
+    """
+    if isinstance(target, GpuTarget):
+        from polyreme.lowering.link.gpu import build_gpu_artifact
+
+        return build_gpu_artifact(module, target, name, constants or {})
+    main = module.function("main")
+    with timed("plan-memory"):
+        plan_memory(main)
+    manifest, data = make_manifest(main, target, name, constants or {})
+    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= WORTH_WRITING else None
+    objects, written = make_objects(module, target, MODEL, _writing(data, draft), early)
+    manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
+    artifact = Artifact(manifest, b"".join(objects), data)
+    if draft is None or not all(written):
+        return artifact
+    return replace(artifact, pieces=draft.mapped()[CONSTANTS_AT:], draft=draft)
+
+
+def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], bool]]]:
+    """What writes the constants to their places in a file, by bytes; whether they were taken is the outcome. Small ones are written together."""
+    if draft is None:
+        return []
+    works: list[tuple[int, Callable[[], bool]]] = []
+    group: list[tuple[int, LaterPiece]] = []
+    at, count = CONSTANTS_AT, 0
+    for part in data.parts:
+        # The rest are zeros, as is whatever nobody writes.
+        if isinstance(part, LaterPiece):
+            group.append((at, part))
+            count += len(part)
+        at += len(part)
+        if count >= WORTH_WRITING or (group and part is data.parts[-1]):
+            works.append((count, partial(_written, draft, tuple(group))))
+            group, count = [], 0
+    return works
+
+
+def _written(draft: Draft, parts: Sequence[tuple[int, LaterPiece]]) -> bool:
+    try:
+        for at, part in parts:
+            draft.write(at, part.make())
+    except OSError:
+        # A full disk, say. Whoever keeps the artifact will see it, too, and say so.
+        return False
+    return True
+
+
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array | Dense]) -> tuple[Manifest, Pieces]:
+    """The manifest for a kernel-level `main`, and the bytes of its constants."""
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    specs: list[ConstantSpec] = []
+    arguments: list[tuple[str, int]] = []
+    found: list[Dense] = []
+    end = 0
+    names, roles = argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
+    unknown = [key for key in constants if key not in names]
+    if unknown:
+        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location, code="E0410")
+    for argument, arg_name, role in zip(main.args, names, roles, strict=True):
+        type = argument.type
+        if not isinstance(type, BufferType):
+            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
+        if role == "output":
+            arguments.append(("output", len(outputs)))
+            outputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), "output"))
+        elif role == "constant" or arg_name in constants:
+            if arg_name not in constants:
+                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
+            found.append(_constant(constants[arg_name], arg_name, type, main))
+            shape = tuple(size for size in found[-1].type.shape if isinstance(size, int))
+            count = math.prod(shape) * type.dtype.np.itemsize
+            arguments.append(("constant", len(specs)))
+            start = end + -end % ALIGNMENT
+            specs.append(ConstantSpec(arg_name, dtype_name(type), shape, start, count))
+            end = start + count
+        else:
+            arguments.append(("input", len(inputs)))
+            inputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), role))
+    sizes = find_sizes(size_names(main), inputs, main.location)
+    machine = TargetSpec(target.triple, target.cpu, target.features)
+    guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(found, specs)
+
+
+def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:
+    """The constants where their specs say, with zeros between them."""
+    parts: list[Piece] = []
+    end = 0
+    for constant, spec in zip(constants, specs, strict=True):
+        parts += [bytes(spec.offset - end), LaterPiece(spec.bytes, partial(_bytes_of, constant))]
+        end = spec.offset + spec.bytes
+    return Pieces(parts)
+
+
+def _bytes_of(constant: Dense) -> memoryview:
+    data: memoryview = constant.made().reshape(-1).view(np.uint8).data
+    return data
+
+
+def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:
+    if not isinstance(value, Dense):
+        value = np.ascontiguousarray(value).reshape(np.shape(value))
+        if value.dtype != type.dtype.np or value.shape != type.shape:
+            raise PolyremeError(f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410")
+        return Dense.taking(value)
+    assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
+    return value
+
+
+# --- in this process
+
+
+def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
+    """The artifact as code in this process, on the process's thread pool; one for a GPU on `driver`, by default this machine's GPU."""
+    if GPU_PLAN in artifact.manifest.extra:
+        from polyreme.runtime.gpu import open_driver
+
+        return GpuExecutable(artifact, driver or open_driver("gpu"))
+    if is_shared(artifact):
+        return load_shared(artifact, config.threads())
+    what = f"the artifact '{artifact.name}'"
+    check_runs_here(artifact.manifest.target, what)
+    pool = _process_pool()
+    pool_code = _native_pool()
+    library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in (*PARALLEL_FUNCTIONS, "polyreme_pool_threads")})
+    constants = constants_of(artifact)
+    functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
+    return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
+
+
+def linked(artifact: Artifact) -> Artifact:
+    """The artifact with its code as a shared object, which loads faster and without LLVM; as it was where the machine has no linker."""
+    target = _target_of(artifact.manifest)
+    objects = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {"pool.o": kept_object(_native_text(pool_text(target), target), target)}
+    try:
+        with timed("link"):
+            code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target)
+    except PolyremeError:
+        return artifact
+    return with_shared_code(artifact, code)
+
+
+def _process_pool() -> Pool:
+    def functions() -> tuple[PoolFunctions, object]:
+        library = _native_pool()
+        return PoolFunctions(*(library[f] for f in POOL_FUNCTIONS)), library
+
+    return process_pool(functions, config.threads())
+
+
+@functools.cache
+def _native_pool() -> Any:
+    """The pool's code in this process."""
+    return _load_objects([native_object(pool_text(host()), host())], (*PARALLEL_FUNCTIONS, *POOL_FUNCTIONS), {})
+
+
+@functools.cache
+def _jit() -> Any:
+    """The loader of object code: LLVM's, with nothing left to compile."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(host().triple).create_target_machine(reloc="pic", codemodel="default", jit=True)
+    return llvm.create_lljit_compiler(machine)
+
+
+_loaded = 0
+
+
+def _load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int]) -> Any:
+    """Object files in memory: a mapping from the names in `exports` to addresses. Their code lives as long as the result."""
+    import llvmlite.binding as llvm
+
+    global _loaded
+    _loaded += 1
+    builder = llvm.JITLibraryBuilder()
+    for code in objects:
+        builder.add_object_img(code)
+    builder.add_current_process()
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    for name in exports:
+        builder.export_symbol(name)
+    return builder.link(_jit(), f"polyreme-{_loaded}")
+
+
+# --- as a library
+
+
+def write_library(
+    artifact: Artifact, path: str | os.PathLike[str], name: str | None = None, weights: str = "auto", target: Target | None = None
+) -> list[Path]:
+    """Write the library to `path`, its header beside it (suffix `.h`), and return the paths of all files written.
+
+    `name` starts the names of the C functions; it is made from the file's name when not given. `weights`: "inside" keeps the constants in
+    the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on.
+    """
+    path = Path(path)
+    name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
+    if weights not in ("auto", "inside", "beside"):
+        raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'", code="E0004")
+    if not path.parent.is_dir():
+        raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
+    target = target or _target_of(artifact.manifest)
+    beside = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
+    weights_path = path.with_suffix(".weights")
+    place = Weights()
+    extra = dict(artifact.manifest.extra)
+    if beside:
+        header = weights_header(artifact.constants)
+        place = Weights(weights_path.name, header, len(header) + len(artifact.constants))
+        extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
+    manifest = replace(artifact.manifest, name=name, extra=extra)
+    identity = _identity(manifest, artifact)
+    objects = {
+        **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
+        "interface.o": native_object(c_interface(manifest, name, place, identity), target),
+        "pool.o": native_object(pool_text(target), target),
+    }
+    if manifest.constants and not beside:
+        # Constants without elements have an address all the same.
+        objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
+    elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
+    written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if beside else {}
+    written |= {path: [library_bytes(elf, manifest, identity)], path.with_suffix(".h"): [c_header(manifest, name, place).encode()]}
+    for file, parts in written.items():
+        try:
+            write_atomically(file, *parts, mode=0o777 if file == path else 0o666)
+        except OSError as error:
+            raise PolyremeError(f"cannot write '{file}': {error.strerror or error}", code="E0009") from error
+    return [path, *(file for file in written if file != path)]
+
+
+def _identity(manifest: Manifest, artifact: Artifact) -> bytes:
+    """Tells a library from others: of all that it is made of."""
+    digest = hashlib.blake2b(manifest.to_bytes(), digest_size=32)
+    digest.update(artifact.code)
+    # The digest of weights in a file of their own is in the manifest.
+    if "weights_digest" not in manifest.extra:
+        digest.update(artifact.constants)
+    return digest.digest()
+
+
+def _target_of(manifest: Manifest) -> Target:
+    found = manifest.target
+    return find_target(found.triple, found.cpu, found.features)
+
+
+def _constants_text(data: bytes | memoryview) -> str:
+    # `hex` puts the backslash between the bytes; the first byte gets its own.
+    return f'@polyreme_constants = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align {ALIGNMENT}\n'
+
+
+# --- the runtime's native parts
+
+# The number of the futex system call, and the instruction that eases a spin loop (its declaration and its use). The base
+# set of riscv64 has none; a fence takes its time too.
+_MACHINES = {
+    "x86_64": (202, "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": (98, "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "riscv64": (98, "", "fence seq_cst"),
+}
+
+
+def pool_text(target: Target) -> str:
+    """LLVM IR of the thread pool for a target."""
+    if target.arch not in _MACHINES or "linux" not in target.triple:
+        raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}", code="E0008")
+    number, declaration, call = _MACHINES[target.arch]
+    pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
+    text = "\n".join((files("polyreme.runtime") / name).read_text() for name in ("pool.ll", "rounds.ll"))
+    return Template(text).substitute(futex=number, pause=pause)
+
+
+@functools.lru_cache(maxsize=64)
+def native_object(text: str, target: Target) -> bytes:
+    """Object code of LLVM IR text that lacks triple and layout."""
+    return assemble(_native_text(text, target), target)
+
+
+def _native_text(text: str, target: Target) -> str:
+    return f'target datalayout = "{target.layout}"\ntarget triple = "{target.triple}"\n{text}'

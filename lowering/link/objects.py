@@ -1,0 +1,147 @@
+"""Objects: the parts of an emitted module as object code, made by several processes and kept on disk by what they are made of.
+
+A kernel's text depends on what it computes and for which shapes, not on the model that it stands in. So its object is found again when another model has the same
+layer, or when the model has changed somewhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from polyreme.ir import config
+from polyreme.ir.builtin import Func, Module
+from polyreme.ir.timing import timed
+from polyreme.lowering.analysis.program import Program
+from polyreme.lowering.emit.llvm.codegen import assemble, load_llvm, version
+from polyreme.lowering.emit.llvm.emit_module import LEAST_OPS, Part, emit_llvm, split_llvm
+from polyreme.lowering.link.workers import EarlyWorks, share_out, workers_for
+from polyreme.lowering.machines.targets import Target
+from polyreme.runtime.cache import Cache, cache_in, digest_of
+
+__all__ = ["EarlyObjects", "kept_object", "make_objects"]
+
+# Modules of fewer ops are one object: to fork takes about as long as to compile so many.
+WORTH_SPLITTING = 2000
+# As many bytes of packed weights take as long to make as the code of one op does.
+BYTES_PER_OP = 30_000
+
+T = TypeVar("T")
+
+
+class EarlyObjects:
+    """Objects of a network's kernels that other processes make while further kernels are planned.
+
+    The text of a kernel follows from what is known by then, but for what it promises of its arguments: where a later call breaks that promise, the object is made anew.
+    """
+
+    def __init__(self, target: Target):
+        self._target = target
+        self._works: EarlyWorks[tuple[Any, bytes]] = EarlyWorks()
+        self._numbers: dict[str, int] = {}
+        self._program: Program | None = None
+        self._parts: dict[str, Part] = {}  # of the program as it was when this process was forked
+        self._looked_at = 0
+        self._waiting = 0  # ops of kernels that nobody was given yet
+
+    def __enter__(self) -> EarlyObjects:
+        self._works.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._works.__exit__(*error)
+
+    def planned(self, main: Func, kernels: Sequence[Func]) -> None:
+        """So far `main` has come; it calls these kernels, in the order in which they were planned."""
+        self._program = Program(main, kernels)
+        for func in kernels[self._looked_at :]:
+            ops = sum(1 for _ in func.walk())
+            if ops >= LEAST_OPS:
+                self._numbers[func.sym_name] = self._works.add(partial(self._object, func.sym_name))
+                self._waiting += ops
+        self._looked_at = len(kernels)
+        if self._waiting >= WORTH_SPLITTING and self._works.may_start():
+            load_llvm(self._target)
+            self._works.start()
+            self._waiting = 0
+
+    def _object(self, name: str) -> tuple[Any, bytes]:
+        if not self._parts:
+            assert self._program is not None
+            self._parts = {part.functions[0].sym_name: part for part in split_llvm(self._program, self._target)}
+        part = self._parts[name]
+        return part.premises, _object(part, self._target, _kept())
+
+    def begun(self) -> set[str]:
+        """The kernels whose objects are there or will be soon; no others are begun any more."""
+        taken = self._works.take_back()
+        return {name for name, number in self._numbers.items() if number in taken}
+
+    def made(self, parts: Sequence[Part]) -> dict[Part, bytes]:
+        """The objects of those parts for which the right ones were made."""
+        outcomes = self._works.outcomes()
+        found = {part: outcomes.get(self._numbers.get(part.functions[0].sym_name, -1)) for part in parts}
+        return {part: made[1] for part, made in found.items() if made is not None and made[0] == part.premises}
+
+
+def make_objects(
+    module: Module | Program, target: Target, name: str, beside: Sequence[tuple[int, Callable[[], T]]] = (), early: EarlyObjects | None = None
+) -> tuple[list[bytes], list[T]]:
+    """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`.
+
+    `beside` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some of the objects already.
+    """
+    config.say(4, lambda: emit_llvm(module, target, name))
+    main, *kernels = split_llvm(module, target, name, WORTH_SPLITTING)
+    kept = _kept()
+    begun = early.begun() if early is not None else set()
+    # `main` is one model's only, whose artifact is kept as a whole.
+    works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in beside]
+    works.append((main.ops, partial(_object, main, target, None)))
+    left = [part for part in kernels if part.functions[0].sym_name not in begun]
+    made = _shared_out([*works, *((part.ops, partial(_object, part, target, kept)) for part in left)], target)
+    objects = dict(zip(left, made[len(works) :], strict=True)) | (early.made(kernels) if early is not None else {})
+    left = [part for part in kernels if part not in objects]
+    objects |= zip(left, _shared_out([(part.ops, partial(_object, part, target, kept)) for part in left], target), strict=True)
+    return [made[len(beside)], *(objects[part] for part in kernels)], made[: len(beside)]
+
+
+def _shared_out(works: Sequence[tuple[float, Callable[[], Any]]], target: Target) -> list[Any]:
+    """The outcomes of works, each with how much it is, in their order."""
+    order = sorted(range(len(works)), key=lambda i: -works[i][0])
+    workers = workers_for(len(works))
+    if workers > 1:
+        load_llvm(target)
+    outcomes = share_out([works[i][1] for i in order], workers)
+    return [outcome for _, outcome in sorted(zip(order, outcomes, strict=True), key=itemgetter(0))]
+
+
+def _kept() -> Cache | None:
+    return None if config.is_watched() else cache_in(config.cache_folder(), config.cache_limit())
+
+
+def kept_object(text: str, target: Target) -> bytes:
+    """The object of LLVM text that many models need."""
+    return _assembled(text, target, cache_in(config.cache_folder(), config.cache_limit()), True)
+
+
+def _object(part: Part, target: Target, kept: Cache | None) -> bytes:
+    with timed("emit-llvm"):
+        text = part.text()
+    return _assembled(text, target, kept, part.reduce)
+
+
+def _assembled(text: str, target: Target, kept: Cache | None, reduce: bool) -> bytes:
+    """Made, or found where such objects are kept."""
+    if kept is None:
+        with timed("llvm"):
+            return assemble(text, target, reduce)
+    key = digest_of("object", version(), target.triple, target.cpu, target.features, f"{reduce=}", text)
+    found = kept.get(key)
+    if found is None:
+        with timed("llvm"):
+            found = assemble(text, target, reduce)
+        kept.put(key, found)
+    return found

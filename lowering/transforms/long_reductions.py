@@ -1,0 +1,54 @@
+"""Reductions of everything by several threads: row by row, and then of what the rows gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from polyreme.dialects import tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func
+from polyreme.ir.dims import Dim, product
+from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.types import element_type
+from polyreme.lowering.analysis.rows import is_pooling, shape_of
+
+# Fewer elements are read by one thread before others are awake.
+MANY_ELEMENTS = 1 << 19
+# So many rows keep threads evenly loaded; shorter rows spend their time where their lanes meet.
+ENOUGH_ROWS, LONG_ROW = 16, 512
+
+
+@register_pass
+@dataclass(frozen=True)
+class ReduceRowsFirst(FuncPass):
+    """reduce(x, all axes)  ->  reduce(reduce(x, last axes), all axes)
+
+    Before and after: `tensor` ops.  One row, which is all there is, would be one thread's. Rows are those of the shape, whatever number of threads there is, and so is
+    the order in which they are added up. Floats of 16 bits, whose sums are kept in 32 within a kernel, stay as they are. Runs before fusion, which makes two kernels of it.
+    """
+
+    name: ClassVar[str] = "reduce-rows-first"
+    takes: ClassVar[tuple[str, ...]] = ("tensor",)
+
+    def run_on(self, func: Func) -> None:
+        for op in [op for op in func.block if isinstance(op, tensor.Reduce)]:
+            dtype = element_type(op.x.type)
+            axes = _axes_of_rows(shape_of(op.x), op.axes)
+            if axes and not (dtype.is_float and dtype.bits < 32) and not is_pooling(op):
+                b = Builder.before_op(op)
+                rows = b(tensor.Reduce, op.x, fn=op.fn, axes=axes, keepdims=True)
+                op.replace_with(b(tensor.Reduce, rows, fn=op.fn, axes=op.axes, keepdims=op.keepdims))
+                op.erase()
+
+
+def _axes_of_rows(shape: tuple[Dim, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The last axes, which are a row's where all are reduced and there are many long rows; none elsewhere."""
+    elements = product(shape)
+    if not isinstance(elements, int) or elements < MANY_ELEMENTS or any(n != 1 for i, n in enumerate(shape) if i not in axes):
+        return ()
+    for first in range(1, len(shape)):
+        row = product(shape[first:])
+        if elements >= ENOUGH_ROWS * row:
+            return tuple(range(first, len(shape))) if row >= LONG_ROW else ()
+    return ()
