@@ -125,6 +125,26 @@ class _Calls:
     numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though they may be others at the next call
 
 
+_BOUND = "_to_static_bound"
+
+
+class _Bound:
+    """The compiled methods of an instance, kept among its attributes. A copy of the instance begins with none, and so does one that was pickled."""
+
+    def __init__(self, owner: Any = None):
+        try:
+            self.owner: Callable[[], Any] = weakref.ref(owner)
+        except TypeError:
+            self.owner = lambda: owner
+        self.functions: dict[StaticFunction, StaticFunction] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Bound, ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Bound:
+        return _Bound()
+
+
 class StaticFunction:
     """A function that runs compiled. Used as a method, it is bound to each instance separately."""
 
@@ -135,7 +155,7 @@ class StaticFunction:
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
         self._read_signature()
-        # As a method of each instance, by its identity: instances may be equal, or have no hash.
+        # As a method of instances without `__dict__`, by their identity: they may be equal, or have no hash.
         self._bound: dict[int, tuple[weakref.ref[Any], StaticFunction]] = {}
         self._calls: dict[Any, _Calls] = {}
         self._checked: dict[Any, tuple[list[TensorType], tuple[str, ...]]] = {}
@@ -166,14 +186,27 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
+        attributes = getattr(instance, "__dict__", None)
+        if type(attributes) is dict:
+            # With the instance, which they refer to, so that both can go.
+            kept = attributes.get(_BOUND)
+            if kept is None or kept.owner() is not instance:
+                kept = attributes[_BOUND] = _Bound(instance)
+            functions = kept.functions
+            if self not in functions:
+                functions[self] = self._as_method_of(instance)
+            return functions[self]
         found = self._bound.get(id(instance))
         if found is None or found[0]() is not instance:
             try:
                 reference = weakref.ref(instance)
             except TypeError:
                 return MethodType(self, instance)  # nothing tells when it is gone: it is an argument
-            found = self._bound[id(instance)] = reference, StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
+            found = self._bound[id(instance)] = reference, self._as_method_of(instance)
         return found[1]
+
+    def _as_method_of(self, instance: Any) -> StaticFunction:
+        return StaticFunction(MethodType(self._function, instance), self.input_spec, None, self.full_graph)
 
     def bound_to(self, layer: Any) -> StaticFunction:
         """The function as the forward of another Layer, which has all that its own has."""

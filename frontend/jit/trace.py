@@ -147,8 +147,8 @@ class Trace(Recorder):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
         value = tensor._value
-        if id(tensor) in self.uncertain.stale:
-            self._refuse_uncertain()
+        if (stale := self.uncertain.stale.get(id(tensor))) is not None:
+            self._refuse_uncertain(stale[1])
         if isinstance(value, Value):
             tensor._type = value.type
             return self._seen_here(value, tensor)
@@ -326,7 +326,7 @@ class Trace(Recorder):
     def follow(self, tensor: Tensor, value: Tensor) -> None:
         """The same, but nothing is given to `tensor` then."""
         if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
-            self._refuse_uncertain()
+            self._refuse_uncertain(caller_location())
         new = self.value_of(value)
         if self.bodies and id(tensor) not in self.bodies[-1].before and not self._is_here(tensor):
             self.bodies[-1].before[id(tensor)] = tensor, Contents.of(tensor)
@@ -350,7 +350,7 @@ class Trace(Recorder):
     def turn(self, tensor: Tensor) -> None:
         """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
         if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
-            self._refuse_uncertain()
+            self._refuse_uncertain(caller_location())
         if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
             raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
         if self.bodies and (id(tensor) in self.bodies[-1].before or not self._is_here(tensor)):
@@ -390,8 +390,8 @@ class Trace(Recorder):
         body = self.bodies[inside]
         return all(value not in part.captures for part in (body, body.condition) if part is not None)
 
-    def _refuse_uncertain(self) -> None:
-        error = TraceError("a tensor is written to that is another one, or shares contents with it, if a tensor decides so", caller_location())
+    def _refuse_uncertain(self, place: Location) -> None:
+        error = TraceError("a tensor is written to that is another one, or shares contents with it, if a tensor decides so", place)
         if not self.doubts:
             raise error
         self.doubts[-1].append(error)
@@ -414,10 +414,10 @@ class Trace(Recorder):
         changed = [t._value is not arg for t, arg in zip(given, body.block.args, strict=False)]
         for new, end in zip(changed[len(given) - len(ends) :], handed, strict=True):
             if end is not None and (new or any(id(t) in body.before for t in views.sharing(end))):
-                self._refuse_uncertain()
+                self._refuse_uncertain(caller_location())
         for i, j in sharing_pairs(ends):
             if changed[len(given) - len(ends) + i] or changed[len(given) - len(ends) + j]:
-                self._refuse_uncertain()
+                self._refuse_uncertain(caller_location())
 
     @contextmanager
     def in_front(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from polyreme import views
+from polyreme.ir.diagnostics import Location, caller_location
 from polyreme.tensor import Tensor
 
 __all__ = ["Uncertain", "sharing_pairs"]
@@ -21,7 +22,7 @@ class Uncertain:
     def __init__(self) -> None:
         self.olds: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # by identity: a tensor, and those that it may be, or be a view of
         self.beside: dict[int, tuple[Tensor, ...]] = {}  # the same, seen from both sides
-        self.stale: dict[int, Tensor] = {}  # those that another one was written to beside
+        self.stale: dict[int, tuple[Tensor, Location]] = {}  # those that another one was written to beside, and where
 
     def copy(self) -> Uncertain:
         """What is known now, for who may come back to it."""
@@ -60,7 +61,9 @@ class Uncertain:
                         others.append(other)
         if not all(map(may_go_stale, others)):
             return False
-        self.stale.update((id(other), other) for other in others)
+        if others:
+            place = caller_location()
+            self.stale.update((id(other), (other, place)) for other in others)
         return True
 
     def is_seen(self, tensor: Tensor, others: Container[int], met: frozenset[int] = frozenset()) -> bool:

@@ -302,6 +302,22 @@ def test_rows_that_steps_go_through_are_not_written_to() -> None:
         compiled(function)(x)
 
 
+def test_a_result_that_is_known_no_more_is_told_by_the_line_of_the_write() -> None:
+    @paddle.jit.to_static(full_graph=True)
+    def function(x: Any) -> Any:
+        x = x * 2
+        y = x
+        if y.sum() > 0:
+            y = y + 1
+        y[:] *= 0.5
+        return x
+
+    with pytest.raises(TraceError, match="a tensor is written to that is another one") as caught:
+        function(paddle.ones([3]))
+    place = caught.value.diagnostics[0].location
+    assert place.file == __file__ and Path(__file__).read_text(encoding="utf-8").splitlines()[place.line - 1].strip() == "y[:] *= 0.5"
+
+
 REFUSED = {
     "element types": (lambda x: branch(x.sum() > 0, lambda: x, lambda: x.astype("float64")), "both branches to give tensors of one dtype and rank as result"),
     "ranks": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: (x, x.sum())), r"as result\[1\] but the first one gives tensor<3xf32> and the second one tensor<f32>"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import copy
+import gc
 import inspect
 import pickle
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -627,3 +629,26 @@ def test_a_copy_of_a_compiled_layer_that_was_called_has_weights_of_its_own(copie
 def test_a_copy_of_a_compiled_function_is_one() -> None:
     function = copy.deepcopy(paddle.jit.to_static(lambda x: x * 2))
     close(function(random(3)), random(3) * 2)
+
+
+class Scaled:
+    def __init__(self, factor: float):
+        self.factor = factor
+
+    @paddle.jit.to_static
+    def scale(self, x: Any) -> Any:
+        return x * self.factor
+
+
+def test_an_instance_with_compiled_methods_goes_when_nobody_holds_it_and_a_copy_has_its_own() -> None:
+    def run() -> Any:
+        made = Scaled(2.0)
+        found = [made.scale(paddle.ones([1])).item() for _ in range(3)]
+        for other in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+            other.factor = 3.0
+            found += [other.scale(paddle.ones([1])).item(), made.scale(paddle.ones([1])).item()]
+        return found, made.scale is made.scale, weakref.ref(made)
+
+    found, same, gone = run()
+    gc.collect()
+    assert found == [2, 2, 2, 3, 2, 3, 2, 3, 2] and same and gone() is None
