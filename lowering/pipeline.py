@@ -26,11 +26,11 @@ from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.kernels.conv.conv import build_conv
 from polyreme.lowering.kernels.conv.depthwise import build_sliding
 from polyreme.lowering.kernels.conv.direct import build_direct
-from polyreme.lowering.kernels.conv.inverted_residual import build_row_chain
+from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.kernels.conv.winograd import build_winograd
-from polyreme.lowering.kernels.gemm.bf16x3 import build_terms
+from polyreme.lowering.kernels.gemm.bf16x3 import build_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_contract
-from polyreme.lowering.kernels.gemm.inner_product import build_paired
+from polyreme.lowering.kernels.gemm.inner_product import build_inner_product
 from polyreme.lowering.kernels.gemm.strassen import build_strassen
 from polyreme.lowering.kernels.general.cumulate import build_cumulate
 from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
@@ -39,19 +39,19 @@ from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.kernels.plan import KernelBuilder
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
-from polyreme.lowering.kernels.sequence.recurrent import weave_of_inputs
+from polyreme.lowering.kernels.sequence.recurrent import preferred_layout_of_inputs
 from polyreme.lowering.kernels.sequence.scan import build_scan
 from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
-from polyreme.lowering.schedule.group_inverted_residuals import GroupRowChains
+from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.regions import is_host_op, sizes_learnt
 from polyreme.lowering.transforms.batch_tiling import TileBatch
 from polyreme.lowering.transforms.channels_last import ChannelsLast
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.transforms.control_cleanup import HoistFromLoops
 from polyreme.lowering.transforms.count_ranks import CountRanks
-from polyreme.lowering.transforms.extremes import SweepForExtremes
+from polyreme.lowering.transforms.extremes import ExtremesInTwoPasses
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.group_attention import GroupAttention
@@ -74,7 +74,7 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_row_chain, build_sliding, build_interleave, build_winograd, build_paired, build_terms, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
+    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_inner_product, build_bf16x3, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
 
@@ -93,7 +93,7 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
 
 
 def _to_kernels(target: Target, prepare: str, watch: Watch | None = None, progress: Progress | None = None) -> TensorToKernel:
-    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else weave_of_inputs)
+    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else preferred_layout_of_inputs)
 
 
 @register_pass
@@ -115,17 +115,17 @@ class MakeKernels(Pass):
 
 @register_pass
 @dataclass(frozen=True)
-class MakeChains(FuncPass):
-    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group: `GroupRowChains` by name."""
+class MakeInvertedResiduals(FuncPass):
+    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group: `GroupInvertedResiduals` by name."""
 
-    name: ClassVar[str] = GroupRowChains.name
-    takes: ClassVar[tuple[str, ...]] = GroupRowChains.takes
+    name: ClassVar[str] = GroupInvertedResiduals.name
+    takes: ClassVar[tuple[str, ...]] = GroupInvertedResiduals.takes
     target: str = "native"
     cpu: str = ""
     prepare: str = ""
 
     def run_on(self, func: Func) -> None:
-        GroupRowChains(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
+        GroupInvertedResiduals(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
 
 
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
@@ -136,10 +136,10 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
-    reductions = () if target.code == "ptx" else (SweepForExtremes(), ReduceRowsFirst())
+    reductions = () if target.code == "ptx" else (ExtremesInTwoPasses(), ReduceRowsFirst())
     # Pads are looked through there, and never written.
     pads = (MovePads(),) if target.code == "ptx" else ()
-    chains = () if target.code == "ptx" else (GroupRowChains(target, prepare),)
+    chains = () if target.code == "ptx" else (GroupInvertedResiduals(target, prepare),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
     steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
     # What was folded in a step is a constant there.

@@ -106,6 +106,16 @@ def test_an_arrow_that_runs_back_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
+@pytest.mark.parametrize("room", ["ir", "lowering", "runtime"])
+def test_no_two_classes_of_a_room_have_one_name(room: str) -> None:
+    homes: dict[str, list[str]] = {}
+    for path in files_of(room):
+        for part in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(part, ast.ClassDef):
+                homes.setdefault(part.name, []).append(path.relative_to(ROOT).as_posix())
+    assert not {name: files for name, files in homes.items() if len(files) > 1}
+
+
 def test_folders_of_lowering_are_small() -> None:
     for folder in {path.parent for path in files_of("lowering")}:
         assert len(list(folder.glob("*.py"))) <= MOST_FILES, folder

@@ -41,7 +41,7 @@ def command(file: Path, spec: str | None, check: str | None, archive: Path | Non
     from polyreme.inspection import as_target
     from polyreme.ir.reduce import Case, cost, reduce_case
     from polyreme.ir.text import print_module
-    from polyreme.lowering.debug.bisect import Bisection, Step
+    from polyreme.lowering.debug.bisect import Bisection, BisectStep
     from polyreme.lowering.debug.reducer import REDUCTIONS
 
     if (spec is None) == (check is None):
@@ -55,7 +55,7 @@ def command(file: Path, spec: str | None, check: str | None, archive: Path | Non
     else:
         assert spec is not None
         passes, machine_code = parse_steps(spec)
-        steps = [*map(Step, passes), *([Step(None)] if machine_code else [])]
+        steps = [*map(BisectStep, passes), *([BisectStep(None)] if machine_code else [])]
         case = Case(module, tuple(read_inputs(module.function(), [], archive, seed, size)))
         fails = Bisection(as_target(target)).failure(steps, case)
     small = reduce_case(case, fails, REDUCTIONS)

@@ -26,8 +26,8 @@ from polyreme.jit.traced import Traced
 from polyreme.lowering.transforms.cleanup import Dce
 from polyreme.lowering.transforms.quantize_products import (
     LeftOut,
-    Product,
-    Steps,
+    QuantizedProduct,
+    QuantizedSteps,
     find_products,
     quantize_products,
     quantize_weight,
@@ -125,7 +125,7 @@ def _spec_of(model: Any, batches: list[Batch]) -> list[Any] | None:
     return [InputSpec([None, *a.shape[1:]] if a.ndim else [], a.dtype.name) for a in first.arrays]
 
 
-def _without_skipped(products: list[Product], skip: list[str]) -> tuple[list[Product], list[LeftOut]]:
+def _without_skipped(products: list[QuantizedProduct], skip: list[str]) -> tuple[list[QuantizedProduct], list[LeftOut]]:
     names = [p.name for p in products]
     for wanted in skip:
         if not any(fnmatch.fnmatchcase(name, wanted) for name in names):
@@ -148,8 +148,8 @@ class _Watched:
 
 
 def _calibrated(
-    module: Module, products: list[Product], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, symmetric: bool
-) -> tuple[dict[str, Steps], list[Layer], list[list[Any]]]:
+    module: Module, products: list[QuantizedProduct], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, symmetric: bool
+) -> tuple[dict[str, QuantizedSteps], list[Layer], list[list[Any]]]:
     """Steps for every product, what to report of each, and the answers. The program runs twice on all data: scales are chosen before it is known what they do to it."""
     observed, places = with_operands_returned(module, products)
     outputs = len(module.function().block.terminator.operands)
@@ -170,12 +170,12 @@ def _calibrated(
             counts = ops.QuantizeLinear.reference(seen, step, zeros, axis=0, bit_length=bits)
             ends = (np.float32(low - zero) * step, np.float32(high - zero) * step)
             signal.add(seen, ops.DequantizeLinear.reference(counts, step, zeros, axis=0), ends)
-    steps: dict[str, Steps] = {}
+    steps: dict[str, QuantizedSteps] = {}
     layers: list[Layer] = []
     for product, place in zip(products, places, strict=True):
         counts, weight_step = _weight_in_integers(product, weight)
         step, zero, bits = counted[place]
-        steps[product.name] = Steps(step, zero, counts, weight_step, bits)
+        steps[product.name] = QuantizedSteps(step, zero, counts, weight_step, bits)
         restored = ops.DequantizeLinear.reference(counts, weight_step, None, axis=product.axis if weight_step.ndim else 0)
         kept = Signal()
         kept.add(product.weight, restored)
@@ -200,7 +200,7 @@ def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
     return *steps_between(max(watch.least, -float(threshold)), min(watch.greatest, float(threshold)), bits), bits
 
 
-def _weight_in_integers(product: Product, factory: QuanterFactory) -> tuple[Any, Any]:
+def _weight_in_integers(product: QuantizedProduct, factory: QuanterFactory) -> tuple[Any, Any]:
     observer = factory._instance(None)
     if getattr(observer, "_axis", -1) is None:
         observer._axis = product.axis  # there is no layer to tell it where the channels are

@@ -38,7 +38,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
-class Part:
+class AttentionPart:
     """`count` neighbouring keys and their values, from number `start` on: where they are in memory, their own letter counted from 0."""
 
     keys: Access
@@ -65,7 +65,7 @@ class Attention:
     width: str
     queries: Value
     query_letters: str
-    parts: tuple[Part, ...]
+    parts: tuple[AttentionPart, ...]
     masked: Value
     axes: tuple[str, ...]
     result: Value
@@ -384,19 +384,19 @@ class _Finder:
 
     # --- the ops of the group
 
-    def _parts(self, keys: Value, key_letters: str, value_letters: str, key: str) -> tuple[Part, ...]:
+    def _parts(self, keys: Value, key_letters: str, value_letters: str, key: str) -> tuple[AttentionPart, ...]:
         """Keys and values by pieces, if both come in the same few ones."""
         k, v = trace_parts(keys, key_letters, key), trace_parts(self.values, value_letters, key)
         if len(k) > _MOST_PARTS or [n for _, n in k] != [n for _, n in v]:
             k, v = ([(trace(x, letters), shape_of(x)[letters.index(key)])] for x, letters in ((keys, key_letters), (self.values, value_letters)))
-        made: list[Part] = []
+        made: list[AttentionPart] = []
         start: Dim = 0
         for (ours, count), (theirs, _) in zip(k, v, strict=True):
-            made.append(Part(ours, theirs, start, count))
+            made.append(AttentionPart(ours, theirs, start, count))
             start = start + count
         return tuple(made)
 
-    def _ops(self, first: tensor.Contract, queries: Value, keys: Value, parts: Sequence[Part]) -> frozenset[Op]:
+    def _ops(self, first: tensor.Contract, queries: Value, keys: Value, parts: Sequence[AttentionPart]) -> frozenset[Op]:
         ops: set[Op] = {first, self.second, *self.softmax.ops}
         for end, starts in (
             (self.result, [self.second.result]),

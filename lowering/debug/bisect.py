@@ -41,7 +41,7 @@ REDUCTION_RUNS = 2
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectStep:
     """A pass, or for None machine code."""
 
     made: PassLike | None
@@ -62,7 +62,7 @@ class Finding:
     how. They are None when no single step is at fault, but many have each lost a little.
     """
 
-    step: Step
+    step: BisectStep
     misfits: tuple[Misfit, ...] = ()
     error: str = ""
     case: Case | None = None
@@ -83,7 +83,7 @@ class Bisection:
 
     # --- running a step
 
-    def after(self, steps: Sequence[Step], case: Case) -> list[Array]:
+    def after(self, steps: Sequence[BisectStep], case: Case) -> list[Array]:
         """What `main` computes after the steps."""
         assert case.inputs is not None
         module: Module = case.module.clone()
@@ -101,12 +101,12 @@ class Bisection:
         artifact = compile_module(module, self.target).artifact
         return [np.asarray(r) for r in load(artifact, self.driver).run([np.array(x) for x in inputs])]
 
-    def misfits(self, steps: Sequence[Step], case: Case, expected: Expected | None = None) -> list[Misfit]:
+    def misfits(self, steps: Sequence[BisectStep], case: Case, expected: Expected | None = None) -> list[Misfit]:
         assert case.inputs is not None
         wanted = expected or expect(case.module, case.inputs, runs=REDUCTION_RUNS)
         return wanted.misfits(self.after(steps, case))
 
-    def fails(self, steps: Sequence[Step], case: Case) -> bool:
+    def fails(self, steps: Sequence[BisectStep], case: Case) -> bool:
         """Whether the steps change what the case computes. Cases that do not run, or whose results hold memory never written, do not count."""
         assert case.inputs is not None
         try:
@@ -123,7 +123,7 @@ class Bisection:
         case = Case(module, tuple(np.asarray(x) for x in inputs))
         expected = expect(module, inputs)
         current: Module = module.clone()
-        steps = [Step(p) for p in passes]
+        steps = [BisectStep(p) for p in passes]
         for i, step in enumerate(steps):
             before = Case(current.clone(), case.inputs)
             assert step.made is not None
@@ -140,9 +140,9 @@ class Bisection:
                 return self.locate([step], before, wrong)
         return self.to_machine_code(Case(current, case.inputs), [], expected) if machine_code else None
 
-    def to_machine_code(self, before: Case, rest: list[Step], expected: Expected) -> Finding | None:
+    def to_machine_code(self, before: Case, rest: list[BisectStep], expected: Expected) -> Finding | None:
         """As `run`, from the module in front of the first step that makes kernels."""
-        steps = [*rest, Step(None)]
+        steps = [*rest, BisectStep(None)]
         try:
             wrong = self.misfits(steps, before, expected)
         except PolyremeError as error:
@@ -162,16 +162,16 @@ class Bisection:
         for step in rest:
             assert step.made is not None
             step.made.run(kernels)
-        return self.locate([Step(None)], Case(kernels, small.inputs), wrong)
+        return self.locate([BisectStep(None)], Case(kernels, small.inputs), wrong)
 
-    def failing(self, step: Step, before: Case, error: PolyremeError) -> Finding:
+    def failing(self, step: BisectStep, before: Case, error: PolyremeError) -> Finding:
         """The step ends in an error: the smallest module for which it is the same."""
         self.report(f"{'failed':>7}  {step.name}")
         fails = self.same_error([step], error)
         small = reduce_case(before, fails, REDUCTIONS) if fails(before) else before
         return Finding(step, error=str(error), case=small, op=_likely(small.module))
 
-    def same_error(self, steps: Sequence[Step], error: PolyremeError) -> StillFails:
+    def same_error(self, steps: Sequence[BisectStep], error: PolyremeError) -> StillFails:
         """Whether the steps end in the same error on a case."""
         message = error.diagnostics[0].message
 
@@ -186,7 +186,7 @@ class Bisection:
 
         return fails
 
-    def failure(self, steps: Sequence[Step], case: Case) -> StillFails:
+    def failure(self, steps: Sequence[BisectStep], case: Case) -> StillFails:
         """What is wrong with the steps on a case: an error, or that they change what it computes; `PolyremeError` if nothing is."""
         try:
             self.after(steps, case)
@@ -198,7 +198,7 @@ class Bisection:
 
     # --- from the step to the op
 
-    def locate(self, steps: list[Step], before: Case, wrong: Sequence[Misfit]) -> Finding:
+    def locate(self, steps: list[BisectStep], before: Case, wrong: Sequence[Misfit]) -> Finding:
         """The smallest case that shows what a step does wrong, and the first op in it whose value is wrong."""
         if not self.fails(steps, before):
             return Finding(steps[-1], tuple(wrong))
@@ -207,13 +207,13 @@ class Bisection:
         op = self.first_wrong(steps, case) or _likely(case.module)
         return Finding(steps[-1], tuple(wrong), "", case, op, self.misfits(steps, case)[0])
 
-    def reduced(self, steps: Sequence[Step], case: Case) -> Case:
+    def reduced(self, steps: Sequence[BisectStep], case: Case) -> Case:
         """The smallest case for which the steps are wrong, from the first op on whose value is wrong when `main` returns the values of all."""
         fails = lambda other: self.fails(steps, other)
         fixed = reduce_case(case, fails, [KNOWN_SIZES])
         return reduce_case(self.first_wrong_value(steps, fixed) or fixed, fails, REDUCTIONS)
 
-    def first_wrong_value(self, steps: Sequence[Step], case: Case) -> Case | None:
+    def first_wrong_value(self, steps: Sequence[BisectStep], case: Case) -> Case | None:
         trial = Trial(case)
         assert trial.main is not None
         values = [r for op in trial.main.block for r in op.results if isinstance(r.type, TensorType) and not op.has(ConstantLike)]
@@ -231,7 +231,7 @@ class Bisection:
             return trial.case if self.fails(steps, trial.case) else None
         return None
 
-    def first_wrong(self, steps: list[Step], case: Case) -> Op | None:
+    def first_wrong(self, steps: list[BisectStep], case: Case) -> Op | None:
         """The first op of the case, in order, whose own value is wrong after the steps when it is what is returned or stored."""
         ops = list(case.module.walk())
         for at, op in enumerate(ops):

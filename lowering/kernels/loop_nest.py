@@ -40,7 +40,7 @@ def run(code: Code, lo: Index, hi: Index, step: int, carried: list[Value], body:
     return loop.results
 
 
-def sweep(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
+def vector_loop(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
     """`body` for all positions in [lo, hi): unrolled vectors, single vectors, then the tail."""
     width = lanes.count
     if width == 1:
@@ -70,10 +70,10 @@ def sweep(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], 
         at = end
     if size is not None and at == hi:
         return carried
-    return sweep_rest(code, at, hi, lanes, carried, body)
+    return vector_loop_rest(code, at, hi, lanes, carried, body)
 
 
-def sweep_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
+def vector_loop_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
     """`body` for less than a vector: under a mask, or one position after the other."""
     width, along = lanes.count, Position(step=1)
     if lanes.masked:

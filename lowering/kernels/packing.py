@@ -20,7 +20,7 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type
 from polyreme.lowering.analysis.access import Access, row_major
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import transpose_lanes
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, scratch
+from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, scratch
 from polyreme.lowering.machines.instructions import BYTES
 
 
@@ -299,7 +299,7 @@ class PlanParts:
         self.steps.append(Step(made(worth), (memory, slot)))
         return slot
 
-    def plan(self, builder: str, weave: Weave | None = None) -> KernelPlan:
+    def plan(self, builder: str, weave: AxisOrder | None = None) -> KernelPlan:
         return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), weave=weave)
 
 

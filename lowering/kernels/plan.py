@@ -115,7 +115,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Weave:
+class AxisOrder:
     """An order of a value's last axis in memory: of `blocks` blocks the first `width` elements of each, then the next ones of each, and so on."""
 
     blocks: int
@@ -142,7 +142,7 @@ class KernelPlan:
     builder: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
     of_thread: tuple[tuple[int, int], ...] = ()
-    weave: Weave | None = None
+    weave: AxisOrder | None = None
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class Request:
     constant: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
-    liked: Weave | None = None
-    woven: tuple[tuple[int, Weave], ...] = ()
+    liked: AxisOrder | None = None
+    woven: tuple[tuple[int, AxisOrder], ...] = ()
 
     @property
     def operand_types(self) -> list[TensorType]:

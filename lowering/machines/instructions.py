@@ -15,7 +15,7 @@ def has_tiles(target: Target) -> bool:
     return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-int8") and target.has("amx-tile")
 
 
-def has_terms(target: Target) -> bool:
+def has_bf16_tiles(target: Target) -> bool:
     """Whether the target multiplies bf16 by tile registers."""
     return target.arch == "x86_64" and "linux" in target.triple and target.has("amx-bf16") and target.has("amx-tile")
 

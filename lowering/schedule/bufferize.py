@@ -33,12 +33,12 @@ from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.plan import (
+    AxisOrder,
     KernelBuilder,
     KernelPlan,
     Pack,
     Request,
     Slot,
-    Weave,
     behind_views,
     choose,
     request_of,
@@ -50,7 +50,7 @@ from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule import cliffs
 from polyreme.lowering.schedule.arena import plan_within
 from polyreme.lowering.schedule.control import CONTROL, runs_general, write_control
-from polyreme.lowering.schedule.group_inverted_residuals import GroupRowChains
+from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.scan_steps import step_of
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
@@ -101,7 +101,7 @@ class TensorToKernel(Pass):
     prepare: str = ""
     watch: Watch | None = None
     progress: Progress | None = None
-    weaves: Callable[[Request, int], Weave | None] | None = None
+    weaves: Callable[[Request, int], AxisOrder | None] | None = None
 
     def options(self) -> dict[str, Any]:
         # As text has it: builders follow from the target.
@@ -126,7 +126,7 @@ class _Bufferize:
     def __init__(self, main: Func, options: TensorToKernel):
         self.old, self.target, self.builders, self.watch, self.progress = main, options.target, options.builders, options.watch, options.progress
         self.weaves = options.weaves
-        self.woven: dict[Value, Weave] = {}
+        self.woven: dict[Value, AxisOrder] = {}
         self.plans: dict[str, KernelPlan | None] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
@@ -215,7 +215,7 @@ class _Bufferize:
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
         # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never made.
-        GroupRowChains(replace(self.target, third_level_bytes=Target.third_level_bytes, far_cores=False)).run_on(step)
+        GroupInvertedResiduals(replace(self.target, third_level_bytes=Target.third_level_bytes, far_cores=False)).run_on(step)
         results = [outputs.get(v) or self.alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
         saved = self.top, self.packed, self.order, self.last_uses
@@ -334,7 +334,7 @@ class _Bufferize:
         made = memory.producer()
         return made is not None and made.parent is not self.new.block
 
-    def _liked(self, op: Op) -> Weave | None:
+    def _liked(self, op: Op) -> AxisOrder | None:
         """The order in which the one root that reads the result of `op` likes to find it."""
         if self.weaves is None or len(op.results) != 1:
             return None

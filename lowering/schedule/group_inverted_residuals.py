@@ -14,20 +14,20 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.passes import FuncPass
-from polyreme.lowering.kernels.conv.inverted_residual import find_row_chain
+from polyreme.lowering.kernels.conv.inverted_residual import find_inverted_residual
 from polyreme.lowering.kernels.plan import facts_of, request_of
 from polyreme.lowering.machines.targets import Target
 
 
 @dataclass(frozen=True)
-class GroupRowChains(FuncPass):
+class GroupInvertedResiduals(FuncPass):
     """wide = fused(x), narrow = fused(windows(wide)), out = fused(narrow)  ->  out = fused(x)
 
-    Before and after: `tensor` ops, groups among them. A chain is made where `build_row_chain` takes it for `target`, which is asked with what is known of the weights:
+    Before and after: `tensor` ops, groups among them. A chain is made where `build_inverted_residual` takes it for `target`, which is asked with what is known of the weights:
     `prepare` is as `pipeline` has it. Runs after fusion, which gathers what follows each product.
     """
 
-    name: ClassVar[str] = "group-row-chains"
+    name: ClassVar[str] = "group-inverted-residuals"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
     target: Target
     prepare: str = ""
@@ -65,7 +65,7 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
     ends = [] if last is None or (after := _reader(last)) is not None and _is_sliding(after) else [last]
     for chain in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
         fused = _joined(chain)
-        if find_row_chain(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
+        if find_inverted_residual(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
             fused.drop_operands()
             continue
         at = chain[-1]

@@ -58,7 +58,7 @@ class ChannelsLast(FuncPass):
 
     def run_on(self, func: Func) -> None:
         if self._pays(func):
-            _Sweep(func, self.blocks).run()
+            _Turning(func, self.blocks).run()
 
     def _pays(self, func: Func) -> bool:
         """Whether most multiply-adds are in convolutions that win by it, as those of bytes always do."""
@@ -128,7 +128,7 @@ class _Version(NamedTuple):
     perm: Axes
 
 
-class _Sweep:
+class _Turning:
     """One walk through a function, which turns convolutions and carries what comes of them along."""
 
     def __init__(self, func: Func, blocks: bool):
@@ -233,7 +233,7 @@ def _transposed(b: Builder, x: Value, perm: Axes) -> Value:
 
 # --- rules: what an op becomes when operands come in another order; None to leave it as it is
 
-_Rule = Callable[[_Sweep, Any, Builder], _Version | None]
+_Rule = Callable[[_Turning, Any, Builder], _Version | None]
 _RULES: dict[type[Op], _Rule] = {}
 
 
@@ -251,11 +251,11 @@ def _moved(values: Sequence[Any], perm: Axes) -> tuple[Any, ...]:
 
 
 @_rule(tensor.Map)
-def _map(sweep: _Sweep, op: tensor.Map, b: Builder) -> _Version | None:
-    perm = sweep.leading(op.xs)
+def _map(turning: _Turning, op: tensor.Map, b: Builder) -> _Version | None:
+    perm = turning.leading(op.xs)
     if perm is None or len(perm) != len(shape_of(op.result)):
         return None
-    operands = [sweep.ordered(x, perm, b) if shape_of(x) else x for x in op.xs]
+    operands = [turning.ordered(x, perm, b) if shape_of(x) else x for x in op.xs]
     return _Version(_lanes_over_groups(b, operands, op), perm)
 
 
@@ -282,16 +282,16 @@ def _common(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
 
 
 @_rule(tensor.Concat)
-def _concat(sweep: _Sweep, op: tensor.Concat, b: Builder) -> _Version | None:
-    perm = sweep.leading(op.xs)
+def _concat(turning: _Turning, op: tensor.Concat, b: Builder) -> _Version | None:
+    perm = turning.leading(op.xs)
     if perm is None:
         return None
-    return _Version(b(tensor.Concat, [sweep.ordered(x, perm, b) for x in op.xs], axis=perm[op.axis]), perm)
+    return _Version(b(tensor.Concat, [turning.ordered(x, perm, b) for x in op.xs], axis=perm[op.axis]), perm)
 
 
 @_rule(tensor.Pad)
-def _pad(sweep: _Sweep, op: tensor.Pad, b: Builder) -> _Version | None:
-    version = sweep.version(op.x)
+def _pad(turning: _Turning, op: tensor.Pad, b: Builder) -> _Version | None:
+    version = turning.version(op.x)
     if version is None:
         return None
     x, perm = version
@@ -300,33 +300,33 @@ def _pad(sweep: _Sweep, op: tensor.Pad, b: Builder) -> _Version | None:
 
 
 @_rule(tensor.Slice)
-def _slice(sweep: _Sweep, op: tensor.Slice, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _slice(turning: _Turning, op: tensor.Slice, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     starts, stops, strides = (_moved(numbers, perm) for numbers in (op.starts, op.stops, op.strides))
     return _Version(b(tensor.Slice, x, starts=starts, stops=stops, strides=strides), perm)
 
 
 @_rule(tensor.Reverse)
-def _reverse(sweep: _Sweep, op: tensor.Reverse, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _reverse(turning: _Turning, op: tensor.Reverse, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     return _Version(b(tensor.Reverse, x, axes=tuple(sorted(perm[a] for a in op.axes))), perm)
 
 
 @_rule(tensor.Broadcast)
-def _broadcast(sweep: _Sweep, op: tensor.Broadcast, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _broadcast(turning: _Turning, op: tensor.Broadcast, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     return _Version(b(tensor.Broadcast, x, shape=_moved(op.shape, perm)), perm)
 
 
 @_rule(tensor.Window)
-def _window(sweep: _Sweep, op: tensor.Window, b: Builder) -> _Version | None:
-    version = sweep.version(op.x)
+def _window(turning: _Turning, op: tensor.Window, b: Builder) -> _Version | None:
+    version = turning.version(op.x)
     if version is None:
         return None
     x, perm = version
@@ -335,10 +335,10 @@ def _window(sweep: _Sweep, op: tensor.Window, b: Builder) -> _Version | None:
 
 
 @_rule(tensor.Reduce)
-def _reduce(sweep: _Sweep, op: tensor.Reduce, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _reduce(turning: _Turning, op: tensor.Reduce, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     axes = tuple(sorted(perm[a] for a in op.axes))
     last, few = len(perm) - 1, shape_of(x)[-1]
     if last in axes and last - 1 not in axes and len(axes) > 1 and isinstance(few, int) and few < _GROUP:
@@ -349,10 +349,10 @@ def _reduce(sweep: _Sweep, op: tensor.Reduce, b: Builder) -> _Version | None:
 
 
 @_rule(tensor.ArgReduce)
-def _arg_reduce(sweep: _Sweep, op: tensor.ArgReduce, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _arg_reduce(turning: _Turning, op: tensor.ArgReduce, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     made = b(tensor.ArgReduce, x, fn=op.fn, axis=perm[op.axis], keepdims=op.keepdims, dtype=op.dtype)
     return _Version(made, perm if op.keepdims else _without(perm, (op.axis,)))
 
@@ -364,28 +364,28 @@ def _without(perm: Axes, axes: Axes) -> Axes:
 
 
 @_rule(tensor.Gather)
-def _gather(sweep: _Sweep, op: tensor.Gather, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions or len(shape_of(op.index)) != 1:
+def _gather(turning: _Turning, op: tensor.Gather, b: Builder) -> _Version | None:
+    if op.x not in turning.versions or len(shape_of(op.index)) != 1:
         return None
-    x, perm = sweep.versions[op.x]
-    return _Version(b(tensor.Gather, x, sweep.plain(op.index, b), axis=perm[op.axis]), perm)
+    x, perm = turning.versions[op.x]
+    return _Version(b(tensor.Gather, x, turning.plain(op.index, b), axis=perm[op.axis]), perm)
 
 
 @_rule(tensor.Transpose)
-def _transpose(sweep: _Sweep, op: tensor.Transpose, b: Builder) -> _Version | None:
-    if op.x not in sweep.versions:
+def _transpose(turning: _Turning, op: tensor.Transpose, b: Builder) -> _Version | None:
+    if op.x not in turning.versions:
         return None
-    x, perm = sweep.versions[op.x]
+    x, perm = turning.versions[op.x]
     return _Version(x, tuple(perm[i] for i in op.perm))
 
 
 @_rule(tensor.Reshape)
-def _reshape(sweep: _Sweep, op: tensor.Reshape, b: Builder) -> _Version | None:
+def _reshape(turning: _Turning, op: tensor.Reshape, b: Builder) -> _Version | None:
     """Axes are split where they stand. Axes that are joined are brought together first, in the order in which they stand otherwise."""
     old, new = shape_of(op.x), shape_of(op.result)
     groups = [(before, after) for before, after in matching_groups(old, new)]
     # Where axes are only split, nothing is to be moved.
-    version = sweep.version(op.x) if all(len(before) == 1 for before, _ in groups) else sweep.versions.get(op.x)
+    version = turning.version(op.x) if all(len(before) == 1 for before, _ in groups) else turning.versions.get(op.x)
     if version is None:
         return None
     x, perm = version
@@ -399,25 +399,25 @@ def _reshape(sweep: _Sweep, op: tensor.Reshape, b: Builder) -> _Version | None:
 
 
 @_rule(tensor.Contract)
-def _contract(sweep: _Sweep, op: tensor.Contract, b: Builder) -> _Version | None:
+def _contract(turning: _Turning, op: tensor.Contract, b: Builder) -> _Version | None:
     """Operands in another order have their letters in another order; a convolution gives its channels last."""
     conv = _conv_of(op)
     spec = tensor.ContractSpec(op.spec)
     sides = []
     for x, letters in ((op.a, spec.a), (op.b, spec.b)):
-        version = sweep.versions.get(x)
+        version = turning.versions.get(x)
         sides.append((x, letters) if version is None else (version.value, "".join(_moved(letters, version.perm))))
     if conv is None:
-        if all(x not in sweep.versions for x in op.operands):
+        if all(x not in turning.versions for x in op.operands):
             return None
         (a, letters_a), (c, letters_c) = sides
         return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}", dtype=op.dtype), tuple(range(len(spec.out))))
     image, weight = sides if conv.windows_are_a else reversed(sides)
     if op.dtype is None and _gives_one_each(conv, image, weight):
         return None
-    if (windows := op.a if conv.windows_are_a else op.b) not in sweep.versions and _is_depthwise(conv, image, weight):
+    if (windows := op.a if conv.windows_are_a else op.b) not in turning.versions and _is_depthwise(conv, image, weight):
         image = _turned(b, windows, image[1], conv)
-    return _convolution(b, conv, image, weight, op.dtype, sweep.blocks)
+    return _convolution(b, conv, image, weight, op.dtype, turning.blocks)
 
 
 def _is_depthwise(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> bool:

@@ -19,14 +19,14 @@ LONG_ROW = 16
 
 @register_pass
 @dataclass(frozen=True)
-class SweepForExtremes(FuncPass):
+class ExtremesInTwoPasses(FuncPass):
     """arg_reduce(x)  ->  min(select(x = reduce(x), i, n)): the first of the positions i that hold the extreme of their row, or nan if that is one
 
     Before and after: `tensor` ops.  For the last axis, whose elements are neighbours in memory; along other axes lanes hold columns and each element is looked at
     once anyway. Windows that are looked through stay as they are. Runs when layouts are chosen, before fusion, which makes a kernel of it.
     """
 
-    name: ClassVar[str] = "sweep-for-extremes"
+    name: ClassVar[str] = "extremes-in-two-passes"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
 
     def run_on(self, func: Func) -> None:

@@ -40,7 +40,7 @@ class FoldBatchNorm(FuncPass):
                 fold_batch_norm(op)
 
 
-class _Found(NamedTuple):
+class _FoundNorm(NamedTuple):
     """A product, the transpose behind it if there is one, its weight as it is, and all other numbers in float64."""
 
     product: Conv | Linear
@@ -115,7 +115,7 @@ def _scale_and_shift(op: BatchNorm) -> None:
     op.replace_with(made)
 
 
-def _match(op: BatchNorm) -> _Found | None:
+def _match(op: BatchNorm) -> _FoundNorm | None:
     """What the norm is of, if that is a product by constants that nothing else uses."""
     kind: Any = op.result.type
     if kind.dtype.bits == 16:
@@ -133,7 +133,7 @@ def _match(op: BatchNorm) -> _Found | None:
         if array is None:
             return None
         values.append(array)
-    return _Found(product, transpose, *values)
+    return _FoundNorm(product, transpose, *values)
 
 
 def _only_use(value: Value, kind: type[Op]) -> Any:

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Product:
+class QuantizedProduct:
     """A product by a constant weight. `axis` is the weight's axis of output channels, `operands` the positions of activation and weight."""
 
     name: str
@@ -58,9 +58,9 @@ def tidy_for_quantization(module: Module) -> None:
         step.run(module)
 
 
-def find_products(func: Func) -> tuple[list[Product], list[LeftOut]]:
+def find_products(func: Func) -> tuple[list[QuantizedProduct], list[LeftOut]]:
     """The products by constants of a function, in order and each with a name of its own, and those that cannot be taken."""
-    found: list[Product] = []
+    found: list[QuantizedProduct] = []
     left: list[LeftOut] = []
     taken: dict[str, int] = {}
     for op in func.block:
@@ -80,7 +80,7 @@ def find_products(func: Func) -> tuple[list[Product], list[LeftOut]]:
         if reason is not None or weight is None:
             left.append(LeftOut(name, kind, reason or ""))
         else:
-            found.append(Product(name, kind, op, weight, _output_axis(op), (1 - position, position)))
+            found.append(QuantizedProduct(name, kind, op, weight, _output_axis(op), (1 - position, position)))
     return found, left
 
 
@@ -136,7 +136,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
     return name if taken[name] == 1 else f"{name}#{taken[name]}"
 
 
-def with_operands_returned(module: Module, products: Sequence[Product]) -> tuple[Module, list[int]]:
+def with_operands_returned(module: Module, products: Sequence[QuantizedProduct]) -> tuple[Module, list[int]]:
     """A copy of a module whose `main` also returns what goes into the products, and which of these results each product takes; what several take is returned once."""
     values = list(dict.fromkeys(p.x for p in products))
     mapping: dict[Value, Value] = {}
@@ -174,7 +174,7 @@ def steps_between(least: float, greatest: float, bits: int = 8) -> tuple[Array, 
 
 
 @dataclass(frozen=True)
-class Steps:
+class QuantizedSteps:
     """How a product's operands are counted: the step of the activation and the integer that stands for its 0, the weight in integers and its steps, the activation's bits."""
 
     activation: Array
@@ -184,7 +184,7 @@ class Steps:
     bits: int = 8
 
 
-def quantize_products(products: Sequence[Product], steps: Mapping[str, Steps]) -> None:
+def quantize_products(products: Sequence[QuantizedProduct], steps: Mapping[str, QuantizedSteps]) -> None:
     """product(x, W)  ->  product(dequantize(quantize(x, s)), dequantize(W in integers, t))
 
     In place, for each product that `steps` has. A value that several products take in the same steps is brought into eight bits once.

@@ -94,7 +94,7 @@ class _Bytes(NamedTuple):
     zero: int
 
 
-class _Found(NamedTuple):
+class _FoundProduct(NamedTuple):
     """A contract in integers: letters and operands of both sides, and the letter that has a word's bytes."""
 
     spec: tensor.ContractSpec
@@ -127,7 +127,7 @@ def _no_regions(*_: Any) -> Any:
 # --- finding
 
 
-def _match(op: tensor.Contract) -> _Found | None:
+def _match(op: tensor.Contract) -> _FoundProduct | None:
     spec = tensor.ContractSpec(op.spec)
     for x, letters, w, weight_letters in ((op.a, spec.a, op.b, spec.b), (op.b, spec.b, op.a, spec.a)):
         weight = _weight(w)
@@ -140,7 +140,7 @@ def _match(op: tensor.Contract) -> _Found | None:
         near = _near(spec, x, letters, array, weight_letters)
         if near is None or not (scales == first).all() or np.prod([array.shape[i] for i in contracted]) > MOST_STEPS:
             continue
-        return _Found(spec, letters, image, array, first, weight_letters, near)
+        return _FoundProduct(spec, letters, image, array, first, weight_letters, near)
     return None
 
 
@@ -216,7 +216,7 @@ def _near(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weig
     return near
 
 
-def _rows(op: tensor.Contract, found: _Found) -> int:
+def _rows(op: tensor.Contract, found: _FoundProduct) -> int:
     """About how many rows of activations meet the weights."""
     return estimate(product(size for c, size in zip(found.spec.out, shape_of(op.result), strict=True) if c not in found.weight_letters))
 
@@ -233,7 +233,7 @@ def _restore_weight(op: tensor.Map) -> None:
         op.replace_with(Builder.before_op(op)(tensor.Constant, value=Dense((steps.astype(np.float32) - np.float32(zero)) * scale)))
 
 
-def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[tuple[Value, ScalarType], Value], kind: ScalarType) -> None:
+def _rewrite(op: tensor.Contract, found: _FoundProduct, unsigned: dict[tuple[Value, ScalarType], Value], kind: ScalarType) -> None:
     b = Builder.before_op(op)
     steps = found.image.steps
     if (steps, kind) not in unsigned:
@@ -257,11 +257,11 @@ def _rewrite(op: tensor.Contract, found: _Found, unsigned: dict[tuple[Value, Sca
         op.replace_with(b(tensor.Map, made, factor, fn="mul"))
 
 
-def _contracted(found: _Found) -> tuple[int, ...]:
+def _contracted(found: _FoundProduct) -> tuple[int, ...]:
     return tuple(i for i, c in enumerate(found.weight_letters) if c in found.spec.contracted)
 
 
-def _per_channel(b: Builder, found: _Found, numbers: Array) -> Value:
+def _per_channel(b: Builder, found: _FoundProduct, numbers: Array) -> Value:
     """Numbers by the weight's letters, with contracted ones of size 1, as a constant that runs along the same letters of the result."""
     kept = [c for c in found.spec.out if c in found.weight_letters]
     squeezed = numbers.reshape([n for i, n in enumerate(numbers.shape) if i not in _contracted(found)])
@@ -461,7 +461,7 @@ def _is_positive(x: Value) -> bool:
     return bool((bound >= 0).all()) and (op.fn == "max" or _is_positive(op.xs[0]))
 
 
-def _image(b: Builder, found: _Found, x: Value, more: int) -> tuple[Value, str]:
+def _image(b: Builder, found: _FoundProduct, x: Value, more: int) -> tuple[Value, str]:
     """The activations as the contract takes them and their letters: channels last, with `more` of them whose weights are 0."""
     views = found.image.views
     filling = found.image.zero + SHIFT

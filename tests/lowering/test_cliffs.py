@@ -105,7 +105,7 @@ def test_a_group_that_no_builder_takes_is_split(monkeypatch: pytest.MonkeyPatch)
     """A chain that the pass makes and that no builder takes then."""
     module = convolutions((8, 96, 1, 1), (96, 96, 3, 96), (96, 48, 1, 1))
     machine = replace(MACHINES["sapphirerapids"], caches=(48 << 10, 256 << 10, 4 << 20))
-    assert "row_chain" in takers(module, machine)
+    assert "inverted_residual" in takers(module, machine)
     monkeypatch.setattr("polyreme.lowering.pipeline.BUILDERS", (build_sliding, build_contract, build_loops))
     taken = takers(module, machine, [image(8)])
     assert taken.count("contract") == 2 and taken.count("depthwise") == 1
@@ -116,7 +116,7 @@ def test_chains_are_made_where_their_builder_takes_them(machine: Target) -> None
     """A convolution that Winograd's kernel takes when its weights are known is no chain's first part."""
     module = convolutions((24, 96, 3, 1), (96, 96, 3, 96), (96, 48, 1, 1), size=40)
     taken = takers(module, machine)
-    assert "row_chain" in taken or "depthwise" in taken and "contract" in taken, taken
+    assert "inverted_residual" in taken or "depthwise" in taken and "contract" in taken, taken
 
 
 def test_a_depthwise_convolution_of_an_image_with_channels_in_front_turns_it_first() -> None:

@@ -15,7 +15,7 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32, f64
-from polyreme.lowering.kernels.conv.conv import choose_way, find_image
+from polyreme.lowering.kernels.conv.conv import choose_strategy, find_image
 from polyreme.lowering.kernels.conv.conv_columns import ACCURACY, Columns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
@@ -140,7 +140,7 @@ def test_weights_made_by_a_kernel_are_those_made_when_the_model_is_compiled() ->
 
 def way_of(case: Case, target: Target) -> type | None:
     found: list[Any] = []
-    bounds.to_kernels(module_of(case)[0], target, lambda request: found.append(choose_way(request)))
+    bounds.to_kernels(module_of(case)[0], target, lambda request: found.append(choose_strategy(request)))
     return type(found[0]) if found[0] is not None else None
 
 

@@ -18,14 +18,14 @@ from polyreme.ir.types import BufferType, f32, i32
 from polyreme.lowering.emit.llvm.codegen import assembly
 from polyreme.lowering.emit.llvm.emit_module import emit_llvm
 from polyreme.lowering.link.artifact import build_artifact, load
-from polyreme.lowering.machines.instructions import has_terms
+from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering.kernels import finish, one_function
 
 Array = np.ndarray[Any, Any]
 WIDE = TARGETS["x86-64-avx512"]
 TERMS_TARGET = replace(WIDE, features=WIDE.features + ",+amx-tile,+amx-int8,+amx-bf16")
-needs_terms = pytest.mark.skipif(not has_terms(host()), reason="this machine has no tile registers of bf16, or its system does not lend them")
+needs_terms = pytest.mark.skipif(not has_bf16_tiles(host()), reason="this machine has no tile registers of bf16, or its system does not lend them")
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -79,8 +79,8 @@ def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps,
     exact = first + x.astype(np.float64) @ w
     magnitude = np.abs(first) + np.abs(x.astype(np.float64)) @ np.abs(w)
     runs = [evaluate(module, inputs)]
-    if has_terms(host()):
-        runs.append(load(build_artifact(module.clone(), host(), "terms")).run(inputs))
+    if has_bf16_tiles(host()):
+        runs.append(load(build_artifact(module.clone(), host(), "bf16x3")).run(inputs))
     for terms, sums in runs:
         found, beside = sums.reshape(before.shape)
         assert np.all(np.abs(found - exact) <= 2**-23 * np.sqrt(32 * steps) * magnitude)
@@ -90,7 +90,7 @@ def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps,
         made, wanted = terms[size:].reshape(TERMS, -1), words_of_lanes(more[:, :LANES]).reshape(TERMS, -1)
         if cuts:
             np.testing.assert_array_equal(made[:, : wanted.shape[1]], wanted)
-    text = assembly(emit_llvm(module, TERMS_TARGET, "terms"), TERMS_TARGET)
+    text = assembly(emit_llvm(module, TERMS_TARGET, "bf16x3"), TERMS_TARGET)
     assert text.count("tdpbf16ps") == 12
     if steps > 1:
         assert len(set(re.findall(r"%tmm\d", text))) == 4, "two tiles of sums and one of each operand"
@@ -98,4 +98,4 @@ def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps,
 
 def test_terms_need_a_target_with_tiles():
     with pytest.raises(PolyremeError, match="expected a target with tiles of bf16"):
-        emit_llvm(block(16, 1, 0), WIDE, "terms")
+        emit_llvm(block(16, 1, 0), WIDE, "bf16x3")

@@ -9,7 +9,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType, i32, i64, scalar_type
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.transforms.extremes import SweepForExtremes
+from polyreme.lowering.transforms.extremes import ExtremesInTwoPasses
 
 
 def module_of(shape, dtype, fn, axis=-1, keepdims=False, positions=i64):
@@ -22,7 +22,7 @@ def module_of(shape, dtype, fn, axis=-1, keepdims=False, positions=i64):
 
 
 def left(module):
-    SweepForExtremes().run(module)
+    ExtremesInTwoPasses().run(module)
     return [op for op in module.walk() if isinstance(op, tensor.ArgReduce)]
 
 

@@ -13,7 +13,7 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm import inner_product
-from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_paired, find_paired
+from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_inner_product, find_inner_product
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -36,7 +36,7 @@ def bound(case: Case, inputs: list[Array], constants: list[Array]) -> Array:
 
 def always(request: Request) -> KernelPlan | None:
     """The builder, for every product that it can make."""
-    plan = build_paired(request)
+    plan = build_inner_product(request)
     assert plan is not None
     return plan
 
@@ -170,7 +170,7 @@ def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(c
     packs: list[Pack] = []
 
     def watch(request: Request) -> None:
-        plan = build_paired(replace(request, kept=request.constant))
+        plan = build_inner_product(replace(request, kept=request.constant))
         assert plan is not None
         packs.extend(plan.packs)
 
@@ -205,7 +205,7 @@ def test_they_are_chosen_where_additions_are_free_beside_one_multiply_add_a_cycl
     seen: list[bool] = []
 
     def look(request: Request) -> None:
-        seen.append(find_paired(request) is not None)
+        seen.append(find_inner_product(request) is not None)
 
     inputs, constants = case.arrays()
     to_kernels(case.module(inputs, constants), replace(WORTH, **changes), look)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_an_unknown_number_of_rows_is_taken_for_a_usual_one(case: Case, is_taken
     seen: list[bool] = []
 
     def look(request: Request) -> None:
-        seen.append(find_paired(request) is not None)
+        seen.append(find_inner_product(request) is not None)
 
     inputs, constants = case.arrays()
     to_kernels(case.module(inputs, constants, free=True), WORTH, look)

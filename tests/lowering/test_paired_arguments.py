@@ -18,7 +18,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.gemm import inner_product, inner_product_weights
-from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, find_paired
+from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, find_inner_product
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
@@ -36,8 +36,8 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(inner_product, "ADVANTAGE", 1e9)
     patch.setattr(inner_product, "FEW_PIECES", 99)
     if way != "near":
-        patch.setattr(inner_product.Paired, "are_far", way == "far")
-        patch.setattr(inner_product.Paired, "packs_beside", way == "far")
+        patch.setattr(inner_product.InnerProduct, "are_far", way == "far")
+        patch.setattr(inner_product.InnerProduct, "packs_beside", way == "far")
 
 
 def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module:
@@ -134,7 +134,7 @@ def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_a
 )
 def test_several_products_are_chosen_where_they_are_large(case: Several, is_taken: bool) -> None:
     seen: list[bool] = []
-    to_kernels(case.module(case.arrays()), WORTH, lambda request: seen.append(find_paired(request) is not None))
+    to_kernels(case.module(case.arrays()), WORTH, lambda request: seen.append(find_inner_product(request) is not None))
     assert seen == [is_taken]
 
 
@@ -179,8 +179,8 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
         found: list[int] = []
 
         def look(request: Request) -> None:
-            plan = inner_product.Paired(rows := inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
-            found.append(inner_product._Builder(plan).packing.together)
+            plan = inner_product.InnerProduct(rows := inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
+            found.append(inner_product._InnerProductBuilder(plan).packing.together)
 
         to_kernels(module(case, [*case.arrays()[0], *case.arrays()[1]]), WORTH, look)
         return found[0]
@@ -210,7 +210,7 @@ def test_they_are_chosen_where_enough_rows_share_the_panels(case: Case, is_taken
     seen: list[bool] = []
 
     def look(request: Request) -> None:
-        seen.append(find_paired(request) is not None)
+        seen.append(find_inner_product(request) is not None)
 
     shape = (case.n, case.k) if case.turned else (case.k, case.n)
     to_kernels(module(case, [np.zeros((case.m, case.k), np.float32), np.zeros(shape, np.float32)]), WORTH, look)

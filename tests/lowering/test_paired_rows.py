@@ -17,7 +17,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.gemm import inner_product
-from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_paired, find_paired
+from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_inner_product, find_inner_product
 from polyreme.lowering.kernels.gemm.inner_product_rows import find_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import host
@@ -97,7 +97,7 @@ class Case:
 
 def always(request: Request) -> KernelPlan | None:
     """The builder, for every convolution that it can make."""
-    plan = build_paired(request)
+    plan = build_inner_product(request)
     assert plan is not None
     return plan
 
@@ -150,7 +150,7 @@ def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_wi
     seen: list[tuple[bool, bool]] = []
 
     def look(request: Request) -> None:
-        seen.append((find_paired(request) is not None, build_winograd(request) is not None))
+        seen.append((find_inner_product(request) is not None, build_winograd(request) is not None))
 
     inputs, constants = [np.zeros(case.x, np.float32)], case.arrays()[1]
     to_kernels(case.module(inputs, constants), replace(WORTH, caches=(32 << 10, 1 << 20, 32 << 20)), look)

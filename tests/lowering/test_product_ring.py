@@ -13,7 +13,7 @@ from polyreme.dialects import kernel
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, f32, f64
 from polyreme.lowering.kernels.gemm.contract import ProductBuilder, build_contract
-from polyreme.lowering.kernels.gemm.double_buffered import Blocks, RingPlan, Share, _even_depth
+from polyreme.lowering.kernels.gemm.double_buffered import BufferBlocks, BufferShare, DoubleBufferPlan, _even_depth
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import find_product
@@ -27,9 +27,9 @@ SLOW = replace(FAST, third_level_bytes=9.5)
 LIKE_HOST = {"caches": FAST.caches, "vector_registers": 32, "vector_bytes": 64}
 
 
-def ring_of(case: Case, target: Target) -> RingPlan | None:
+def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
     """How the builder of products plans the case."""
-    plans: list[RingPlan | None] = []
+    plans: list[DoubleBufferPlan | None] = []
 
     def build(request: Request) -> KernelPlan | None:
         found = find_product(request)
@@ -139,7 +139,7 @@ def test_a_kernel_of_its_own_packs_what_many_rows_meet_where_far_caches_are_slow
 
 @given(st.integers(65, 5000), st.integers(1, 4), st.integers(16, 400), st.integers(1, 60))
 def test_the_tiles_of_a_block_copy_all_of_the_next_one(steps: int, vectors: int, rounds: int, tiles: int) -> None:
-    share = Share.of(Blocks(steps, steps, vectors, 16, f32, tiles), rounds)
+    share = BufferShare.of(BufferBlocks(steps, steps, vectors, 16, f32, tiles), rounds)
     assert 1 <= share.tiles <= tiles
     assert (share.tiles - 1) * share.steps < steps <= share.tiles * share.steps
     assert share.steps == rounds // share.rounds * share.each and vectors % share.rounds == 0
@@ -151,6 +151,6 @@ def test_the_last_block_is_no_remnant(steps: int, blocks: int) -> None:
     if depth is None:
         assert steps // blocks < 3 * MOST_UNROLLED
         return
-    cut = Blocks(steps, depth, 3, 16, f32, 1)
+    cut = BufferBlocks(steps, depth, 3, 16, f32, 1)
     assert depth // 2 <= cut.last <= depth and depth // 2 > MOST_UNROLLED
     assert (cut.count - 1) * depth + cut.last == steps and cut.count <= blocks

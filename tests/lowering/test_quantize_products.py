@@ -15,7 +15,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
 from polyreme.lowering.transforms.quantize_products import (
-    Steps,
+    QuantizedSteps,
     constant_of,
     find_products,
     quantize_products,
@@ -110,7 +110,7 @@ def test_the_rewritten_module_computes_with_what_the_integers_stand_for() -> Non
     products, _ = find_products(module.function())
     step, zero = steps_between(float(x.min()), float(x.max()))
     counts, weight_step = quantize_weight(WEIGHT, np.abs(WEIGHT).max(0), 1)
-    quantize_products(products, {name: Steps(step, zero, counts, weight_step) for name in ("first", "second")})
+    quantize_products(products, {name: QuantizedSteps(step, zero, counts, weight_step) for name in ("first", "second")})
     verify(module)
     assert sum(isinstance(op, nn.QuantizeLinear) for op in module.walk()) == 1, "both take the same integers"
     rounded = (np.clip(np.rint(x / step) + zero, -128, 127) - zero) * step
@@ -126,7 +126,7 @@ def test_an_image_that_a_convolution_takes_in_steps_is_added_in_steps_too() -> N
     module = module_of((2, 3, 5), body)
     x = random.standard_normal((2, 3, 5)).astype("float32")
     (product,), _ = find_products(module.function())
-    quantize_products([product], {product.name: Steps(*steps_between(0, 5), np.eye(3, dtype=np.int8)[:, :, None], np.float32(1))})
+    quantize_products([product], {product.name: QuantizedSteps(*steps_between(0, 5), np.eye(3, dtype=np.int8)[:, :, None], np.float32(1))})
     verify(module)
     step = 5 / 255
     rounded = np.clip(np.rint(np.maximum(2 * x, 0) / step), 0, 255) * step

@@ -20,7 +20,7 @@ from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.lowering.kernels.conv import inverted_residual
-from polyreme.lowering.kernels.conv.inverted_residual import build_row_chain
+from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -145,7 +145,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_row_chain)
+    monkeypatch.setattr(products, "build_conv", build_inverted_residual)
 
 
 @st.composite
@@ -166,7 +166,7 @@ def test_kernels_of_each_target_agree_with_numpy_and_touch_no_memory_outside(cas
     assume(min(case.places) > 0)
     module, inputs = module_of(case)
     target = case.small(TARGETS[name])
-    assume(products.to_kernels(module, target)[1][0] == "row_chain")
+    assume(products.to_kernels(module, target)[1][0] == "inverted_residual")
     products.check_evaluated(module, inputs, expected_of(case), case.dtype, target)
 
 
@@ -198,7 +198,7 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, mon
     target = case.small(host())
     monkeypatch.setattr(products, "host", lambda: target)
     module, inputs = module_of(case)
-    assert products.to_kernels(module, target)[1][0] == "row_chain"
+    assert products.to_kernels(module, target)[1][0] == "inverted_residual"
     products.check_native(module, inputs, expected_of(case), case.dtype)
 
 
@@ -222,7 +222,7 @@ def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where
     avx512 = TARGETS["x86-64-avx512"]
     module, _ = module_of(Case((112, 112), 16, 96, 24, stride=2))
     for half_vectors in (False, True):
-        assert products.to_kernels(module, replace(avx512, half_vectors=half_vectors))[1] == ["row_chain"]
+        assert products.to_kernels(module, replace(avx512, half_vectors=half_vectors))[1] == ["inverted_residual"]
     (whole, one), _, (high, narrow), (_, wide) = made
     assert (one, narrow, wide) == (1, 1, 3)
     assert whole > inverted_residual.HIDDEN_HIGH == high
@@ -232,7 +232,7 @@ def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_th
     monkeypatch.setattr(inverted_residual, "MOST_OPEN_TASKS", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
     module, inputs = module_of(case)
-    assert products.to_kernels(module, case.small(host()))[1][0] == "row_chain"
+    assert products.to_kernels(module, case.small(host()))[1][0] == "inverted_residual"
     made = compile_module(module, case.small(host())).load()
     before = get_num_threads()
     try:
@@ -246,20 +246,20 @@ def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_th
 def test_an_image_that_fits_the_cache_is_made() -> None:
     case = NATIVE[0]
     target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), third_level_bytes=20, far_cores=False)
-    assert products.to_kernels(module_of(case)[0], target)[1] != ["row_chain"]
+    assert products.to_kernels(module_of(case)[0], target)[1] != ["inverted_residual"]
 
 
 def test_where_the_third_level_cache_is_slow_only_small_images_are_made() -> None:
     slow = replace(host(), caches=(32 << 10, 2 << 20, 8 << 20), third_level_bytes=9.5)
-    assert products.to_kernels(module_of(NATIVE[0])[0], slow)[1][0] == "row_chain"
-    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["row_chain"]
+    assert products.to_kernels(module_of(NATIVE[0])[0], slow)[1][0] == "inverted_residual"
+    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["inverted_residual"]
 
 
 def test_where_other_cores_may_be_far_images_of_some_size_are_not_made() -> None:
     far = replace(host(), caches=(32 << 10, 256 << 10, 8 << 20), third_level_bytes=20, far_cores=True)
-    assert products.to_kernels(module_of(NATIVE[0])[0], far)[1] == ["row_chain"]
-    assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, far_cores=False))[1] != ["row_chain"]
-    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], far)[1] != ["row_chain"]
+    assert products.to_kernels(module_of(NATIVE[0])[0], far)[1] == ["inverted_residual"]
+    assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, far_cores=False))[1] != ["inverted_residual"]
+    assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], far)[1] != ["inverted_residual"]
 
 
 # --- in networks
@@ -335,7 +335,7 @@ def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
     module = inverted_residuals(2)
     lowered = lower(module, TARGET)
     scanned = [op for loop in lowered.function().walk() if isinstance(loop, kernel.Parallel) for op in loop.walk() if isinstance(op, kernel.Call)]
-    assert sum(op.callee.name.startswith("row_chain") for op in scanned) == 2
+    assert sum(op.callee.name.startswith("inverted_residual") for op in scanned) == 2
     check(module)
 
 

@@ -19,7 +19,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import f64
 from polyreme.lowering.kernels.gemm import bf16x3_plan
-from polyreme.lowering.kernels.gemm.bf16x3 import TermsBuilder
+from polyreme.lowering.kernels.gemm.bf16x3 import Bf16x3Builder
 from polyreme.lowering.kernels.gemm.bf16x3_plan import (
     LEAST_ROWS,
     LEAST_TILES,
@@ -28,7 +28,7 @@ from polyreme.lowering.kernels.gemm.bf16x3_plan import (
     VECTOR,
     Plan,
     arguments,
-    find_terms,
+    find_bf16x3,
     scattered,
 )
 from polyreme.lowering.kernels.gemm.strassen_plan import find_matrices
@@ -54,7 +54,7 @@ SMALL = replace(TERMS_TARGET, caches=(32 << 10, 100 << 10, 1 << 20))
 def by_terms(request: Request) -> KernelPlan | None:
     """The plan, whether it is worth it or not."""
     found = find_matrices(request)
-    return None if found is None else TermsBuilder(Plan(found, request.target)).build()
+    return None if found is None else Bf16x3Builder(Plan(found, request.target)).build()
 
 
 def plan_of(case: Case, target: Target, free: bool = False) -> Plan | None:
@@ -62,7 +62,7 @@ def plan_of(case: Case, target: Target, free: bool = False) -> Plan | None:
     plans: list[Plan | None] = []
 
     def build(request: Request) -> KernelPlan | None:
-        plans.append(find_terms(request))
+        plans.append(find_bf16x3(request))
         return None
 
     PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(case.module(*case.arrays(), free=free))
@@ -163,7 +163,7 @@ def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest
 def test_one_kernel_serves_any_number_of_rows() -> None:
     case = Case(16 * MOST_TILES * 13 + 1, 96, 64, bias=True)
     module = lowered(case, host(), free=True)
-    executable = load(build_artifact(module, host(), "terms", outline_constants(module)))
+    executable = load(build_artifact(module, host(), "bf16x3", outline_constants(module)))
     for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, 16 * MOST_TILES, 16 * MOST_TILES + 1, 1000, case.m):
         check_rows(case, m, executable.run([case.arrays()[0][0][:m]])[0])
 
@@ -206,7 +206,7 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
     def build_strided(request: Request) -> None:
         found = scattered(request)
         assert found is not None
-        plans.append(TermsBuilder(Plan(found, TERMS_TARGET)).build())
+        plans.append(Bf16x3Builder(Plan(found, TERMS_TARGET)).build())
 
     case = Case(100, 96, 64)
     for module, builder in ((case.module(*case.arrays(), free=True), build), (convolution(OPEN_STRIDED)[0], build_strided)):
@@ -244,7 +244,7 @@ def arguments_by_terms(case: Product, target: Target, in_place: bool | None = No
     def build(request: Request) -> KernelPlan | None:
         plan = plan_of_arguments(request)
         assert plan is not None and in_place in (None, plan.in_place)
-        return TermsBuilder(plan).build()
+        return Bf16x3Builder(plan).build()
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(module)
     return module, inputs, expected
@@ -285,7 +285,7 @@ def test_products_of_two_arguments_are_made_so_where_they_gain(case: Product, ta
     found: list[Plan | None] = []
 
     def build(request: Request) -> None:
-        found.append(find_terms(request))
+        found.append(find_bf16x3(request))
 
     PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.build()[0])
     assert (found[0] is not None) == taken
@@ -306,7 +306,7 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
     def build(request: Request) -> KernelPlan | None:
         found = scattered(request)
         assert found is not None and found.m == np.prod([case.x[0], *case.places]) and find_matrices(request) is None
-        return TermsBuilder(Plan(found, target)).build()
+        return Bf16x3Builder(Plan(found, target)).build()
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(module)
     return module, inputs
@@ -340,7 +340,7 @@ def open_by_terms(target: Target) -> Module:
     def build(request: Request) -> KernelPlan | None:
         found = scattered(request)
         assert found is not None and not isinstance(found.m, int)
-        return TermsBuilder(Plan(found, target)).build()
+        return Bf16x3Builder(Plan(found, target)).build()
 
     PassManager([Stage("kernel", TensorToKernel(target, (build, *BUILDERS)))]).run(module)
     return module
@@ -356,7 +356,7 @@ def test_one_kernel_serves_any_number_of_pixels_that_are_strides_apart(sizes: tu
         made = evaluate(open_by_terms(SMALL), inputs)[0]
     else:
         module = open_by_terms(host())
-        made = load(build_artifact(module, host(), "terms", outline_constants(module))).run(inputs)[0]
+        made = load(build_artifact(module, host(), "bf16x3", outline_constants(module))).run(inputs)[0]
     np.testing.assert_allclose(np.asarray(made), convolved(OPEN_STRIDED)[:, : (high + 1) // 2, : (wide + 1) // 2], rtol=1e-4, atol=1e-4)
 
 
@@ -459,5 +459,5 @@ def test_an_infinity_makes_its_row_nan_and_no_other() -> None:
     inputs[0][5, 7] = np.inf
     module = case.module(inputs, constants)
     PassManager([Stage("kernel", TensorToKernel(host(), (by_terms, build_loops)))]).run(module)
-    found = load(build_artifact(module, host(), "terms", outline_constants(module))).run(inputs)[0]
+    found = load(build_artifact(module, host(), "bf16x3", outline_constants(module))).run(inputs)[0]
     assert np.isnan(found[5]).all() and np.isfinite(np.delete(found, 5, 0)).all()

@@ -8,7 +8,7 @@ import pytest
 
 from polyreme.lowering.emit.llvm.exponentials import tanh
 from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE
-from polyreme.lowering.emit.llvm.text import Code, Lane
+from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.emit.llvm.vector_math import BOUNDS, FLOAT32
 from polyreme.lowering.machines.targets import TARGETS, host
 from tests.lowering.kernels import apply_compiled
@@ -153,7 +153,7 @@ def test_pieces_of_tanh_are_looked_up_where_vectors_are_halves():
     """Seven tables of two registers, and no division; elsewhere there is one."""
     found = []
     for half_vectors in (False, True):
-        code = Code(True, True, halves=half_vectors)
+        code = TextCode(True, True, halves=half_vectors)
         tanh(Lane(code, "float", 16, "%x"))
         text = "\n".join(code.lines)
         found.append((text.count("vpermi2var.ps"), text.count("fdiv")))

@@ -18,8 +18,8 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.gemm import inner_product
-from polyreme.lowering.kernels.gemm.inner_product import build_paired
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Weave
+from polyreme.lowering.kernels.gemm.inner_product import build_inner_product
+from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import lower, pipeline
 from tests.lowering.bounds import assert_within, to_kernels
@@ -36,7 +36,7 @@ RUNS = all(host().has(feature.removeprefix("+")) for feature in SMALL.features.s
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 6))
 def test_an_order_has_every_element_once_and_blocks_side_by_side(blocks: int, width: int, turns: int) -> None:
     size = blocks * width * turns
-    order = [Weave(blocks, width).place(size, i) for i in range(size)]
+    order = [AxisOrder(blocks, width).place(size, i) for i in range(size)]
     expected = np.arange(size).reshape(blocks, turns, width).transpose(1, 0, 2).ravel()
     np.testing.assert_array_equal(order, expected)
 
@@ -46,12 +46,12 @@ def test_an_order_has_every_element_once_and_blocks_side_by_side(blocks: int, wi
 def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tuple[int, int, int], bias: bool, residual: bool) -> None:
     """What the product is added to, a bias or a residual, lies in the usual order."""
     blocks, width, turns = order
-    weave, case = Weave(blocks, width), Case(m, k, blocks * width * turns, bias, residual)
+    weave, case = AxisOrder(blocks, width), Case(m, k, blocks * width * turns, bias, residual)
     inputs, constants = case.arrays(1.0)
     plans: list[KernelPlan] = []
 
     def liked(request: Request) -> KernelPlan | None:
-        plan = build_paired(replace(request, liked=weave))
+        plan = build_inner_product(replace(request, liked=weave))
         assert plan is not None
         plans.append(plan)
         return plan
@@ -64,14 +64,14 @@ def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tu
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants)[..., places], bound(case, inputs, constants)[..., places])
 
 
-@pytest.mark.parametrize("weave", [Weave(2, 8), Weave(5, 16), Weave(3, 32)], ids=str)
-def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: Weave) -> None:
+@pytest.mark.parametrize("weave", [AxisOrder(2, 8), AxisOrder(5, 16), AxisOrder(3, 32)], ids=str)
+def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: AxisOrder) -> None:
     case = Case(16, 48, 64)
     inputs, constants = case.arrays(1.0)
     plans: list[KernelPlan | None] = []
 
     def liked(request: Request) -> KernelPlan | None:
-        plans.append(build_paired(replace(request, liked=weave)))
+        plans.append(build_inner_product(replace(request, liked=weave)))
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -104,9 +104,9 @@ def network(kind: Any, steps: int, units: int, inputs: int, reverse: bool, known
     return module, given_now
 
 
-def woven(module: Module) -> list[Weave | None]:
+def woven(module: Module) -> list[AxisOrder | None]:
     """The orders that products have chosen."""
-    found: list[Weave | None] = []
+    found: list[AxisOrder | None] = []
 
     def watch(request: Request, plan: KernelPlan, calls: Any) -> None:
         if request.ops(tensor.Contract):
@@ -119,8 +119,8 @@ def woven(module: Module) -> list[Weave | None]:
 
 
 def test_a_layer_asks_for_what_its_threads_read_side_by_side() -> None:
-    assert woven(network(nn.LSTM, 6, 64, 40, False)[0]) == [Weave(4, 32)]
-    assert woven(network(nn.GRU, 6, 64, 40, True)[0]) == [Weave(3, 32)]
+    assert woven(network(nn.LSTM, 6, 64, 40, False)[0]) == [AxisOrder(4, 32)]
+    assert woven(network(nn.GRU, 6, 64, 40, True)[0]) == [AxisOrder(3, 32)]
     assert woven(network(nn.SimpleRNN, 6, 64, 40, False)[0]) == [None], "it has one block"
     assert woven(network(nn.LSTM, 6, 60, 40, False)[0]) == [None], "the last panel has fewer units"
     assert woven(network(nn.LSTM, 6, 64, 40, False, also=True)[0]) == [None], "somebody else reads it"

@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
 from polyreme.ir.types import BufferType
 from polyreme.lowering.emit.llvm.facts import overlap
-from polyreme.lowering.emit.llvm.function import EmitOp, FunctionEmitter, Position
+from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter
 from polyreme.lowering.emit.llvm.text import Lane
 
 
@@ -30,18 +30,18 @@ def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
         for arg, value in zip(op.block.args, (lo, *(e.values[v] for v in op.inits)), strict=True):
             e.bind(arg, value)
         return e.run_region(op.body)
-    if lo == Position(None, 0) and _shares_each_round(op):
+    if lo == EmittedPosition(None, 0) and _shares_each_round(op):
         return _emit_rounds(e, op)
     return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None)
 
 
-def _rounds(lo: Position, hi: Position, step: int) -> int | None:
+def _rounds(lo: EmittedPosition, hi: EmittedPosition, step: int) -> int | None:
     """How often the body runs, when that is known."""
     same = lo.base is hi.base or (lo.base is not None and hi.base is not None and lo.base.ref == hi.base.ref)
     return max(0, -((lo.offset - hi.offset) // step)) if same else None
 
 
-def _write_loop(e: FunctionEmitter, lo: Position, hi: Position, step: int, inits: list[Lane], body: Region, guard: bool) -> list[Any]:
+def _write_loop(e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, step: int, inits: list[Lane], body: Region, guard: bool) -> list[Any]:
     code, args = e.code, body.block.args
     first, last = e.lane(lo), e.lane(hi)
     loop, end = code.label("loop"), code.label("end")
@@ -60,7 +60,7 @@ def _write_loop(e: FunctionEmitter, lo: Position, hi: Position, step: int, inits
     for arg, name in zip(args, names, strict=True):
         e.bind(arg, e.named(arg.type, name))
     with e.scope():
-        yielded = [e.lane(v) if isinstance(v, Position) else v for v in e.run_block(body.block)]
+        yielded = [e.lane(v) if isinstance(v, EmittedPosition) else v for v in e.run_block(body.block)]
         counter = Lane(code, e.index, 1, names[0])
         following = counter.emit("add nsw", step, hint="next")
         again = following.compare("slt", last)
@@ -86,7 +86,7 @@ def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
         with e.scope():
             passed = e.run_block(region.block)
             # A position becomes a number inside the branch, where what it is made of stands.
-            lanes = [e.lane(v) if isinstance(v, Position) else v for v in passed]
+            lanes = [e.lane(v) if isinstance(v, EmittedPosition) else v for v in passed]
         ways.append((lanes, code.block))
         code.jump(end)
     code.start(end)
@@ -114,7 +114,7 @@ def _emit_while(e: FunctionEmitter, op: Any) -> list[Any]:
         code.branch(again.ref, body, end)
     code.start(body)
     with e.scope():
-        yielded = [e.lane(v) if isinstance(v, Position) else v for v in e.run_block(op.body.block)]
+        yielded = [e.lane(v) if isinstance(v, EmittedPosition) else v for v in e.run_block(op.body.block)]
     latch = code.block
     code.jump(head)
     for k, (name, start, latest) in enumerate(zip(names, inits, yielded, strict=True)):
@@ -143,18 +143,18 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
     """The body as a function on a range, called through the pool with the values it uses from outside in a struct on the stack."""
     if e.part is not None:
         (begin, end), e.part = e.part, None
-        _write_loop(e, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+        _write_loop(e, EmittedPosition(begin, 0), EmittedPosition(end, 0), 1, [], op.body, guard=True)
         return
     count = e.values[op.count]
-    if count == Position(None, 0):
+    if count == EmittedPosition(None, 0):
         return
-    if count == Position(None, 1):
-        e.bind(op.block.args[0], Position(None, 0))
+    if count == EmittedPosition(None, 1):
+        e.bind(op.block.args[0], EmittedPosition(None, 0))
         e.run_region(op.body)
         return
 
     def write(inner: FunctionEmitter, begin: Lane, end: Lane) -> None:
-        _write_loop(inner, Position(begin, 0), Position(end, 0), 1, [], op.body, guard=True)
+        _write_loop(inner, EmittedPosition(begin, 0), EmittedPosition(end, 0), 1, [], op.body, guard=True)
 
     body, context = _outline(e, op, ("begin", "end"), write)
     assert e.pool is not None
@@ -184,7 +184,7 @@ def _emit_rounds(e: FunctionEmitter, op: Any) -> list[Any]:
     parallel = op.block.ops[-2]
 
     def write(inner: FunctionEmitter, number: Lane, begin: Lane, end: Lane) -> None:
-        inner.bind(op.block.args[0], Position(number, 0))
+        inner.bind(op.block.args[0], EmittedPosition(number, 0))
         inner.part = (begin, end)
         inner.run_region(op.body)
 
@@ -279,8 +279,8 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
     for value in outside:
         bound = e.values[value]
         hint = e.hint(value, "x")
-        if isinstance(bound, Position):
-            inner.values[value] = Position(None if bound.base is None else pass_in(bound.base, hint), bound.offset)
+        if isinstance(bound, EmittedPosition):
+            inner.values[value] = EmittedPosition(None if bound.base is None else pass_in(bound.base, hint), bound.offset)
         elif bound.elem == "ptr":
             alone = all(other is value or not overlap(value, other) for other in buffers) and not _may_be_shared(e, value)
             # Iterations that hear of each other read what others write.

@@ -20,7 +20,7 @@ from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.libm import LIBM, LIBM_FLOAT32
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element
-from polyreme.lowering.emit.llvm.text import Code, Lane, comment_text, symbol_text
+from polyreme.lowering.emit.llvm.text import Lane, TextCode, comment_text, symbol_text
 from polyreme.lowering.machines.targets import Target
 
 EmitOp = Callable[["FunctionEmitter", Any], Any]
@@ -89,7 +89,7 @@ class Emission:
         self.functions.append("\n".join([*comment, f"{head} #0 {{", "entry:", *code.entry, *code.lines, "}"]))
 
 
-def typed_lane(code: Code, type: Type, ref: str) -> Lane:
+def typed_lane(code: TextCode, type: Type, ref: str) -> Lane:
     """The value called `ref` as a `Lane` of the type; a buffer is a pointer."""
     if isinstance(type, BufferType):
         return Lane(code, "ptr", 1, ref)
@@ -108,7 +108,7 @@ def scalar_of(value: Value) -> ScalarType:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class EmittedPosition:
     """An index: `base` (None for 0) plus a known number."""
 
     base: Lane | None
@@ -128,7 +128,7 @@ class FunctionEmitter:
         self.module = module
         self.target = target
         self.name = name
-        self.code = Code(target.fma, target.has("avx512f") and target.vector_bytes == 64, module.split, target.half_vectors)
+        self.code = TextCode(target.fma, target.has("avx512f") and target.vector_bytes == 64, module.split, target.half_vectors)
         for reserved in RESERVED_VALUES:
             self.code.name(reserved)
         self.values: dict[Value, Any] = {}
@@ -142,17 +142,17 @@ class FunctionEmitter:
     # --- values
 
     def bind(self, value: Value, lane: Any) -> None:
-        """Let `value` stand for a `Lane` (a scalar index becomes a `Position`)."""
+        """Let `value` stand for a `Lane` (a scalar index becomes a `EmittedPosition`)."""
         if value.type == index and isinstance(lane, Lane):
-            lane = Position(None, int(lane.known)) if lane.known is not None else Position(lane, 0)
+            lane = EmittedPosition(None, int(lane.known)) if lane.known is not None else EmittedPosition(lane, 0)
         self.values[value] = lane
 
     def get(self, value: Value) -> Lane:
         """The value in a register."""
         found = self.values[value]
-        return self.lane(found) if isinstance(found, Position) else found
+        return self.lane(found) if isinstance(found, EmittedPosition) else found
 
-    def lane(self, position: Position) -> Lane:
+    def lane(self, position: EmittedPosition) -> Lane:
         """A position as one number."""
         base, offset = position.base, position.offset
         if base is None:
@@ -190,33 +190,33 @@ class FunctionEmitter:
 
     # --- positions and addresses
 
-    def add(self, a: Position, b: Position) -> Position:
+    def add(self, a: EmittedPosition, b: EmittedPosition) -> EmittedPosition:
         if a.base is None or b.base is None:
-            return Position(a.base or b.base, a.offset + b.offset)
+            return EmittedPosition(a.base or b.base, a.offset + b.offset)
         x, y = sorted((a.base, b.base), key=lambda lane: lane.ref)
-        return Position(self.once(("add", x.ref, y.ref), lambda: x.emit("add nsw", y, hint="i")), a.offset + b.offset)
+        return EmittedPosition(self.once(("add", x.ref, y.ref), lambda: x.emit("add nsw", y, hint="i")), a.offset + b.offset)
 
-    def subtract(self, a: Position, b: Position) -> Position:
+    def subtract(self, a: EmittedPosition, b: EmittedPosition) -> EmittedPosition:
         if b.base is None:
-            return Position(a.base, a.offset - b.offset)
+            return EmittedPosition(a.base, a.offset - b.offset)
         x, y = a.base, b.base
         if x is not None and x.ref == y.ref:
-            return Position(None, a.offset - b.offset)
+            return EmittedPosition(None, a.offset - b.offset)
         minuend = x if x is not None else Lane(self.code, self.index, 1, "0", 0)
-        return Position(self.once(("sub", minuend.ref, y.ref), lambda: minuend.emit("sub nsw", y, hint="i")), a.offset - b.offset)
+        return EmittedPosition(self.once(("sub", minuend.ref, y.ref), lambda: minuend.emit("sub nsw", y, hint="i")), a.offset - b.offset)
 
-    def multiply(self, a: Position, b: Position) -> Position:
+    def multiply(self, a: EmittedPosition, b: EmittedPosition) -> EmittedPosition:
         if a.base is None:
             a, b = b, a
         if b.base is None:
             factor, base = b.offset, a.base
             if base is None or factor == 0:
-                return Position(None, a.offset * factor)
+                return EmittedPosition(None, a.offset * factor)
             if factor == 1:
                 return a
-            return Position(self.once(("mul", base.ref, factor), lambda: base.emit("mul nsw", factor, hint="i")), a.offset * factor)
+            return EmittedPosition(self.once(("mul", base.ref, factor), lambda: base.emit("mul nsw", factor, hint="i")), a.offset * factor)
         x, y = sorted((self.lane(a), self.lane(b)), key=lambda lane: lane.ref)
-        return Position(self.once(("mul", x.ref, y.ref), lambda: x.emit("mul nsw", y, hint="i")), 0)
+        return EmittedPosition(self.once(("mul", x.ref, y.ref), lambda: x.emit("mul nsw", y, hint="i")), 0)
 
     def address(self, buffer: Value, position: Value, inbounds: bool = True) -> Lane:
         """A pointer to an element. The part that is not known ahead is added first, and shared."""
@@ -237,24 +237,24 @@ class FunctionEmitter:
             ("gep", start.ref, elem, at.offset), lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, i64 {at.offset}", "at")
         )
 
-    def dim(self, dim: Dim) -> Position:
+    def dim(self, dim: Dim) -> EmittedPosition:
         """A size from the model's sizes; names are read once."""
         if isinstance(dim, int):
-            return Position(None, dim)
-        total = Position(None, 0)
+            return EmittedPosition(None, dim)
+        total = EmittedPosition(None, 0)
         for monomial, coefficient in dim.terms:
-            term = Position(None, coefficient)
+            term = EmittedPosition(None, coefficient)
             for atom in monomial:
                 term = self.multiply(term, self.atom(atom))
             total = self.add(total, term)
         return total
 
-    def atom(self, atom: Any) -> Position:
+    def atom(self, atom: Any) -> EmittedPosition:
         if not atom.fn:
-            return Position(self.once(("size", atom.args[0]), lambda: self.read_size(atom.args[0])), 0)
+            return EmittedPosition(self.once(("size", atom.args[0]), lambda: self.read_size(atom.args[0])), 0)
         a, b = (self.lane(self.dim(arg)) for arg in atom.args)
         fn = {"floordiv": "floor_divide"}.get(atom.fn, atom.fn)
-        return Position(self.once((fn, a.ref, b.ref), lambda: apply_code(fn, [a, b], index, index, self.target)), 0)
+        return EmittedPosition(self.once((fn, a.ref, b.ref), lambda: apply_code(fn, [a, b], index, index, self.target)), 0)
 
     def read_size(self, name: str) -> Lane:
         if name not in self.module.sizes:

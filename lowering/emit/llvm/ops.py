@@ -13,9 +13,9 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType, f32, f64, i1, i32, i64, index
 from polyreme.lowering.emit.llvm.dot4 import dot2_code, dot4_code
-from polyreme.lowering.emit.llvm.function import EmitOp, FunctionEmitter, Position, scalar_of
+from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element, number_bits
-from polyreme.lowering.emit.llvm.text import Code, Lane, constant_text, type_text
+from polyreme.lowering.emit.llvm.text import Lane, TextCode, constant_text, type_text
 
 ARENA_ALIGN = 64
 
@@ -33,11 +33,11 @@ def _emit_constant(e: FunctionEmitter, op: Any) -> Lane:
     return e.code.constant(elem, 1, number_bits(op.value, op.dtype))
 
 
-def _emit_size(e: FunctionEmitter, op: Any) -> Position:
+def _emit_size(e: FunctionEmitter, op: Any) -> EmittedPosition:
     return e.dim(op.value)
 
 
-_INDEX_RULES: dict[str, Callable[[FunctionEmitter, Position, Position], Position]] = {
+_INDEX_RULES: dict[str, Callable[[FunctionEmitter, EmittedPosition, EmittedPosition], EmittedPosition]] = {
     "add": FunctionEmitter.add,
     "sub": FunctionEmitter.subtract,
     "mul": FunctionEmitter.multiply,
@@ -54,7 +54,7 @@ def _emit_apply(e: FunctionEmitter, op: Any) -> Any:
         if len(operands) == 2:
             b = e.values[operands[1]]
             if a.base is None and b.base is None:
-                return Position(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
+                return EmittedPosition(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
     if op.fn == "cast" and dtype == f32 and scalar_of(op.result) == i32 and e.target.arch == "x86_64":
         rounded = operands[0].producer(kernel.Apply)
         if rounded is not None and rounded.fn == "round":
@@ -298,7 +298,7 @@ def _emit_broadcast(e: FunctionEmitter, op: Any) -> Any:
     return e.once(("splat", x.ref, x.elem, lanes), lambda: _splat(e.code, x, lanes))
 
 
-def _splat(code: Code, x: Lane, lanes: int) -> Lane:
+def _splat(code: TextCode, x: Lane, lanes: int) -> Lane:
     if x.known is not None:
         return code.constant(x.elem, lanes, x.known)
     kind = type_text(x.elem, lanes)
@@ -320,7 +320,7 @@ def _emit_reduce(e: FunctionEmitter, op: Any) -> Lane:
     return _in_halves(e.code, x, lambda low, high: apply_code(op.fn, [low, high], dtype, dtype, e.target))
 
 
-def _in_halves(code: Code, x: Lane, combine: Callable[[Lane, Lane], Lane]) -> Lane:
+def _in_halves(code: TextCode, x: Lane, combine: Callable[[Lane, Lane], Lane]) -> Lane:
     """The lower half combined with the upper half, until one lane is left."""
     while x.lanes > 1:
         half = x.lanes // 2
@@ -328,7 +328,7 @@ def _in_halves(code: Code, x: Lane, combine: Callable[[Lane, Lane], Lane]) -> La
     return x
 
 
-def _pick(code: Code, a: Lane, b: Lane, lanes: Sequence[int]) -> Lane:
+def _pick(code: TextCode, a: Lane, b: Lane, lanes: Sequence[int]) -> Lane:
     """The lanes of two vectors laid end to end; one lane is a scalar."""
     if len(lanes) == 1:
         source, lane = (a, lanes[0]) if lanes[0] < a.lanes else (b, lanes[0] - a.lanes)
@@ -359,7 +359,7 @@ def _emit_lane_mask(e: FunctionEmitter, op: Any) -> Lane:
     return numbers.compare("slt", _splat(e.code, n if n.elem == "i32" else n.convert("trunc", "i32"), lanes))
 
 
-def _known_mask(code: Code, n: int, lanes: int) -> Lane:
+def _known_mask(code: TextCode, n: int, lanes: int) -> Lane:
     """On for the first n lanes. `known` says when all lanes agree, so that whoever uses the mask can do without."""
     if n <= 0 or n >= lanes:
         return code.constant("i1", lanes, n > 0)

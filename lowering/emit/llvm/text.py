@@ -52,7 +52,7 @@ def comment_text(text: str) -> str:
     return "; " + "".join(c if c.isprintable() else "?" for c in text)
 
 
-class Code:
+class TextCode:
     """The lines of one function under construction. `plain`: values are numbered, whatever they might be called. `halves`: AVX-512 by halves of vectors."""
 
     def __init__(self, fma: bool = True, avx512: bool = False, plain: bool = False, halves: bool = False):
@@ -131,7 +131,7 @@ class Lane:
 
     __slots__ = ("code", "elem", "known", "lanes", "ref", "wide")
 
-    def __init__(self, code: Code, elem: str, lanes: int, ref: str, known: float | None = None):
+    def __init__(self, code: TextCode, elem: str, lanes: int, ref: str, known: float | None = None):
         self.code = code
         self.elem = elem
         self.lanes = lanes

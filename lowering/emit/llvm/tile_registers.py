@@ -15,8 +15,8 @@ from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, PRODUCTS, TERMS
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import i32
 from polyreme.lowering.emit.llvm.function import FunctionEmitter
-from polyreme.lowering.emit.llvm.text import Code, Lane
-from polyreme.lowering.machines.instructions import has_terms, has_tiles
+from polyreme.lowering.emit.llvm.text import Lane, TextCode
+from polyreme.lowering.machines.instructions import has_bf16_tiles, has_tiles
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
@@ -74,7 +74,7 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
     Two tiles of sums and one of each operand are all registers that are ever in use: where another thread of the core has some in use, too, few are left for renaming, and a product takes 12.6 ns
     with four in use, 17.8 with six and 26.6 with all eight, else 7.2 with any (`docs/performance/products.md`).
     """
-    if not has_terms(e.target):
+    if not has_bf16_tiles(e.target):
         raise PolyremeError(f"'kernel.dot_terms' expected a target with tiles of bf16 (amx-tile, amx-bf16) but got '{e.target.name}'", op.location, code="E0408")
     code, columns = e.code, range(0, LANES, COLUMNS)
     row, tile, plane = LANES * WORD, op.rows * ROW, op.steps * PAIRS * LANES * WORD
@@ -114,7 +114,7 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
         code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {place.typed}, i64 {row}, {made.typed})")
 
 
-def _cut(code: Code, at: Lane, into: Lane, plane: int, apart: int) -> None:
+def _cut(code: TextCode, at: Lane, into: Lane, plane: int, apart: int) -> None:
     """The terms of two rows of lanes, so many bytes `apart`, one term's `plane` behind the other's."""
     half, upper_bits = (code.held("i32", COLUMNS, x) for x in (HALF, UPPER))
     for column in range(0, LANES * WORD, ROW):
@@ -129,7 +129,7 @@ def _cut(code: Code, at: Lane, into: Lane, plane: int, apart: int) -> None:
                 pair = [x - part.convert("bitcast", "float") for x, part in zip(pair, upper, strict=True)]
 
 
-def _loop(code: Code, count: int, at: Sequence[Lane], moves: Sequence[int], sums: list[Lane], body: Any) -> list[Lane]:
+def _loop(code: TextCode, count: int, at: Sequence[Lane], moves: Sequence[int], sums: list[Lane], body: Any) -> list[Lane]:
     """The sums after `body(addresses, sums)` was done `count` times, addresses moving by so many bytes in between."""
     if count == 1:
         made: list[Lane] = body(at, sums)
@@ -154,7 +154,7 @@ def _loop(code: Code, count: int, at: Sequence[Lane], moves: Sequence[int], sums
     return last
 
 
-def _plus(code: Code, address: Lane, count: int) -> Lane:
+def _plus(code: TextCode, address: Lane, count: int) -> Lane:
     """The address so many bytes further on."""
     return code.value("ptr", 1, f"getelementptr i8, {address.typed}, i64 {count}", "at") if count else address
 
@@ -163,10 +163,10 @@ def _shape(rows: int) -> str:
     return f"i16 {rows}, i16 {ROW}"
 
 
-def _tile(code: Code, call: str) -> Lane:
+def _tile(code: TextCode, call: str) -> Lane:
     return code.value("x86_amx", 1, f"call x86_amx @llvm.x86.{call}", "tile")
 
 
-def _load(code: Code, address: Lane, rows: int, stride: int) -> Lane:
+def _load(code: TextCode, address: Lane, rows: int, stride: int) -> Lane:
     """The tile of `rows` rows that stand `stride` words apart."""
     return _tile(code, f"tileloadd64.internal({_shape(rows)}, {address.typed}, i64 {stride * WORD})")

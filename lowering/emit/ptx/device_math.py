@@ -12,7 +12,7 @@ from functools import cache, partial
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.emit.llvm.libm import LIBM
-from polyreme.lowering.emit.llvm.text import Code, Lane
+from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.emit.llvm.vector_math import sine_and_cosine
 
 # The first 288 bits of 2/pi after the point.
@@ -117,7 +117,7 @@ def _reduced(x: Lane) -> tuple[Lane, Lane, Lane]:
 
 
 def _trigonometric(name: str) -> str:
-    code = Code()
+    code = TextCode()
     code.name("x")
     x = Lane(code, "float", 1, "%x")
     sine, cosine, q = _reduced(x)

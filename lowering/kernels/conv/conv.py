@@ -20,18 +20,18 @@ from polyreme.ir.define import View
 from polyreme.lowering.kernels.conv.conv_channels import Channels
 from polyreme.lowering.kernels.conv.conv_columns import Columns
 from polyreme.lowering.kernels.conv.conv_pixels import Pixels
-from polyreme.lowering.kernels.conv.conv_strategy import Image, Way
+from polyreme.lowering.kernels.conv.conv_strategy import Image, Strategy
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 
 
 def build_conv(request: Request) -> KernelPlan | None:
     """The plan of a group around a convolution; None for any other group, or where generic loops or a matrix product do better."""
-    way = choose_way(request)
+    way = choose_strategy(request)
     return None if way is None else way.build()
 
 
-def choose_way(request: Request) -> Way | None:
+def choose_strategy(request: Request) -> Strategy | None:
     """The way that is estimated to be the fastest; None where there is none."""
     image = find_image(request)
     plans = [] if image is None else [way for way in (Channels(image), Columns(image), Pixels(image)) if way.possible()]

@@ -7,13 +7,13 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.conv.conv_strategy import Image, Task, Way, dense_strides
+from polyreme.lowering.kernels.conv.conv_strategy import Image, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical
 
 
-class Pixels(Way):
+class Pixels(Strategy):
     """Lanes along the last spatial letter: rows of the tile are channels, columns are vectors of one or more rows of pixels."""
 
     def __init__(self, image: Image):

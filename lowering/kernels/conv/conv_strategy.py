@@ -44,7 +44,7 @@ class Image:
         return [n for c in self.spatial if isinstance(n := self.problem.size(c), int)]
 
 
-class Way:
+class Strategy:
     """What both ways of tiling share: pieces of the image, the scratch tile, the epilogue."""
 
     def __init__(self, image: Image):
@@ -149,7 +149,7 @@ class Way:
 class Task:
     """One piece of one image, for one block of channels."""
 
-    def __init__(self, way: Way, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int):
+    def __init__(self, way: Strategy, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int):
         self.way, self.code, self.p = way, code, way.p
         self.image_buffer, self.weights = args[0], args[1]
         count = len(self.p.epilogue.args)

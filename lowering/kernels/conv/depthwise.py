@@ -31,7 +31,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.kernels.epilogue import Epilogue, follow
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
@@ -227,7 +227,7 @@ def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Seque
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class SlidingTile:
     """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
 
     start: int
@@ -242,19 +242,19 @@ def _widest(sliding: Sliding) -> int:
     return -(-most // 2) if _crowded(sliding, most) else most
 
 
-def _tiles(sliding: Sliding) -> list[Tile]:
+def _tiles(sliding: Sliding) -> list[SlidingTile]:
     """A row of the result, whose size is known, in tiles of nearly equal width."""
     slide = sliding.slides[-1]
     assert isinstance(slide.places, int)
     count = -(-slide.places // _widest(sliding))
     width = -(-slide.places // count)
-    tiles: list[Tile] = []
+    tiles: list[SlidingTile] = []
     for start in range(0, slide.places, width):
-        tile = Tile(start, min(width, slide.places - start))
+        tile = SlidingTile(start, min(width, slide.places - start))
         last = tiles[-1] if tiles else None
         plain = all(slide.whole(x) for x in range(tile.start, tile.start + tile.width))
         if plain and last is not None and last.width == tile.width and all(slide.whole(x) for x in range(last.start, start)):
-            tiles[-1] = Tile(last.start, last.width, last.count + 1)
+            tiles[-1] = SlidingTile(last.start, last.width, last.count + 1)
         else:
             tiles.append(tile)
     return tiles
@@ -423,7 +423,7 @@ class SlidingKernel:
             with code.when(code.apply("eq", chosen, code.value(width))), code.loop(0, count, step=width, name="x") as loop:
                 start = code.min(loop.iv, code.sub(count, width))
                 self.outside = self._columns_outside(start, width)
-                self._column(places, rows, Tile(0, width), start, first, end)
+                self._column(places, rows, SlidingTile(0, width), start, first, end)
 
     def _columns_outside(self, start: Index, width: int) -> dict[int, tuple[Position, Value]]:
         """The columns under a tile that may lie outside of the image: for each the nearest one inside, and whether that is the same."""
@@ -438,7 +438,7 @@ class SlidingKernel:
                 found[i] = position(inside), code.apply("eq", at, code.value(inside))
         return found
 
-    def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: Tile, start: Index, first: Index, end: Index) -> None:
+    def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: SlidingTile, start: Index, first: Index, end: Index) -> None:
         """One tile of each of the `rows`, or of the row at `places`."""
 
         def row(y: Position, values: list[Value]) -> list[Value]:
@@ -449,7 +449,7 @@ class SlidingKernel:
                 self._tile(here, ranges, tile, position(start), c.plus(self.code, position(self.lane0)), lanes, mask)
                 return carried
 
-            return sweep(self.code, first, end, self.lanes, values, vector)
+            return vector_loop(self.code, first, end, self.lanes, values, vector)
 
         if rows is None:
             row(Position(), [])
@@ -467,7 +467,7 @@ class SlidingKernel:
         left = code.apply("max", code.value(code.sub(slide.size + slide.low, start)), zero)
         return code.ceildiv(before, slide.dilation), code.min(slide.taps, code.ceildiv(left, slide.dilation))
 
-    def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
+    def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: SlidingTile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
         """The results of one tile for one vector of channels."""
         s, code = self.s, self.code
         copies = s.copies or 1
@@ -498,7 +498,7 @@ class SlidingKernel:
         return places
 
     def _steps(
-        self, places: list[Position], taps: list[Position], tile: Tile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
+        self, places: list[Position], taps: list[Position], tile: SlidingTile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
     ) -> list[Value]:
         """One row of the window: every tap of it for every pixel of the tile."""
         s, code, row = self.s, self.code, self.s.slides[-1]

@@ -63,7 +63,7 @@ def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | N
 
 
 @dataclass(frozen=True)
-class Pixels:
+class DirectPixels:
     """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's from that; and where their sums
     wait, if they do."""
 
@@ -291,7 +291,7 @@ class DirectTask:
     def _tile(
         self,
         corner: Sequence[Index],
-        pixels: Pixels,
+        pixels: DirectPixels,
         axes: Sequence[Axis],
         at: Index,
         weights: Index,
@@ -371,7 +371,7 @@ class DirectTask:
             left = code.apply("select", meant, code.value(0), left)
         return left
 
-    def rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> Pixels:
+    def rectangle(self, corner: Sequence[Index], size: tuple[int, int]) -> DirectPixels:
         """Pixels of neighbouring rows, from `corner` on."""
         code = self.code
         offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
@@ -379,9 +379,9 @@ class DirectTask:
         places = [[s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)] for offset in offsets]
         first = code.add(0, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
         moved: list[Index] = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
-        return Pixels(places, first, moved, self._kept_at(corner, offsets) if self.direct.keeps else [])
+        return DirectPixels(places, first, moved, self._kept_at(corner, offsets) if self.direct.keeps else [])
 
-    def _run_of(self, at: Index, count: int) -> Pixels:
+    def _run_of(self, at: Index, count: int) -> DirectPixels:
         """Pixels that follow each other, from number `at` of the task's on."""
         code, width = self.code, self.direct.whole[-1]
         y, x = code.split(code.add(self.pixels0[0], at), self.direct.whole)
@@ -394,7 +394,7 @@ class DirectTask:
             x = code.apply("select", fits, following, code.value(0))
             y = code.apply("select", fits, code.value(y), code.value(code.add(y, 1)))
         kept: list[Index] = [code.mul(code.add(at, i), self.direct.width) for i in range(count)]
-        return Pixels(places, 0, moved, kept)
+        return DirectPixels(places, 0, moved, kept)
 
     def _inside(self, corner: Sequence[Index], axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read) -> Accumulators:
         """The accumulators after all taps of the columns from `tap` on that lie in the image."""
@@ -423,7 +423,7 @@ class DirectTask:
             acc = [*acc[:left], *repeat(code, count, columns.a, columns.b, column, some, here, there), *acc[len(acc) - right :]]
         return acc
 
-    def _rows_inside(self, pad: tensor.Pad, pixels: Pixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read, is_row: bool) -> Accumulators:
+    def _rows_inside(self, pad: tensor.Pad, pixels: DirectPixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read, is_row: bool) -> Accumulators:
         """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros. The first and the last pixel of a whole row have no taps
         beside it."""
         code, axis, stride = self.code, self.direct.window.axes[0], self.direct.window.strides[0]
@@ -455,14 +455,14 @@ class DirectTask:
         at[self.direct.lane] = lane
         return [at.get(c, Position()) for c in self.p.out]
 
-    def prefetch(self, pixels: Pixels, lane0: Index, vectors: int) -> None:
+    def prefetch(self, pixels: DirectPixels, lane0: Index, vectors: int) -> None:
         """Ask for what is read at the places of a tile's results."""
         code, p = self.code, self.p
         for pixel in pixels.places:
             for lane in range(0, vectors * self.direct.lanes, p.request.target.line_bytes // p.dtype.bytes):
                 p.epilogue.prefetch(code, self.buffers, self._places(pixel, place(lane0, lane)))
 
-    def finish(self, pixels: Pixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
+    def finish(self, pixels: DirectPixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
         """The results of a tile from its sums."""
         code, p, lanes = self.code, self.p, self.direct.lanes
         masks = self._masks(len(acc[0]), valid)

@@ -13,7 +13,7 @@ from polyreme.lowering.kernels.problem import typical
 from polyreme.lowering.kernels.tile_blocks import beside, rows_of_run, steps_of
 
 if TYPE_CHECKING:
-    from polyreme.lowering.kernels.conv.direct import DirectTask, Pixels
+    from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class DirectBlock:
             with code.loop(0, turns, name="x") as loop:
                 self._finish(y, code.mul(loop.iv, some), some, columns)
 
-    def _pixels(self, y: int, x: Index, some: int) -> Pixels:
+    def _pixels(self, y: int, x: Index, some: int) -> DirectPixels:
         corner = [self.task.code.add(c, o) for c, o in zip(self.corner, (y, x)[-len(self.corner) :], strict=True)]
         return self.task.rectangle(corner, (1, some))
 

@@ -30,7 +30,7 @@ from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
-from polyreme.lowering.kernels.conv.direct import DirectTask, Pixels
+from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
 from polyreme.lowering.kernels.conv.direct_plan import MOST_ROOM, Direct, find_direct
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
@@ -62,15 +62,15 @@ MOST_OPEN_TASKS = 16
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 
-def build_row_chain(request: Request) -> KernelPlan | None:
+def build_inverted_residual(request: Request) -> KernelPlan | None:
     """The plan of a group that is a chain; None for any other group."""
-    chain = find_row_chain(request)
-    return None if chain is None else _Kernel(chain).build()
+    chain = find_inverted_residual(request)
+    return None if chain is None else _ResidualKernel(chain).build()
 
 
 @dataclass(frozen=True)
-class RowChain:
-    """What `find_row_chain` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
+class InvertedResidual:
+    """What `find_inverted_residual` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
 
     request: Request
     first: Product | Direct
@@ -137,7 +137,7 @@ class RowChain:
         return estimate_pixels(self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
 
 
-def find_row_chain(request: Request) -> RowChain | None:
+def find_inverted_residual(request: Request) -> InvertedResidual | None:
     """The chain that a group is, if it is one that this kernel is worth for; None for any other group."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) not in (2, 3):
@@ -155,7 +155,7 @@ def find_row_chain(request: Request) -> RowChain | None:
     maker = _maker(_part(request, [wide], None), sliding.image)
     if maker is None:
         return None
-    chain = RowChain(request, maker, sliding, None)
+    chain = InvertedResidual(request, maker, sliding, None)
     if narrow is not None:
         last = find_product(_part(request, request.results, narrow), halves=True)
         if last is None or not _reads_rows(last, narrow, len(request.func.args)):
@@ -164,7 +164,7 @@ def find_row_chain(request: Request) -> RowChain | None:
     return chain if _is_worth(chain) else None
 
 
-def _is_worth(chain: RowChain) -> bool:
+def _is_worth(chain: InvertedResidual) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not.
 
     Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half of it comes from another core. Where that core may be
@@ -307,23 +307,23 @@ class _Convolution:
         pixels = direct.whole[1]
         around = dict.fromkeys(direct.outer, row[1])
         args = [made.left, made.right, *(made.buffers[a] for a in direct.p.epilogue.args), *made.outputs]
-        task = _IntoRing(direct, code, args, around, [row[2], 0], [1, pixels], [1, estimate_pixels(pixels)])
+        task = _IntoRowBuffer(direct, code, args, around, [row[2], 0], [1, pixels], [1, estimate_pixels(pixels)])
         task.to, task.panel = at, panel
         task.run(panel, 1, typical(self.panels.count))
 
 
-class _IntoRing(DirectTask):
+class _IntoRowBuffer(DirectTask):
     """A row of a convolution, for the ring of a panel."""
 
     to: Index
     panel: Index
 
-    def _tile(self, corner: Sequence[Index], pixels: Pixels, axes: Sequence[Axis], at: Index, *others: Any) -> None:
+    def _tile(self, corner: Sequence[Index], pixels: DirectPixels, axes: Sequence[Axis], at: Index, *others: Any) -> None:
         if self.direct.border is not None:
             self._prefetch_row(pixels, axes, self.code.add(at, pixels.first))
         super()._tile(corner, pixels, axes, at, *others)
 
-    def _prefetch_row(self, pixels: Pixels, axes: Sequence[Axis], at: Index) -> None:
+    def _prefetch_row(self, pixels: DirectPixels, axes: Sequence[Axis], at: Index) -> None:
         """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from outside is far, and its rows are too short
         for the hardware to ask in time."""
         line = self.p.request.target.line_bytes // self.direct.image_bytes
@@ -360,10 +360,10 @@ def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, i
         body(full, rest)
 
 
-class _Kernel:
+class _ResidualKernel:
     """Makes the plan of a chain."""
 
-    def __init__(self, chain: RowChain):
+    def __init__(self, chain: InvertedResidual):
         self.c = chain
         self.parts = PlanParts(chain.request)
         pixels, narrow = shape_of(chain.sliding.image)[2], chain.sliding.shape[2]
@@ -385,7 +385,7 @@ class _Kernel:
         beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
         shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
         slots = [self.first.image, *weights, *self.middle.panels(), *shared, *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
-        func = Func.empty(c.request.name("row_chain"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
+        func = Func.empty(c.request.name("inverted_residual"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
         code = Code(Builder.at_end(func.block, func.location))
         image, *args = func.args
         packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
@@ -417,7 +417,7 @@ class _Kernel:
                     self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top, high, kept)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("row_chain")
+        return self.parts.plan("inverted_residual")
 
     def _epilogues(self) -> list[Epilogue]:
         return [self.c.sliding.epilogue, *(p.epilogue for p in self.c.problems)]
@@ -468,7 +468,7 @@ class _Kernel:
 class _Rows(SlidingKernel):
     """The windows of a chain: from a ring of rows for each panel of channels, and into scratch memory if another product follows."""
 
-    def __init__(self, chain: RowChain, wide: Panels, parts: PlanParts):
+    def __init__(self, chain: InvertedResidual, wide: Panels, parts: PlanParts):
         super().__init__(chain.sliding, parts)
         self.c = chain
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.

@@ -22,7 +22,7 @@ What is computed, how it may be cut and what that is estimated to cost is in `wi
 A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
 piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
 
-Images of bytes that are 16-bit numbers in memory (`Image.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2: vectors of words are transformed as vectors of their halves, weights are
+Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2: vectors of words are transformed as vectors of their halves, weights are
 `EXACT_SCALE` times G g G', whole numbers, and so are the sums, which are shifted back.
 """
 
@@ -51,14 +51,14 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
     PAIRS_SHARE,
     TRANSFORM_CYCLES,
     Blocking,
-    Image,
+    WinogradImage,
     choose_blockings,
     find_image,
 )
 from polyreme.lowering.kernels.conv.winograd_transforms import Linear
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
-from polyreme.lowering.kernels.gemm.inner_product import find_paired
+from polyreme.lowering.kernels.gemm.inner_product import find_inner_product
 from polyreme.lowering.kernels.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covered_by_any, covering, zeros
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -81,11 +81,11 @@ def build_winograd(request: Request) -> KernelPlan | None:
 
 def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
-    by_pairs = find_paired(request)
+    by_pairs = find_inner_product(request)
     return by_pairs is not None and 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts) > PAIRS_SHARE * by_pairs.cycles
 
 
-def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:
+def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
     """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of them is meant for are convolved directly."""
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
@@ -95,11 +95,11 @@ def build_cut(image: Image, cuts: Sequence[Blocking]) -> KernelPlan:
     elif least:
         cuts = [replace(cut, least=0) if cut.least == least else cut for cut in cuts]
     for cut in cuts:
-        _Builder(image, cut, parts).build()
+        _WinogradBuilder(image, cut, parts).build()
     return parts.plan("winograd")
 
 
-def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: Index) -> Value:
+def if_so_many(code: Code, image: WinogradImage, least: int, below: int | None, tasks: Index) -> Value:
     """So many tasks, or none where the images have fewer than `least` pixels or not fewer than `below`."""
     pixels = image.batch * image.high * image.wide
     if below is None and not least:
@@ -110,7 +110,7 @@ def if_so_many(code: Code, image: Image, least: int, below: int | None, tasks: I
 
 
 @dataclass(frozen=True)
-class Blocks:
+class WinogradBlocks:
     """What depends on how many pieces there are, in a kernel: blocks, pieces of a block, and the distances from one product's data, and sums, to the next one's."""
 
     count: Index
@@ -119,7 +119,7 @@ class Blocks:
     sums_plane: Index
 
     @classmethod
-    def of(cls, code: Code, cut: Blocking) -> Blocks:
+    def of(cls, code: Code, cut: Blocking) -> WinogradBlocks:
         if cut.known:
             return cls(cut.blocks, cut.pieces, cut.data_plane, cut.sums_plane)
         blocks = code.value(cut.blocks)
@@ -134,10 +134,10 @@ class Blocks:
         return cls(blocks, pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
 
 
-class _Builder:
+class _WinogradBuilder:
     """Makes the steps of one convolution, or those for some sizes of it."""
 
-    def __init__(self, image: Image, blocking: Blocking, parts: PlanParts):
+    def __init__(self, image: WinogradImage, blocking: Blocking, parts: PlanParts):
         self.image, self.blocking, self.parts = image, blocking, parts
 
     def build(self) -> None:
@@ -145,7 +145,7 @@ class _Builder:
         slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location), image.pairs)
-        blocks = Blocks.of(code, cut)
+        blocks = WinogradBlocks.of(code, cut)
         usual = cut if cut.known else cut.of(image.usual[0])
         assert isinstance(usual.blocks, int)
         grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
@@ -153,7 +153,7 @@ class _Builder:
             part, block = code.split(flat, [cut.parts, blocks.count])
             # Those of the first tasks, which the first thread begins with, read the first copy.
             copy = code.div(code.mul(flat, self._copies(code)), code.mul(blocks.count, cut.parts)) if self._may_copy else 0
-            _Task(self, code, blocks, block, copy).compute([*map(code.words, func.args[:2]), *func.args[2:]], part)
+            _WinogradTask(self, code, blocks, block, copy).compute([*map(code.words, func.args[:2]), *func.args[2:]], part)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
 
@@ -188,13 +188,13 @@ class _Builder:
         func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         x, into = map(code.words, func.args)
-        blocks = Blocks.of(code, cut)
+        blocks = WinogradBlocks.of(code, cut)
         cycles = -(-image.channels // image.lanes) * cut.products * TRANSFORM_CYCLES
         pieces = code.mul(cut.all_pieces, self._copies(code))
         with code.parallel(self._if_meant(code, pieces), grain=max(1, int(GRAIN_CYCLES / cycles)), name="piece") as flat:
             copy, of_copy = (code.div(flat, cut.all_pieces), code.mod(flat, cut.all_pieces)) if self._may_copy else (0, flat)
             block, piece = code.split(of_copy, [blocks.count, blocks.pieces])
-            _Task(self, code, blocks, block, copy).transform(x, into, piece)
+            _WinogradTask(self, code, blocks, block, copy).transform(x, into, piece)
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, slots))
         return slots[1]
@@ -258,14 +258,14 @@ class _Builder:
         return func.finish()
 
 
-class _Task:
+class _WinogradTask:
     """Writes work on one block of pieces."""
 
     x: Value
     data: Value
     data0: Index = 0
 
-    def __init__(self, builder: _Builder, code: Code, blocks: Blocks, block: Index, copy: Index = 0):
+    def __init__(self, builder: _WinogradBuilder, code: Code, blocks: WinogradBlocks, block: Index, copy: Index = 0):
         self.copy = copy
         self.image, self.cut, self.code = builder.image, builder.blocking, code
         image, cut = self.image, self.cut

@@ -62,7 +62,7 @@ ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
 
 
 @dataclass(frozen=True)
-class Image:
+class WinogradImage:
     """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
     batch, and the sizes of the image, need not be known.
 
@@ -122,7 +122,7 @@ class Image:
         """Whether sizes and batch are known."""
         return all(isinstance(n, int) for n in (self.batch, self.high, self.wide))
 
-    def sized(self, pixels: int) -> Image:
+    def sized(self, pixels: int) -> WinogradImage:
         """The same with numbers to plan with where sizes are unknown, those of images with sides of so many pixels."""
         batch = dict.fromkeys(dims.symbols(self.batch), USUAL_BATCH)
 
@@ -134,7 +134,7 @@ class Image:
         )
 
     @cached_property
-    def usual(self) -> tuple[Image, ...]:
+    def usual(self) -> tuple[WinogradImage, ...]:
         """Images of known sizes to plan with, all the same where it is only the batch that is unknown."""
         known = isinstance(self.high, int) and isinstance(self.wide, int)
         return tuple(self.sized(pixels) for pixels in ((ASSUMED_PIXELS,) if known else PIXELS))
@@ -187,7 +187,7 @@ def _beside(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
     return max(first, second) + shows * min(first, second)
 
 
-def find_image(request: Request) -> Image | None:
+def find_image(request: Request) -> WinogradImage | None:
     """The convolution of a group, if it is one that this file knows how to make."""
     problem = find_problem(request, words=True)
     if problem is None or problem.registers.lanes == 1:
@@ -227,7 +227,7 @@ def find_image(request: Request) -> Image | None:
         if channels % 2 or channels > MOST_EXACT or (window.sizes[0], window.strides[0]) != (3, 1):
             return None
         channels //= 2
-    return Image(
+    return WinogradImage(
         problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
     )  # fmt: skip
 
@@ -239,7 +239,7 @@ class Blocking:
     the most that a block has room for, whole tiles of them, and blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for
     those with fewer than `below`."""
 
-    image: Image
+    image: WinogradImage
     size: int
     pieces: int
     depth: int
@@ -279,7 +279,7 @@ class Blocking:
         """Whether it is known how many pieces there are."""
         return self.image.known
 
-    def of(self, image: Image) -> Blocking:
+    def of(self, image: WinogradImage) -> Blocking:
         """The same for an image of known sizes, whose pieces are shared out evenly."""
         one = replace(self, image=image)
         assert isinstance(one.blocks, int) and isinstance(one.all_pieces, int)
@@ -389,7 +389,7 @@ class Blocking:
         return AHEAD_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
 
 
-def choose_blockings(image: Image) -> list[Blocking]:
+def choose_blockings(image: WinogradImage) -> list[Blocking]:
     """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better.
     Where it is better for few pixels, all ways are for more than those."""
     found = list(blockings(image))
@@ -400,7 +400,7 @@ def choose_blockings(image: Image) -> list[Blocking]:
     if image.known or len(usual) == 1:
         return [best]
 
-    def best_for(some: Sequence[Image]) -> Blocking:
+    def best_for(some: Sequence[WinogradImage]) -> Blocking:
         return min(found, key=lambda b: sum(b.of(one).cycles / one.pixels for one in some))
 
     # For how many of the usual sizes, from the smallest one on, the direct way is better.
@@ -417,7 +417,7 @@ def choose_blockings(image: Image) -> list[Blocking]:
     return [replace(small, below=limit), replace(best_for(more), least=limit)]
 
 
-def blockings(image: Image, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
+def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
     """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
     registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers

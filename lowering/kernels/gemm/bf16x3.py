@@ -33,7 +33,7 @@ from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct
-from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_terms
+from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_with_tile
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import cover, transpose_lanes
@@ -51,13 +51,13 @@ FEW_ROWS = 12
 TASKS_OF_THREAD = 4
 
 
-def build_terms(request: Request) -> KernelPlan | None:
+def build_bf16x3(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that is made so; None for any other."""
-    found = find_terms(request)
-    return None if found is None else TermsBuilder(found).build()
+    found = find_bf16x3(request)
+    return None if found is None else Bf16x3Builder(found).build()
 
 
-class TermsBuilder:
+class Bf16x3Builder:
     """Makes the plan of one product."""
 
     def __init__(self, plan: Plan):
@@ -73,7 +73,7 @@ class TermsBuilder:
         if plan.runs > 1:
             before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
         slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(p.request.name("terms"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
+        func = Func.empty(p.request.name("bf16x3"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
         code = Code(Builder.at_end(func.block, func.location))
         left, right, terms, notes, *arena = func.args[: len(before)]
         others, outputs = func.args[len(before) : len(before) + len(epilogue.args)], func.args[len(before) + len(epilogue.args) :]
@@ -88,7 +88,7 @@ class TermsBuilder:
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
-        return self.parts.plan("terms")
+        return self.parts.plan("bf16x3")
 
     def _weights(self) -> Slot:
         """B as [panel][step of the axis][lane], as a pack."""
@@ -184,7 +184,7 @@ class _Tasks:
                     # Tiles behind the last one are made for nothing, where there are too few to make terms beside them.
                     count = plan.chunk if plan.chunks == 1 else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
                     at = code.mul(place, plan.chunk_words)
-                    _Task(plan, self.made, around, at, self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+                    _Bf16x3Task(plan, self.made, around, at, self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
                 loop.next = [code.value(piece)]
 
     def _cut_rows(self, around: dict[str, Index], chunk: Index, part: Index, place: Index) -> None:
@@ -248,7 +248,7 @@ class _Tasks:
                 code.store(line, self.terms, code.add(to, (term * plan.height + row) * PAIRS), None, PAIRS * i32.bytes)
 
 
-class _Task:
+class _Bf16x3Task:
     """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to `end`."""
 
     def __init__(

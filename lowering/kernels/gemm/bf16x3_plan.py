@@ -16,7 +16,7 @@ from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import find_product, typical
-from polyreme.lowering.machines.instructions import has_terms
+from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target
 
 # Numbers of a vector, of which a panel has two.
@@ -46,10 +46,10 @@ CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
 PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
-def find_terms(request: Request) -> Plan | None:
+def find_bf16x3(request: Request) -> Plan | None:
     """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
     target = request.target
-    if not target.bf16_terms or not config.bf16_terms() or not has_terms(target) or target.lanes(f32) != VECTOR:
+    if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
     found = find_matrices(request) or arguments(request) or scattered(request)
     if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:

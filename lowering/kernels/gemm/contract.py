@@ -22,7 +22,13 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.double_buffered import LEFT_SHARE, RingKernel, RingPlan, is_packed_at_once, plan_ring
+from polyreme.lowering.kernels.gemm.double_buffered import (
+    LEFT_SHARE,
+    DoubleBufferKernel,
+    DoubleBufferPlan,
+    is_packed_at_once,
+    plan_double_buffer,
+)
 from polyreme.lowering.kernels.gemm.product_block import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import (
@@ -132,7 +138,7 @@ class ProductBuilder:
         turns = self._turns()
         self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         # How B is copied beside the multiplications, where it is.
-        self.ring = plan_ring(product, self._far_is_slow) if self._is_worth_packing else None
+        self.ring = plan_double_buffer(product, self._far_is_slow) if self._is_worth_packing else None
         if self.ring is not None:
             self.tile = self.ring.tile
         elif self.turned:
@@ -308,7 +314,7 @@ class ProductBuilder:
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
-    def _copy_beside(self, memory: list[Slot], ring: RingPlan, panels: Panels) -> None:
+    def _copy_beside(self, memory: list[Slot], ring: DoubleBufferPlan, panels: Panels) -> None:
         """Tasks that copy panels beside their rounds."""
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
@@ -324,7 +330,7 @@ class ProductBuilder:
             piece = None
         kernel = self._open("contract", memory)
         rest = lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)
-        RingKernel(self.product, kernel, ring, panels, piece, rest, self.n == panels.width and self._are_late()).write()
+        DoubleBufferKernel(self.product, kernel, ring, panels, piece, rest, self.n == panels.width and self._are_late()).write()
 
     def _are_late(self) -> bool:
         """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those from far caches, and of several products also those from the second level, where

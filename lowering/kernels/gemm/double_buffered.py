@@ -47,14 +47,14 @@ CYCLES_AHEAD, STEPS_AHEAD = 1000, 16
 
 
 @dataclass(frozen=True)
-class RingPlan:
+class DoubleBufferPlan:
     """The tile, (rows, vectors), of a product that copies panels beside its rounds, and the steps of a block."""
 
     tile: tuple[int, int]
     depth: int
 
 
-def plan_ring(found: Product, far_is_slow: bool) -> RingPlan | None:
+def plan_double_buffer(found: Product, far_is_slow: bool) -> DoubleBufferPlan | None:
     """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or not worth it. `far_is_slow` of the third-level cache."""
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
@@ -72,12 +72,12 @@ def plan_ring(found: Product, far_is_slow: bool) -> RingPlan | None:
     if n < width:
         return None
     if size <= MOST_BYTES and not (far_is_slow and (m < FEW_ROWS or n * k * p.dtype.bytes > FAR_BYTES)):
-        return RingPlan(tile, k)
+        return DoubleBufferPlan(tile, k)
     if not far_is_slow:
         return None
     part, whole = NEAR_SHARE
     depth = _even_depth(k, -(-size * whole // (p.request.target.caches[0] * part)))
-    return None if depth is None else RingPlan(tile, depth)
+    return None if depth is None else DoubleBufferPlan(tile, depth)
 
 
 def _even_depth(steps: int, blocks: int) -> int | None:
@@ -101,7 +101,7 @@ def is_packed_at_once(found: Product, far_is_slow: bool) -> bool:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BufferBlocks:
     """Panels of `vectors` vectors of `lanes` lanes in `count` blocks of `depth` steps, the last one of what is left of `steps`. Each meets `tiles` whole tiles of rows at least."""
 
     steps: int
@@ -136,7 +136,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Share:
+class BufferShare:
     """How the tiles of one block copy another: the first `tiles` of them copy `each` steps in every `rounds` rounds, `steps` in all of a tile."""
 
     tiles: int
@@ -145,7 +145,7 @@ class Share:
     steps: int
 
     @classmethod
-    def of(cls, blocks: Blocks, rounds: int) -> Share:
+    def of(cls, blocks: BufferBlocks, rounds: int) -> BufferShare:
         """As few steps at a time as suffice for a whole block beside tiles of so many rounds."""
         for together in range(blocks.vectors, 0, -1):
             if blocks.vectors % together == 0 and rounds // together * blocks.tiles >= blocks.depth:
@@ -155,12 +155,12 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Ring:
+class DoubleBuffer:
     """Memory for two blocks of the panels from `first` up to `end`, in the order in which they are multiplied: the first block of each, the second of each, and so on; there are so many `panels` in all. The steps of B are `along` elements
     apart in `source`, from position `at` on, and `line` elements are a line of memory."""
 
     code: Code
-    blocks: Blocks
+    blocks: BufferBlocks
     memory: Value
     source: Value
     at: Index
@@ -190,7 +190,7 @@ class Ring:
                 row = code.load(self.source, code.add(at, code.mul(step.iv, self.along), lane), blocks.lanes)
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
-    def share(self, panel: Index, block: Index, rounds: int) -> tuple[Share, Callable[[Index], Besides]]:
+    def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], Besides]]:
         """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those of the last one of all copy it again, for nothing."""
         code, blocks = self.code, self.blocks
         following = self._following(panel, block)
@@ -198,7 +198,7 @@ class Ring:
             following = code.min(code.add(panel, 1), code.sub(self.end, 1)), block
         steps = code.min(blocks.depth, code.sub(blocks.steps, code.mul(following[1], blocks.depth)))
         at, after, to = self._place(*following), self._place(*self._following(*following)), self.half(panel, block, 1)
-        share = Share.of(blocks, rounds)
+        share = BufferShare.of(blocks, rounds)
         ahead = -(-CYCLES_AHEAD * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
         # Behind the last step of the block, the one after it is asked for.
         jump = code.sub(after, code.add(at, code.mul(steps, self.along)))
@@ -258,11 +258,11 @@ class Ring:
         )
 
 
-class RingTile(Tile):
+class DoubleBufferTile(Tile):
     """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
 
     def __init__(
-        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: Ring, panel: Index, sums_at: Index, rows_are_late: bool
+        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: DoubleBuffer, panel: Index, sums_at: Index, rows_are_late: bool
     ):
         super().__init__(product, kernel, around, panel, panels, ring.blocks.vectors, local=True)
         self.ring, self.panel, self.sums_at, self.rows_are_late = ring, panel, sums_at, rows_are_late
@@ -321,13 +321,13 @@ class RingTile(Tile):
 
 
 @dataclass(frozen=True)
-class RingKernel:
+class DoubleBufferKernel:
     """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part, memory)` writes one that makes part `part` of the rows of what is left of the
     lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A."""
 
     product: Product
     kernel: ProductKernel
-    plan: RingPlan
+    plan: DoubleBufferPlan
     panels: Panels
     piece: int | None
     rest: Callable[[dict[str, Index], Index, Value], None]
@@ -370,11 +370,11 @@ class RingKernel:
                 self.rest(places, part, memory)
 
     @property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> BufferBlocks:
         m, depth, (rows, vectors) = self.product.m, self.panels.depth, self.plan.tile
         assert isinstance(m, int) and isinstance(depth, int)
         least = m if self.piece is None else m - (-(-m // self.piece) - 1) * self.piece
-        return Blocks(depth, self.plan.depth, vectors, self.product.lanes, self.product.problem.dtype, least // rows)
+        return BufferBlocks(depth, self.plan.depth, vectors, self.product.lanes, self.product.problem.dtype, least // rows)
 
     def _group(self, memory: Value, around: list[Index], part: Index, first: Index, group: Index, whole: int) -> None:
         """A task: the panels from `first` on, `group` of them or those up to number `whole`, for part `part` of the rows."""
@@ -384,7 +384,7 @@ class RingKernel:
         (letter,) = p.step_letters
         end = code.min(code.add(first, group), whole)
         start = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in places.items()))
-        ring = Ring(
+        ring = DoubleBuffer(
             code,
             blocks,
             memory,
@@ -410,9 +410,9 @@ class RingKernel:
             ),
         )
 
-        def tile(panel: Index) -> RingTile:
+        def tile(panel: Index) -> DoubleBufferTile:
             sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
-            return RingTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_late)
+            return DoubleBufferTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_late)
 
         ring.begin()
         if blocks.count == 1:

@@ -38,11 +38,11 @@ from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
-from polyreme.lowering.kernels.gemm.inner_product_rows import Rows, find_rows
+from polyreme.lowering.kernels.gemm.inner_product_rows import InnerProductRows, find_rows
 from polyreme.lowering.kernels.gemm.inner_product_weights import Packing
 from polyreme.lowering.kernels.microkernel import PART
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, result
+from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.tidy import tidy
 from polyreme.lowering.machines.targets import Target
@@ -90,17 +90,17 @@ ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 USUAL_ROWS = 128
 
 
-def build_paired(request: Request) -> KernelPlan | None:
+def build_inner_product(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that is worth it; None for any other."""
-    found = find_paired(request)
-    return None if found is None else _Builder(found).build()
+    found = find_inner_product(request)
+    return None if found is None else _InnerProductBuilder(found).build()
 
 
 @dataclass(frozen=True)
-class Paired:
+class InnerProduct:
     """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
 
-    rows: Rows
+    rows: InnerProductRows
     m: Dim
     usual: int
     k: int
@@ -217,7 +217,7 @@ class Paired:
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
     @cached_property
-    def weave(self) -> Weave | None:
+    def weave(self) -> AxisOrder | None:
         """The order of the results' lanes, if another one is liked: B's panels then follow it."""
         problem = self.rows.problem
         liked, source = problem.request.liked, problem.right.source
@@ -258,7 +258,7 @@ class Paired:
         return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TURN_CYCLES * is_turned
 
 
-def find_paired(request: Request) -> Paired | None:
+def find_inner_product(request: Request) -> InnerProduct | None:
     """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
     target = request.target
     if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
@@ -267,17 +267,17 @@ def find_paired(request: Request) -> Paired | None:
     if a is None or a.m == 1:
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
-    found = Paired(a, a.m, usual, a.k, a.n, target.lanes(f32))
+    found = InnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in the second-level cache; they are on the stack.
     if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_beside):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
 
-class _Builder:
+class _InnerProductBuilder:
     """Makes the plan."""
 
-    def __init__(self, cut: Paired):
+    def __init__(self, cut: InnerProduct):
         self.c, self.p = cut, cut.rows.problem
         self.parts = PlanParts(self.p.request)
         self.align = cut.lanes * f32.bytes
@@ -287,7 +287,7 @@ class _Builder:
         slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
         if c.are_far:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
-        func = Func.empty(self.p.request.name("paired"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location, final_addresses=True)
+        func = Func.empty(self.p.request.name("inner_product"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location, final_addresses=True)
         code = self.code = Code(Builder.at_end(func.block, func.location))
         self.left, self.source, *more = func.args
         # The panels: of one, where tasks pack them.
@@ -332,7 +332,7 @@ class _Builder:
         code.b.insert(Return([]))
         tidy(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("paired", c.weave)
+        return self.parts.plan("inner_product", c.weave)
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""

@@ -29,7 +29,7 @@ MOST_UNROLLED = 4
 
 
 @dataclass(frozen=True)
-class Slide:
+class RowSlide:
     """Windows along one axis of the image: the letters of the pixels that come out and of the taps, the axis' size, pixels from one window to the next and from one tap to the next, how many taps
     there are, and zeros before the image. Without a letter there is one pixel."""
 
@@ -53,7 +53,7 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class Rows:
+class InnerProductRows:
     """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of which the last one's elements are neighbours in A.
     `left` is where A's elements are, or those of the image under windows, which `slides` along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose sizes are known, there is such a product, of other weights."""
 
@@ -65,7 +65,7 @@ class Rows:
     k: int
     n: int
     left: Access
-    slides: tuple[Slide, ...] = ()
+    slides: tuple[RowSlide, ...] = ()
     are_joined: bool = False
     outer: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ class Rows:
         self._gather_taps(code, image, made, list(zip(self.slides, bounds, strict=True)), corner, 0, lanes)
         return made
 
-    def _gather_taps(self, code: Code, image: Value, made: Value, slides: Sequence[tuple[Slide, tuple[Index, Index]]], at: Index, tap: Index, lanes: int) -> None:
+    def _gather_taps(self, code: Code, image: Value, made: Value, slides: Sequence[tuple[RowSlide, tuple[Index, Index]]], at: Index, tap: Index, lanes: int) -> None:
         """All taps along these axes, of which the first ones begin `at` a place in the image; `tap` counts those of the axes before."""
         if not slides:
             self._gather_channels(code, image, made, at, code.mul(tap, self.channels), lanes)
@@ -138,7 +138,7 @@ class Rows:
             copy(vectors * lanes, code.lane_mask(self.channels % lanes, lanes))
 
 
-def _bounds(code: Code, slide: Slide, place: Index) -> tuple[Index, Index]:
+def _bounds(code: Code, slide: RowSlide, place: Index) -> tuple[Index, Index]:
     """The first tap of a pixel's window that lies in the image, and one behind the last one."""
     every = [i for i in range(slide.taps) if all(slide.is_inside(p, i) for p in range(slide.pixels))]
     moved = code.mul(place, slide.stride)
@@ -152,13 +152,13 @@ def _bounds(code: Code, slide: Slide, place: Index) -> tuple[Index, Index]:
     return lo, hi
 
 
-def _outside(code: Code, slide: Slide, bounds: tuple[Index, Index]) -> list[Value]:
+def _outside(code: Code, slide: RowSlide, bounds: tuple[Index, Index]) -> list[Value]:
     """Tests of whether some taps lie outside of the image."""
     lo, hi = bounds
     return [code.apply("gt", x, code.value(0)) for x in (lo,) if isinstance(x, Value)] + [code.apply("lt", x, code.value(slide.taps)) for x in (hi,) if isinstance(x, Value)]
 
 
-def find_rows(request: Request) -> Rows | None:
+def find_rows(request: Request) -> InnerProductRows | None:
     """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a convolution by weights that are packed ahead."""
     matrices = find_matrices(request, ahead=False)
     return _of_windows(request) if matrices is None or not _are_apart(matrices) else _of_matrix(matrices)
@@ -172,14 +172,14 @@ def _are_apart(found: Matrices) -> bool:
     return not outer or (source.index not in p.request.constant and all(isinstance(p.size(c), int) and p.right.stride(c) != 0 for c in outer))
 
 
-def _of_matrix(found: Matrices) -> Rows | None:
+def _of_matrix(found: Matrices) -> InnerProductRows | None:
     product = found.product
     if not product.rows:
         return None
-    return Rows(product.problem, tuple(product.rows), product.lane, (found.step,), found.m, found.k, found.n, product.problem.left, are_joined=True, outer=tuple(product.outer))
+    return InnerProductRows(product.problem, tuple(product.rows), product.lane, (found.step,), found.m, found.k, found.n, product.problem.left, are_joined=True, outer=tuple(product.outer))
 
 
-def _of_windows(request: Request) -> Rows | None:
+def _of_windows(request: Request) -> InnerProductRows | None:
     """A convolution that gives its channels last, of an image with channels last of known sizes, in one group."""
     p = find_problem(request)
     if p is None or p.dtype != f32 or p.epilogue.pools:
@@ -207,7 +207,7 @@ def _of_windows(request: Request) -> Rows | None:
     if source.index in request.kept and slides:
         return None
     m, k, n = (prod(_known(p, c) for c in of) for of in (letters, (*taps, *around), lane))
-    return Rows(p, letters, lane, (*taps, *around), m, k, n, left, slides)
+    return InnerProductRows(p, letters, lane, (*taps, *around), m, k, n, left, slides)
 
 
 def _known(p: Problem, letter: str) -> int:
@@ -216,7 +216,7 @@ def _known(p: Problem, letter: str) -> int:
     return size
 
 
-def _slides(p: Problem, window: tensor.Window) -> tuple[Access, tuple[Slide, ...]] | None:
+def _slides(p: Problem, window: tensor.Window) -> tuple[Access, tuple[RowSlide, ...]] | None:
     """The image under windows, without the zeros around it, and how they slide along its axes; those with one tap and no zeros are left out."""
     pad: tensor.Pad | None = window.x.producer(tensor.Pad)
     rank = len(shape_of(window.x))
@@ -238,7 +238,7 @@ def _slides(p: Problem, window: tensor.Window) -> tuple[Access, tuple[Slide, ...
             return None
         base = base - low[axis] * away
         strides |= {letter: away * stride, tap: away * dilation}
-        slide = Slide(letter, tap, extent, stride, dilation, size, low[axis], pixels)
+        slide = RowSlide(letter, tap, extent, stride, dilation, size, low[axis], pixels)
         if size > 1 or slide.part_inside < 1:
             slides.append(slide)
     return Access(access.source, base, strides), tuple(slides)

@@ -99,7 +99,7 @@ class Packing:
         columns = []
         for i in range(count):
             lane0 = code.mul(code.add(panel, i), lanes)
-            columns.append(_Steps(code, read, code.add(base, code.mul(lane0, across)), along, across, lanes, code.sub(self.n, lane0)))
+            columns.append(_WeightSteps(code, read, code.add(base, code.mul(lane0, across)), along, across, lanes, code.sub(self.n, lane0)))
         places = [code.mul(code.add(to, i), self.panel_size) for i in range(count)]
         chains = max(1, CHAINS // count)
 
@@ -175,7 +175,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class _Steps:
+class _WeightSteps:
     """Reads steps of a panel: B from `start` on, a step being `along` from the next one, and a lane `across`; `exist` of the lanes do."""
 
     code: Code

@@ -70,7 +70,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Prefetching:
     """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all; by the tile
     itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells."""
 
@@ -120,7 +120,7 @@ class Steps:
     left: Index
     at: Index
     axes: list[Axis]
-    ahead: Ahead | None = None
+    ahead: Prefetching | None = None
 
     @property
     def rounds(self) -> int:
@@ -233,7 +233,7 @@ class Tile:
         """Elements of a buffer in a line of memory."""
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
-    def ahead(self, at: Index, depth: int | None = None) -> Ahead | None:
+    def ahead(self, at: Index, depth: int | None = None) -> Prefetching | None:
         """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for all of it, what follows in
         this panel; nothing of what stays near, or of what the machine asks for by itself."""
         panels = self.panels
@@ -249,13 +249,13 @@ class Tile:
             wanted = None
             if self.threads is not None:
                 wanted = self.code.apply("lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all))
-            return Ahead(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted)
+            return Prefetching(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted)
         following: Index = size
         if depth is None and self.backward is not None:
             following = self.code.apply("select", self.backward, self.code.value(-size), self.code.value(size))
-        return Ahead(right, self.code.add(at, following), -(-size // line), 1, 0, line)
+        return Prefetching(right, self.code.add(at, following), -(-size // line), 1, 0, line)
 
-    def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Ahead | None:
+    def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Prefetching | None:
         """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
         code, p, panels = self.code, self.p, self.panels
         letters = p.step_letters
@@ -274,9 +274,9 @@ class Tile:
             in_a_step = -(-panels.width // line)
             # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the panel before.
             at = code.add(at, line - 1)
-            return Ahead(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
+            return Prefetching(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:
-            return Ahead(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)
+            return Prefetching(self.kernel.right, at, -(-size // line) * panels.width, panels.width, across, line)
         return None
 
     def _saved_at(self, row: Index, r: int, v: int) -> Index:
@@ -343,7 +343,7 @@ class Tile:
             buffer = self.kernel.buffers[arg]
             line = self._line(buffer)
             in_a_row = -(-vectors * self.product.lanes // line)
-            lines = Ahead(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, near=True)
+            lines = Prefetching(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, near=True)
             if rounds:
                 shares.append(lines.share(code, 0, -(-lines.lines // rounds)))
                 continue
@@ -364,7 +364,7 @@ class Tile:
         line = self._line(left)
         at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
         wanted = self.rows_are_late if isinstance(self.rows_are_late, Value) else None
-        lines = Ahead(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
+        lines = Prefetching(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:

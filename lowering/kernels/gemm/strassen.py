@@ -37,7 +37,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.strassen_pipelined import GOES_ON, VARIABLES, Share, Turns
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
-from polyreme.lowering.kernels.gemm.strassen_task import Memory, Rows, Task
+from polyreme.lowering.kernels.gemm.strassen_task import Memory, StrassenTask, TaskRows
 from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -143,17 +143,17 @@ class StrassenBuilder:
         self.parts.steps.append(Step(func, tuple(slots)))
 
     @contextmanager
-    def _chunk(self, code: Code) -> Iterator[Rows]:
+    def _chunk(self, code: Code) -> Iterator[TaskRows]:
         """What is written inside is done for each chunk of the rows: one with all of them, or as many rows as the cut is for in each, or for an unknown number about as many in each."""
         cut, m, all_rows = self.cut, self.matrices.m, self.matrices.product.m
         if m == all_rows and isinstance(m, int):
-            yield Rows.of(code, cut, m)
+            yield TaskRows.of(code, cut, m)
         elif isinstance(m, int):
             count = floordiv(all_rows, m) if cut.beside else ceildiv(all_rows, m)
             with code.loop(0, count, name="chunk") as chunk:
                 before = code.mul(chunk.iv, m)
                 is_even = cut.beside or mod(all_rows, m) == 0
-                yield Rows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
+                yield TaskRows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
         else:
             # About as many rows in each, in whole tiles; there may be none at all.
             tile, chunks = cut.down * cut.rows, code.apply("max", code.value(ceildiv(m, cut.most)), code.value(1))
@@ -161,17 +161,17 @@ class StrassenBuilder:
             each = code.apply("max", code.value(code.mul(tiles, tile)), code.value(1))
             with code.loop(0, code.div(code.add(m, each, -1), each), name="chunk") as chunk:
                 before = code.mul(each, chunk.iv)
-                yield Rows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
+                yield TaskRows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
 
-    def _tasks(self, code: Code, rows: Rows, memory: Memory) -> None:
+    def _tasks(self, code: Code, rows: TaskRows, memory: Memory) -> None:
         """A group of panels for a piece of the rows each."""
         cut = self.cut
         cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
         with code.parallel(code.mul(rows.pieces, cut.groups), grain=max(1, int(GRAIN_CYCLES / cycles_of_task)), name="task") as task:
             group, piece = code.split(task, [cut.groups, rows.pieces])
-            Task(code, rows, memory, group, piece).run()
+            StrassenTask(code, rows, memory, group, piece).run()
 
-    def _tasks_beside(self, code: Code, rows: Rows, memory: Memory, source: Value, notes: Value) -> None:
+    def _tasks_beside(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
         """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that are done help with the last runs of the others."""
         cut = self.cut
         threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
@@ -193,9 +193,9 @@ class StrassenBuilder:
                         groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
                         is_last = code.apply("and", code.apply("eq", piece.iv, code.value(runs.last_piece)), code.apply("eq", group.iv, code.value(runs.last_run)))
                         share = Share(tickets, owner, is_own, is_last)
-                        Turns(Task(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
+                        Turns(StrassenTask(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
 
-    def _combine_rows(self, code: Code, rows: Rows, read: Value, write: Value) -> None:
+    def _combine_rows(self, code: Code, rows: TaskRows, read: Value, write: Value) -> None:
         """A's combinations, [product][row of a part][step of a part]."""
         cut, p, lanes, k = self.cut, self.p, self.cut.lanes, self.matrices.k
         grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))

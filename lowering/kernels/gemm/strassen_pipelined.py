@@ -25,8 +25,8 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, i32
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.gemm.strassen_schemes import Target, combine
-from polyreme.lowering.kernels.gemm.strassen_task import Task
+from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine
+from polyreme.lowering.kernels.gemm.strassen_task import StrassenTask
 from polyreme.lowering.kernels.microkernel import UNROLL, Beside
 from polyreme.lowering.kernels.sharing import Tickets, Variables
 
@@ -56,7 +56,7 @@ class Turns:
     """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. `task.memory.left` has
     `cut.memory_of_thread` for each thread: combinations for two products of the outer level, sums of two turns, unfinished results."""
 
-    def __init__(self, task: Task, source: Value, stride: Dim, thread: Value, share: Share, variables: Variables, group0: Index, groups: Index):
+    def __init__(self, task: StrassenTask, source: Value, stride: Dim, thread: Value, share: Share, variables: Variables, group0: Index, groups: Index):
         self.task, self.code, self.cut, self.memory = task, task.code, task.cut, task.memory.left
         self.source, self.stride, self.share, self.variables, self.group0, self.groups = source, stride, share, variables, group0, groups
         code, cut = self.code, self.cut
@@ -353,7 +353,7 @@ class Turns:
         def lanes_of(are_on: Sequence[bool]) -> Value | None:
             return None if all(are_on) else code.lane_mask(self._pick(number, [lanes * is_on for is_on in are_on]), lanes)
 
-        def place_of(targets: Sequence[Target | None]) -> Index:
+        def place_of(targets: Sequence[Destination | None]) -> Index:
             """Where the part of the result is."""
             return code.add(results0, code.mul(self._pick(number, [0 if t is None else t.part for t in targets]), parts * cut.plane))
 

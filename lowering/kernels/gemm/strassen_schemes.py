@@ -27,7 +27,7 @@ Terms = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """A part of the result that a product belongs to: its number, the sign, and whether it is the part's first product, and its last one."""
 
     part: int
@@ -58,12 +58,12 @@ class Scheme:
         return len(self.left)
 
     @property
-    def targets(self) -> list[list[Target]]:
+    def targets(self) -> list[list[Destination]]:
         """For each product the parts of the result that it belongs to, those that it completes in front."""
         found = []
         for product in range(self.products):
             belongs = [(part, [i for i, _ in terms], dict(terms)) for part, terms in enumerate(self.result) if product in dict(terms)]
-            targets = [Target(part, signs[product], product == min(numbers), product == max(numbers)) for part, numbers, signs in belongs]
+            targets = [Destination(part, signs[product], product == min(numbers), product == max(numbers)) for part, numbers, signs in belongs]
             found.append(sorted(targets, key=lambda target: not target.last))
         return found
 

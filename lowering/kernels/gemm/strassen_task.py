@@ -18,7 +18,7 @@ from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_NEAR, as
 
 
 @dataclass(frozen=True)
-class Rows:
+class TaskRows:
     """What depends on the number of rows of a chunk, `m`, in a kernel: whether these are `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
     part, pieces that these are cut into and rows of one, the distances from one of A's combinations to the next and from the sums of one product to the next one's, and how many
     rows others make, those before."""
@@ -37,7 +37,7 @@ class Rows:
     before: Index = 0
 
     @classmethod
-    def of(cls, code: Code, cut: Cut, m: Index, before: Index = 0) -> Rows:
+    def of(cls, code: Code, cut: Cut, m: Index, before: Index = 0) -> TaskRows:
         """Those of a chunk of `m` rows: no more than the cut is for, and as many unless it is the last one, or any number where `cut` is for any."""
         if isinstance(cut.matrices.m, int):
             return cls(code, cut, m, None, cut.products, 0, cut.height, cut.pieces, cut.piece, cut.matrix, cut.plane, before)
@@ -78,10 +78,10 @@ class Memory:
     outs: Sequence[Value]
 
 
-class Task:
+class StrassenTask:
     """Writes the work on a group of panels for a piece of the rows."""
 
-    def __init__(self, code: Code, rows: Rows, memory: Memory, group: Index, piece: Index):
+    def __init__(self, code: Code, rows: TaskRows, memory: Memory, group: Index, piece: Index):
         self.code, self.rows, self.cut, self.memory = code, rows, rows.cut, memory
         self.matrices, self.align = self.cut.matrices, self.cut.lanes * f32.bytes
         self.group, self.first = group, code.mul(rows.piece, piece)

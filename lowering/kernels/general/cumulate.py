@@ -19,7 +19,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert, linear, wide
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.tidy import tidy
@@ -73,7 +73,7 @@ def _along_rows(code: Code, request: Request, op: tensor.Cumulate, x: Value, y: 
             code.store(convert(code, code.apply(op.fn, within, code.broadcast(before, count)), dtype), y, here, mask)
             return [code.apply(op.fn, before, code.extract(within, count - 1) if count > 1 else within)]
 
-        sweep(code, 0, length, lanes, [identity], some)
+        vector_loop(code, 0, length, lanes, [identity], some)
 
     each(code, request.target, outer, 12 * estimate(length) / lanes.count, row)
 
@@ -126,7 +126,7 @@ def _down_columns(code: Code, request: Request, op: tensor.Cumulate, x: Value, y
                     code.store(convert(code, element, dtype), y, here, mask)
                     return nothing
 
-                sweep(code, first, last, lanes, [], some)
+                vector_loop(code, first, last, lanes, [], some)
                 return carried
 
             return write

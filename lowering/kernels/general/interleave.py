@@ -23,7 +23,7 @@ from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
-from polyreme.lowering.kernels.loop_nest import Lanes, each, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.tidy import tidy
@@ -138,7 +138,7 @@ def build_interleave(request: Request) -> KernelPlan | None:
                 code.store(vector, out, code.add(first, v * lanes), kept)
             return carried
 
-        sweep(code, 0, length, Lanes(lanes, request.target.masked), [], some)
+        vector_loop(code, 0, length, Lanes(lanes, request.target.masked), [], some)
 
     each(code, request.target, shape[:-2], 4 * len(rows) * -(-length // lanes), run)
     code.b.insert(Return([]))

@@ -27,7 +27,7 @@ from polyreme.lowering.kernels.collapse import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
-from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, sweep, sweep_rest
+from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
@@ -343,7 +343,7 @@ class _RowLoops:
 
                 return run(self.code, 0, space[inner], 1, carried, column)
 
-            sweep(self.code, self._to_whole_lines(at, lo, hi, body), hi, self.lanes, [], body)
+            vector_loop(self.code, self._to_whole_lines(at, lo, hi, body), hi, self.lanes, [], body)
 
         return [_Nest(sizes, cycles * extent / self.lanes.count, rows_of_lanes)]
 
@@ -365,7 +365,7 @@ class _RowLoops:
         code, (value, buffer, align) = self.code, self.in_lines
         first = linear(code, self._places({**at, self.vector: position(lo)}), shape_of(value)).scalar(code)
         begin = code.min(code.add(lo, code.until_aligned(buffer, first, align)), hi)
-        sweep_rest(code, lo, begin, self.lanes, [], body)
+        vector_loop_rest(code, lo, begin, self.lanes, [], body)
         return begin
 
     def _ask_ahead(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
@@ -434,7 +434,7 @@ class _RowLoops:
                     return carried
                 return run(code, 0, lanes, 1, carried, partial(single, at, place, width, mask, column))
 
-            sweep(code, 0, n, Lanes(lanes, self.target.masked), [], body)
+            vector_loop(code, 0, n, Lanes(lanes, self.target.masked), [], body)
 
         def single(at: dict[int, Position], place: Position, width: int, mask: Value | None, column: Position, step: Position, carried: list[Value]) -> list[Value]:
             self._row({**at, vector: place, inner: column.plus(code, step)}, width, mask)
@@ -449,7 +449,7 @@ class _RowLoops:
             def body(place: Position, width: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
                 return run(code, 0, columns % lanes, 1, carried, partial(single, at, place, width, mask, Position(columns // lanes * lanes)))
 
-            sweep(code, 0, n, Lanes(lanes, self.target.masked), [], body)
+            vector_loop(code, 0, n, Lanes(lanes, self.target.masked), [], body)
 
         around = [space[a] for a in outer]
         blocks = _Nest([*around, columns // lanes], cycles * estimate(n), blocks_of)
@@ -525,7 +525,7 @@ class _RowLoops:
                 return body(places, lanes, mask, 0, values)
             axis = reduced[k]
             if axis == self.vector:
-                return sweep(
+                return vector_loop(
                     code, 0, self.rows.space[axis], self.lanes, values,
                     lambda p, n, m, part, v: nest_rest(k + 1, {**places, axis: p}, n, m, part, v),
                 )  # fmt: skip

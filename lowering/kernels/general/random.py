@@ -19,7 +19,7 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import BufferType, ScalarType, f32, f64, index, u64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert
-from polyreme.lowering.kernels.loop_nest import Lanes, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.tidy import tidy
@@ -82,7 +82,7 @@ class Twister:
             code.store(element(k, lanes), buffer, code.add(to, k))
             return carried
 
-        sweep(code, lo, hi, Lanes(_LANES, False), [], body)
+        vector_loop(code, lo, hi, Lanes(_LANES, False), [], body)
 
     def _once(self, x: Value, buffer: Value, at: Index) -> None:
         """Store a single element."""

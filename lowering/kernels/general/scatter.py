@@ -15,7 +15,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, linear, load, place_named, store
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.targets import Target
 
@@ -57,7 +57,7 @@ def write_updates(code: Code, target: Target, emitter: ElementEmitter, op: tenso
                 store(code, element, buffer, target_at, mask)
                 return values
 
-            return sweep(code, lo, hi, lanes, carried, write)
+            return vector_loop(code, lo, hi, lanes, carried, write)
 
         run(code, 0, count, 1, [], update)
 

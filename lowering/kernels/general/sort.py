@@ -21,7 +21,7 @@ from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, in
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.loop_nest import Lanes, each, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.tidy import tidy
@@ -152,7 +152,7 @@ class _Radix:
             code.store(self.keys.load(code, x, code.add(start, here), lanes, mask), keys, code.add(mine, here), mask)
             return carried
 
-        sweep(code, 0, self.length, Lanes(self.target.lanes(word), self.target.masked), [], some)
+        vector_loop(code, 0, self.length, Lanes(self.target.lanes(word), self.target.masked), [], some)
         with code.loop(0, self.length, name="i") as loop:
             key = code.load(keys, code.add(mine, loop.iv))
             code.store(code.apply("cast", loop.iv, dtype=i32), places, code.add(mine, loop.iv))
@@ -203,7 +203,7 @@ class _Radix:
             code.store(given, y, code.add(start, here), mask)
             return carried
 
-        sweep(code, 0, self.taken, Lanes(self.target.lanes(i64), self.target.masked), [], some)
+        vector_loop(code, 0, self.taken, Lanes(self.target.lanes(i64), self.target.masked), [], some)
 
 
 @dataclass
@@ -248,7 +248,7 @@ class _Best:
                             self._insert(key, place, code.value(self.count))
                 return carried
 
-            sweep(code, self.taken, self.length, lanes, [], some)
+            vector_loop(code, self.taken, self.length, lanes, [], some)
             with code.loop(0, self.taken, name="i") as loop:
                 code.store(code.load(self.at, loop.iv), y, code.add(code.mul(number, self.taken), loop.iv))
 

@@ -15,7 +15,7 @@ from polyreme.ir.types import i64, index
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, linear, place_named, store
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.targets import Target
 
@@ -69,7 +69,7 @@ def take_elements(code: Code, target: Target, leaves: Mapping[Value, Leaf], op: 
             take(at)
             return values
 
-        sweep(code, start, stop, lanes, [], name)
+        vector_loop(code, start, stop, lanes, [], name)
         whole = code.add(start, code.mul(code.div(code.sub(stop, start), UNROLL), UNROLL))
         run(code, start, whole, UNROLL, [], some)
         run(code, whole, stop, 1, [], last)

@@ -38,7 +38,7 @@ PART, MULTIPROCESSORS = 256, 128
 
 
 @dataclass(frozen=True)
-class Tile:
+class GpuTile:
     """`rows` x `columns` of the result per block, `depth` steps at a time; each thread has `tall` x `wide` of them."""
 
     rows: int
@@ -57,18 +57,18 @@ class Choice:
     """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the time of so many blocks, since few of them leave
     it waiting for memory. Both as measured on an H100 (`docs/gpu.md`)."""
 
-    tile: Tile
+    tile: GpuTile
     share: float
     lost: float
 
 
 TILES = (
-    Choice(Tile(64, 128, 16, 8, 8), 1.0, 0.3),
-    Choice(Tile(128, 64, 16, 8, 8), 0.95, 0.3),
-    Choice(Tile(64, 64, 16, 8, 4), 0.87, 0.3),
-    Choice(Tile(32, 64, 16, 4, 4), 0.72, 0.37),
-    Choice(Tile(64, 32, 16, 4, 4), 0.66, 0.37),
-    Choice(Tile(32, 32, 16, 4, 4), 0.65, 1.5),
+    Choice(GpuTile(64, 128, 16, 8, 8), 1.0, 0.3),
+    Choice(GpuTile(128, 64, 16, 8, 8), 0.95, 0.3),
+    Choice(GpuTile(64, 64, 16, 8, 4), 0.87, 0.3),
+    Choice(GpuTile(32, 64, 16, 4, 4), 0.72, 0.37),
+    Choice(GpuTile(64, 32, 16, 4, 4), 0.66, 0.37),
+    Choice(GpuTile(32, 32, 16, 4, 4), 0.65, 1.5),
 )
 # Of windows, whose elements come one by one, four tiles of half the depth under way are faster than three: 512 filters of 3 x 3 on 32 x 512 x 7 x 7 took 0.30 and 0.45 ms.
 SHALLOW_TILES = tuple(replace(c, tile=replace(c.tile, depth=8)) if max(c.tile.rows, c.tile.columns) == 128 else c for c in TILES)
@@ -77,7 +77,7 @@ SECOND_KERNEL = 1.2e6
 
 
 @dataclass(frozen=True)
-class Product:
+class GpuProduct:
     """A contract in groups of letters. `left` gives the rows and `right` the columns."""
 
     request: Request
@@ -116,7 +116,7 @@ class Product:
         return tuple(self.sizes[c] for c in self.out)
 
 
-def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> Product | None:
+def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> GpuProduct | None:
     """The only contract of a group, when its elements are of one of the dtypes."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
@@ -135,11 +135,11 @@ def find_product(request: Request, dtypes: tuple[ScalarType, ...]) -> Product | 
         return None
     last = next((c for c in reversed(spec.out) if sizes[c] != 1), "")
     if last in spec.free_a:
-        return Product(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes)
-    return Product(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
+        return GpuProduct(request, contract, contract.b, contract.a, spec.b, spec.a, spec.out, sizes)
+    return GpuProduct(request, contract, contract.a, contract.b, spec.a, spec.b, spec.out, sizes)
 
 
-def choose_tile(p: Product, choices: Sequence[Choice] = TILES, second_kernel: float = SECOND_KERNEL) -> Tile:
+def choose_tile(p: GpuProduct, choices: Sequence[Choice] = TILES, second_kernel: float = SECOND_KERNEL) -> GpuTile:
     """The tile with which the busiest multiprocessor has the least to do."""
     depth = estimate(p.count(p.contracted))
 
@@ -151,13 +151,13 @@ def choose_tile(p: Product, choices: Sequence[Choice] = TILES, second_kernel: fl
     return min(choices, key=cost).tile
 
 
-def blocks_of(p: Product, tile: Tile) -> int:
+def blocks_of(p: GpuProduct, tile: GpuTile) -> int:
     """How many tiles the result has; of sizes that are not known, about."""
     m, n, around = (estimate(p.count(c)) for c in (p.row_letters, p.column_letters, p.batch))
     return -(-m // tile.rows) * -(-n // tile.columns) * around
 
 
-def parts_of(p: Product, tile: Tile) -> int:
+def parts_of(p: GpuProduct, tile: GpuTile) -> int:
     """How many parts the depth is cut into."""
     return max(1, min(MULTIPROCESSORS // max(blocks_of(p, tile), 1), estimate(p.count(p.contracted)) // PART))
 
@@ -169,12 +169,12 @@ Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
 class Maker(Protocol):
     """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types builds the step."""
 
-    def __call__(self, p: Product, tile: Tile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /) -> Any: ...
+    def __call__(self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /) -> Any: ...
 
 
 
 
-def plan_product(p: Product, tile: Tile, make: Maker) -> KernelPlan:
+def plan_product(p: GpuProduct, tile: GpuTile, make: Maker) -> KernelPlan:
     """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
     request = p.request
     epilogue = follow(request, p.contract)
@@ -195,13 +195,13 @@ def plan_product(p: Product, tile: Tile, make: Maker) -> KernelPlan:
     return KernelPlan((step, *steps), scratch=(board, *plan.scratch), builder="product")
 
 
-def sum_type(p: Product) -> ScalarType:
+def sum_type(p: GpuProduct) -> ScalarType:
     """What sums are kept in."""
     dtype = element_type(p.contract.result.type)
     return f64 if dtype == f64 else f32
 
 
-def _epilogue_sink(p: Product, epilogue: Epilogue) -> Sink:
+def _epilogue_sink(p: GpuProduct, epilogue: Epilogue) -> Sink:
     def write(made: GridKernel, places: dict[str, Position], leaf: Leaf, lanes: int) -> None:
         code, args = made.code, len(p.request.func.args)
         dtype = element_type(p.contract.result.type)
@@ -216,7 +216,7 @@ def _epilogue_sink(p: Product, epilogue: Epilogue) -> Sink:
     return write
 
 
-def _board_sink(p: Product) -> Sink:
+def _board_sink(p: GpuProduct) -> Sink:
     """Into `[part, …]` of scratch memory, the part being the block's number along the second axis of the grid."""
 
     def write(made: GridKernel, places: dict[str, Position], leaf: Leaf, lanes: int) -> None:
@@ -228,7 +228,7 @@ def _board_sink(p: Product) -> Sink:
     return write
 
 
-def _rest(p: Product, board: TensorType) -> Request:
+def _rest(p: GpuProduct, board: TensorType) -> Request:
     """What is left of the group once the parts of its product lie in memory, as its last operand."""
     old = p.request.func
     func = Func.empty("root", [*(a.type for a in old.args), board], loc=old.location)
@@ -245,7 +245,7 @@ def _rest(p: Product, board: TensorType) -> Request:
     return Request(func.finish(), p.request.target)
 
 
-def _after(p: Product) -> set[Op]:
+def _after(p: GpuProduct) -> set[Op]:
     """The ops that the results need besides the product and what comes before it."""
     found: set[Op] = set()
     todo = list(p.request.results)

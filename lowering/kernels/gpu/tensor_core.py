@@ -10,13 +10,13 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import ScalarType, bf16, element_type, f16, f32
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gpu.grid import WARP
-from polyreme.lowering.kernels.gpu.product import Choice, Tile, choose_tile, find_product, plan_product
+from polyreme.lowering.kernels.gpu.product import Choice, GpuTile, choose_tile, find_product, plan_product
 from polyreme.lowering.kernels.gpu.tiles import Filler, TiledProduct
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import GpuTarget
 
 # 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
-WARP_TILES = (Choice(Tile(128, 128, 32, 8, 16), 1.0, 0.4), Choice(Tile(64, 128, 16, 8, 8), 0.73, 0.4), Choice(Tile(64, 64, 32, 4, 8), 0.6, 0.4))
+WARP_TILES = (Choice(GpuTile(128, 128, 32, 8, 16), 1.0, 0.4), Choice(GpuTile(64, 128, 16, 8, 8), 0.73, 0.4), Choice(GpuTile(64, 64, 32, 4, 8), 0.6, 0.4))
 WARPS_ACROSS = 2
 # As `product.SECOND_KERNEL`, in multiplications of tensor cores.
 SECOND_KERNEL = 6e6

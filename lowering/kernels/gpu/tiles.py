@@ -22,9 +22,9 @@ from polyreme.lowering.kernels.gpu.grid import VECTOR_BYTES, GridKernel, both, p
 from polyreme.lowering.kernels.gpu.product import (
     SHALLOW_TILES,
     TILES,
-    Product,
+    GpuProduct,
+    GpuTile,
     Sink,
-    Tile,
     choose_tile,
     find_product,
     plan_product,
@@ -59,7 +59,7 @@ class TiledProduct:
 
     what = "product"
 
-    def __init__(self, p: Product, tile: Tile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
+    def __init__(self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType]):
         self.p, self.tile, self.sink, self.parts = p, tile, sink, parts
         self.m, self.n, self.k = p.count(p.row_letters), p.count(p.column_letters), p.count(p.contracted)
         self.tiles = (ceildiv(self.m, tile.rows), ceildiv(self.n, tile.columns))

@@ -29,15 +29,15 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, known_nonnegative, product
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.access import Access
-from polyreme.lowering.analysis.attention import Attention, Part, find_in
+from polyreme.lowering.analysis.attention import Attention, AttentionPart, find_in
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.contract import FAST_THIRD_LEVEL
-from polyreme.lowering.kernels.gemm.product_tile import Ahead
-from polyreme.lowering.kernels.loop_nest import Lanes, run, sweep
+from polyreme.lowering.kernels.gemm.product_tile import Prefetching
+from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
     UNROLL,
@@ -74,7 +74,7 @@ def build_attention(request: Request) -> KernelPlan | None:
     return KernelPlan((Step(kernel.emit(), tuple(slots)),), builder="attention")
 
 
-class _Kernel:
+class _AttentionKernel:
     """What the kernels for many and for few queries share: arguments, sizes, and where things are at the current place of the batch letters."""
 
     def __init__(self, request: Request, found: Attention):
@@ -162,7 +162,7 @@ class _Kernel:
         return run(code, 0, end, size, carried, one, "block")
 
 
-class _ManyQueries(_Kernel):
+class _ManyQueries(_AttentionKernel):
     """Lanes are queries: `vectors` registers of them at once, all of which exist where that is `exact`."""
 
     def __init__(self, request: Request, found: Attention):
@@ -241,7 +241,7 @@ class _ManyQueries(_Kernel):
 
         for part in p.parts:
 
-            def block(start: Index, count: Index, carried: list[Value], part: Part = part) -> list[Value]:
+            def block(start: Index, count: Index, carried: list[Value], part: AttentionPart = part) -> list[Value]:
                 self._turn_masks(code.add(part.start, start), count)
                 self._scores(part, start, count, single)
                 self._weigh(count, single)
@@ -287,7 +287,7 @@ class _ManyQueries(_Kernel):
                     code.store(column, buffer, code.add(code.mul(start, self.span), k * self.span + v * lanes), None, self.align)
                 return carried
 
-            sweep(code, 0, count, Lanes(lanes, True), [], piece)
+            vector_loop(code, 0, count, Lanes(lanes, True), [], piece)
 
     def _turn_queries(self) -> None:
         self._turn(self.depth, self.query_elements, self.turned_queries)
@@ -315,7 +315,7 @@ class _ManyQueries(_Kernel):
             sizes.append(sizes[-1] // 2)
         return sizes
 
-    def _scores(self, part: Part, start: Index, count: Index, single: bool) -> None:
+    def _scores(self, part: AttentionPart, start: Index, count: Index, single: bool) -> None:
         """The scores of a block into `exponentials`; what is to be taken off them into `peak`, and how much that makes of earlier sums into `scale`."""
         code, p, lanes = self.code, self.p, self.lanes
         step = part.keys.stride(p.key)
@@ -356,7 +356,7 @@ class _ManyQueries(_Kernel):
             self._put(shift, tops, 0, v)
         self.tops = tops
 
-    def _ahead(self, part: Part, key: Index, rows: int) -> Beside | None:
+    def _ahead(self, part: AttentionPart, key: Index, rows: int) -> Beside | None:
         """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its own. Not of neighbours in memory, which the machine sees coming."""
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         if not rounds or not self.is_far:
@@ -369,7 +369,7 @@ class _ManyQueries(_Kernel):
             buffer = self.buffers[access.source]
             line = self._line(buffer)
             inner = -(-size // line)
-            ahead = Ahead(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
+            ahead = Prefetching(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
             shares.append(ahead.share(code, 0, -(-ahead.lines // rounds)))
 
         def ask(turn: Value) -> None:
@@ -432,7 +432,7 @@ class _ManyQueries(_Kernel):
         query, part = code.mod(turn, self.span), code.mod(code.div(turn, self.span), -(-self.width // line))
         code.prefetch(self.out, code.add(self.out_base(), code.mul(code.add(self.first, query), stride), code.mul(part, line)), write=True)
 
-    def _gather(self, part: Part, start: Index, count: Index, single: bool) -> None:
+    def _gather(self, part: AttentionPart, start: Index, count: Index, single: bool) -> None:
         """The values of a block, weighted, on top of what is left of the sums before."""
         code, p, lanes = self.code, self.p, self.lanes
         source, step = self.buffers[part.values.source], part.values.stride(p.width)
@@ -483,10 +483,10 @@ class _ManyQueries(_Kernel):
                 code.store(output, self.out, where, kept)
             return carried
 
-        sweep(code, 0, self.width, Lanes(lanes, True), [], piece)
+        vector_loop(code, 0, self.width, Lanes(lanes, True), [], piece)
 
 
-class _FewQueries(_Kernel):
+class _FewQueries(_AttentionKernel):
     """Lanes are elements of one query, or of its output."""
 
     def _tasks(self) -> None:
@@ -512,7 +512,7 @@ class _FewQueries(_Kernel):
         outputs = self._pieces(self.width)
         zero, number = code.zero(p.dtype, lanes), code.constant(0.0, p.dtype)
 
-        def one(start: Index, count: Index, carried: list[Value], part: Part) -> list[Value]:
+        def one(start: Index, count: Index, carried: list[Value], part: AttentionPart) -> list[Value]:
             peak, total, *sums = carried
             top = self._scores(part, start, count, asked, pieces, weights, peak)
             shift = self.shift(top, 1)
@@ -552,7 +552,7 @@ class _FewQueries(_Kernel):
             code.store(code.apply("mul", x, inverse), self.out, code.add(base, at), mask)
 
     def _scores(
-        self, part: Part, start: Index, count: Index, asked: list[Value], pieces: list[tuple[int, Value | None]], weights: Value, peak: Value
+        self, part: AttentionPart, start: Index, count: Index, asked: list[Value], pieces: list[tuple[int, Value | None]], weights: Value, peak: Value
     ) -> Value:
         """The scores of a block into `weights`, -inf behind the last one; gives the largest one so far."""
         code, p, lanes = self.code, self.p, self.lanes
@@ -577,7 +577,7 @@ class _FewQueries(_Kernel):
             code.store(scores, weights, first, None, self.align)
             return [code.apply("max", carried[0], scores)]
 
-        (top,) = sweep(code, 0, count, Lanes(lanes, True), [self.low(lanes)], group)
+        (top,) = vector_loop(code, 0, count, Lanes(lanes, True), [self.low(lanes)], group)
         return code.apply("max", peak, code.reduce(top, "max"))
 
     def _masked(self, scores: Value, key: Position, mask: Value | None) -> Value:

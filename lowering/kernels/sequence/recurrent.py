@@ -23,11 +23,11 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
-from polyreme.lowering.kernels.loop_nest import Lanes, run, sweep
+from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
-from polyreme.lowering.kernels.plan import Form, KernelPlan, Pack, Request, Slot, Step, Weave, operand, pack, result, scratch
+from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
-from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, Tile, blocks_of, choose_tile, find_recurrence
+from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
 from polyreme.lowering.kernels.sequence.recurrent_twice import Column, has_square_tiles, reads_for_two
 from polyreme.lowering.kernels.sequence.short_weights import (
     BLOCK,
@@ -57,23 +57,23 @@ def build_recurrent(request: Request) -> KernelPlan | None:
     if r is None:
         return None
     tile = _tile_of(r)
-    return None if tile is None else _Kernel(r, tile).build()
+    return None if tile is None else _RecurrentKernel(r, tile).build()
 
 
-def weave_of_inputs(request: Request, operand: int) -> Weave | None:
+def preferred_layout_of_inputs(request: Request, operand: int) -> AxisOrder | None:
     """In which order a scan likes to find this operand, if its weights are read for two steps: what the steps are given for all blocks of a panel lies together, and in each row what a thread reads."""
     r = find_recurrence(request)
     if r is None or not reads_for_two(r) or operand >= len(r.scan.xs) or shape_of(r.scan.block.args[operand])[1] != r.blocks * r.units:
         return None
     tile = _tile_of(r)
-    return Weave(r.blocks, tile.width) if tile is not None and r.blocks > 1 and has_square_tiles(r, tile) else None
+    return AxisOrder(r.blocks, tile.width) if tile is not None and r.blocks > 1 and has_square_tiles(r, tile) else None
 
 
-def _tile_of(r: Recurrence) -> Tile | None:
+def _tile_of(r: Recurrence) -> RecurrentTile | None:
     return choose_tile(r.units, r.blocks, r.batch, Registers.of(r.request.target, r.dtype), 2 if reads_for_two(r) else 1)
 
 
-def packed_weight(r: Recurrence, tile: Tile) -> Func:
+def packed_weight(r: Recurrence, tile: RecurrentTile) -> Func:
     """From the weight to `[panels][depth][blocks * units of a panel]`, with zeros for units that do not exist; at tensor level."""
     chain: list[Op] = []
     source = r.weight_value
@@ -102,7 +102,7 @@ def packed_weight(r: Recurrence, tile: Tile) -> Func:
 
 
 @dataclass
-class _Place:
+class _RecurrentPlace:
     """Where the elementwise part stands: a step, a row, and units from `panel` (the first of the panel) plus `local` on."""
 
     t: Position
@@ -128,10 +128,10 @@ class _Memory:
     given: list[Value] = field(default_factory=list)
 
 
-class _Kernel:
+class _RecurrentKernel:
     """Writes the kernel of a recurrence."""
 
-    def __init__(self, r: Recurrence, tile: Tile):
+    def __init__(self, r: Recurrence, tile: RecurrentTile):
         self.r, self.tile = r, tile
         self.steps: Dim = r.scan.steps
         self.made = not isinstance(r.state, BlockArgument)  # whether the product's operand is made in the step
@@ -269,7 +269,7 @@ class _Kernel:
                 store(code, change(load(code, source, local.plus(code, position(at)), lanes, mask)), target, local.plus(code, position(to)), mask)
                 return carried
 
-            sweep(code, 0, count, Lanes(tile.lanes, self.r.request.target.masked), [], body)
+            vector_loop(code, 0, count, Lanes(tile.lanes, self.r.request.target.masked), [], body)
 
         if not self.gap:
             part(start or 0, 0, product((self.r.batch, self.r.units)))
@@ -395,7 +395,7 @@ class _Kernel:
 
         def row(at: Position, values: list[Value]) -> list[Value]:
             def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                place = _Place(here, parity, at.plus(code, position(first)), position(start), local, gaps)
+                place = _RecurrentPlace(here, parity, at.plus(code, position(first)), position(start), local, gaps)
                 leaf = None
                 if sums is not None:
                     base = at.times(code, self.line)
@@ -408,12 +408,12 @@ class _Kernel:
                 self._vector(place, lanes, mask, leaf)
                 return carried
 
-            sweep(code, 0, count, Lanes(tile.lanes, r.request.target.masked), [], body)
+            vector_loop(code, 0, count, Lanes(tile.lanes, r.request.target.masked), [], body)
             return values
 
         run(code, 0, rows, 1, [], row, "row")
 
-    def _vector(self, place: _Place, lanes: int, mask: Value | None, sums: Leaf | None) -> None:
+    def _vector(self, place: _RecurrentPlace, lanes: int, mask: Value | None, sums: Leaf | None) -> None:
         """The results of one vector of units, or of one unit; all are made before any is stored, because some take the place of what others read."""
         code, r = self.code, self.r
         leaves: dict[Value, Leaf] = {arg: self._leaf(arg, place) for arg in r.scan.block.args if arg in self.memory.values}
@@ -446,7 +446,7 @@ class _Kernel:
         for made, buffer, at in stores:
             store(code, made, buffer, at, mask)
 
-    def _leaf(self, arg: Value, place: _Place) -> Leaf:
+    def _leaf(self, arg: Value, place: _RecurrentPlace) -> Leaf:
         """How a step reads an argument of its own."""
         code, r = self.code, self.r
         assert isinstance(arg, BlockArgument) and isinstance(arg.type, TensorType)

@@ -165,7 +165,7 @@ def _is_local(r: Recurrence, op: Op) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class RecurrentTile:
     """A panel has `vectors` vectors of `lanes` units; of its product, `rows` rows are made at once."""
 
     lanes: int
@@ -179,7 +179,7 @@ class Tile:
         return self.lanes * self.vectors
 
 
-def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> Tile | None:
+def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> RecurrentTile | None:
     """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
 
     A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
@@ -193,9 +193,9 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
         return None
     if not isinstance(batch, int):
         vectors = min(-(-4 // blocks), total, most)
-        return Tile(lanes, vectors, most // vectors, -(-total // vectors))
+        return RecurrentTile(lanes, vectors, most // vectors, -(-total // vectors))
     wide = batch == 1 and registers.load_cycles > 0
-    best: tuple[float, int, int, int, Tile] | None = None
+    best: tuple[float, int, int, int, RecurrentTile] | None = None
     for vectors in range(1, min(total, most) + 1):
         if batch == 1 and blocks * vectors > READS and vectors > 1:
             continue
@@ -207,6 +207,6 @@ def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps
             cycles = pairs * sum(max(blocks * vectors, step_cycles(r, blocks * vectors)) for r in tiles)
             key = (cycles, -rows, panels * vectors if wide else 0, abs(blocks * vectors - (READS if wide else ENOUGH_ACCUMULATORS)))
             if best is None or key < best[:4]:
-                best = (*key, Tile(lanes, vectors, rows, panels))
+                best = (*key, RecurrentTile(lanes, vectors, rows, panels))
     assert best is not None
     return best[4]

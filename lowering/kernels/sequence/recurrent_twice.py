@@ -31,7 +31,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Accumulators, Registers, zeros
-from polyreme.lowering.kernels.sequence.recurrent_plan import Recurrence, Tile
+from polyreme.lowering.kernels.sequence.recurrent_plan import Recurrence, RecurrentTile
 
 Multiply = Callable[[Accumulators, Index], Accumulators]
 """Adds to the accumulators of one step, or of two, what the tile of a panel of the state gives."""
@@ -43,7 +43,7 @@ def reads_for_two(r: Recurrence) -> bool:
     return r.batch == 1 and r.state in r.carried and weights > r.request.target.caches[0]
 
 
-def has_square_tiles(r: Recurrence, tile: Tile) -> bool:
+def has_square_tiles(r: Recurrence, tile: RecurrentTile) -> bool:
     """Whether there are several panels, and each is one of the state as well."""
     return 1 < tile.panels and tile.panels * tile.width == r.units == r.depth and 2 * r.blocks * tile.vectors <= Registers.of(r.request.target, r.dtype).accumulators
 

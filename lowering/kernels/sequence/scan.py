@@ -39,7 +39,7 @@ def build_scan(request: Request) -> KernelPlan | None:
     if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
         return None
     plan = build_recurrent(request)
-    # Only for those is an operand left in another order (`weave_of_inputs`).
+    # Only for those is an operand left in another order (`preferred_layout_of_inputs`).
     assert plan is not None or not request.woven
     return plan or _Steps(request, ops[0]).build()
 
