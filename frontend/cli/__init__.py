@@ -89,7 +89,7 @@ def _debug_option() -> click.Option:
 
 
 @click.group(cls=Commands, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="polyreme")
+@click.version_option(__version__, "-V", "--version", prog_name="polyreme")
 def group() -> None:
     """Row a Paddle-style model through several levels of IR and land it as machine code.
 
