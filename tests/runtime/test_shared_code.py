@@ -67,8 +67,8 @@ assert not any(name.startswith("polyreme.lowering") for name in sys.modules)
 def test_without_a_linker_the_artifact_stays_as_it_was(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    artifact = scale_artifact()
-    assert artifact.linked(artifact) is artifact
+    plain = scale_artifact()
+    assert artifact.linked(plain) is plain
 
 
 def test_code_that_is_no_shared_object_is_an_error():
