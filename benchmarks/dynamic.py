@@ -22,8 +22,8 @@ import numpy as np
 import polyreme as paddle
 from benchmarks.tables import table
 from benchmarks.zoo import MODELS, draw_weights, load_weights
-from polyreme.executables import load_module
-from polyreme.inspection import model_module
+from polyreme.compiled.executables import load_module
+from polyreme.compiled.inspection import model_module
 from polyreme.runtime.threads import set_num_threads
 
 # Of one output's largest value: the two may cut their sums differently.

@@ -141,7 +141,7 @@ def of_case(case: Case) -> tuple[Any, list[Array], Callable[..., Any], list[Any]
     import torch
 
     import polyreme as paddle
-    from polyreme.inspection import model_module
+    from polyreme.compiled.inspection import model_module
 
     arrays = draw(case)
 
@@ -163,8 +163,8 @@ def of_network(name: str, batch: int) -> tuple[Any, list[Array], Callable[..., A
     import torch
 
     import polyreme as paddle
+    from polyreme.compiled.inspection import model_module
     from polyreme.exporters.torch import export_torch
-    from polyreme.inspection import model_module
 
     model = MODELS[name]
     layer = model.build(paddle)

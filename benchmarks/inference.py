@@ -41,7 +41,7 @@ def place_of(folder: Path, model: Model, batch: int) -> Path:
 def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, str]) -> None:
     """The model with the same weights for every library."""
     import polyreme as paddle
-    from polyreme.inspection import model_module
+    from polyreme.compiled.inspection import model_module
 
     place.mkdir(parents=True, exist_ok=True)
     if model.int8:

@@ -33,8 +33,8 @@ def libraries_of(libraries: Mapping[str, str]) -> dict[str, str]:
 def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, str]) -> None:
     """The model in float32 in a folder of its own, and quantised by whoever takes part. Calibration and comparison run on single samples, whatever the batch."""
     import polyreme as paddle
-    from polyreme.executables import load_module
-    from polyreme.inspection import model_module
+    from polyreme.compiled.executables import load_module
+    from polyreme.compiled.inspection import model_module
     from polyreme.peers.files import write_files
     from polyreme.quantization import quantize_model
     from polyreme.quantization.reports import measure_agreement

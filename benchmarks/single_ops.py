@@ -152,8 +152,8 @@ def _array(name: str, shape: tuple[int, ...], case: Case, random: np.random.Gene
 
 def polyreme_call(case: Case, arrays: dict[str, Array]) -> Callable[[], Array]:
     import polyreme as paddle
-    from polyreme.executables import load_module
-    from polyreme.inspection import model_module
+    from polyreme.compiled.executables import load_module
+    from polyreme.compiled.inspection import model_module
 
     weights = {name: paddle.to_tensor(arrays[name]) for name in arrays if name in WEIGHTS}
     free = [name for name in arrays if name not in WEIGHTS]

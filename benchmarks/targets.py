@@ -46,7 +46,7 @@ class Outcome:
 
 def runner_for(target: str) -> list[str]:
     """The command that runs a library for `target`, to which `LIBRARY NAME THREADS FOLDER` are added; `NotHere` says what is missing."""
-    from polyreme.compilation import runs_here
+    from polyreme.compiled.compilation import runs_here
     from polyreme.lowering.machines.targets import find_target
 
     found = find_target(target)

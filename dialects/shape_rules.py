@@ -13,7 +13,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim, ceildiv, floordiv, known_nonnegative, maximum, minimum, product
-from polyreme.ir.facts import agree
+from polyreme.ir.sizes.facts import agree
 from polyreme.ir.types import ScalarType, TensorType, f32, i64
 
 Shape = tuple[Dim, ...]

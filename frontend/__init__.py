@@ -31,8 +31,8 @@ _EXPORTERS = (
     "polyreme.math",
     "polyreme.nn.attributes",
     "polyreme.serialization",
-    "polyreme.inspection",
-    "polyreme.compilation",
+    "polyreme.compiled.inspection",
+    "polyreme.compiled.compilation",
     "polyreme.static.mode",
 )
 
@@ -46,7 +46,7 @@ _SINGLE = {
     "DataParallel": "polyreme.distributed.parallel",
     "batch": "polyreme.hapi.readers",
     "flops": "polyreme.hapi.flops",
-    "profile": "polyreme.profiling",
+    "profile": "polyreme.compiled.profiling",
     "summary": "polyreme.hapi.summary",
 }
 
@@ -67,7 +67,9 @@ if TYPE_CHECKING:
         static,
         vision,
     )
-    from polyreme.compilation import *
+    from polyreme.compiled.compilation import *
+    from polyreme.compiled.inspection import *
+    from polyreme.compiled.profiling import profile
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
@@ -75,12 +77,10 @@ if TYPE_CHECKING:
     from polyreme.hapi.model import Model
     from polyreme.hapi.readers import batch
     from polyreme.hapi.summary import summary
-    from polyreme.inspection import *
     from polyreme.math import *
     from polyreme.nn.attributes import *
     from polyreme.parameter import *
     from polyreme.printing import *
-    from polyreme.profiling import profile
     from polyreme.random import *
     from polyreme.serialization import *
     from polyreme.static.mode import *

@@ -24,14 +24,14 @@ from polyreme import dispatch, dtypes, views
 from polyreme.dialects import nn as ops
 from polyreme.dialects.control import differing_axes
 from polyreme.ir.core import Value
+from polyreme.ir.debug.notes import place_of
 from polyreme.ir.diagnostics import Diagnostic, Location, caller_location
 from polyreme.ir.dims import Dim, symbols
-from polyreme.ir.notes import place_of
 from polyreme.ir.types import ScalarType, TensorType, i1, i64
-from polyreme.jit.bodies import Body
+from polyreme.jit.capture.bodies import Body
+from polyreme.jit.capture.uncertain import sharing_pairs
 from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths, unflatten
 from polyreme.jit.traced import TraceError
-from polyreme.jit.uncertain import sharing_pairs
 from polyreme.tensor import Tensor
 
 __all__ = ["UNDEFINED", "branch", "is_traced", "loop", "steps"]

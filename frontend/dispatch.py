@@ -21,17 +21,17 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape, views
+from polyreme.compiled.gradient_recipes import Recipe, make_recipe
+from polyreme.compiled.heavy_gradients import rule_for
+from polyreme.compiled.heavy_kernels import attribute_key, choose
 from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.elementwise import ScalarOp
-from polyreme.gradient_recipes import Recipe, make_recipe
-from polyreme.heavy_gradients import rule_for
-from polyreme.heavy_kernels import attribute_key, choose
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
+from polyreme.ir.debug.notes import MOST_NOTES
 from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.notes import MOST_NOTES
 from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.pending import COUNT, Pending
@@ -157,7 +157,7 @@ def types_of(operand: Any) -> Any:
 
 def _kernel(place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> Kernel | None:
     if place.is_gpu_place():
-        from polyreme import device_kernels
+        from polyreme.compiled import device_kernels
 
         return device_kernels.choose(place, cls, types, attributes, result_types)
     return heavy_kernels(cls, types, attributes, result_types) if heavy_kernels is not None else None

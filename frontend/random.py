@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dispatch, native_draws, tape
+from polyreme import dispatch, tape
+from polyreme.compiled import native_draws
 from polyreme.device import current_place, is_compiled_with_cuda
 from polyreme.dialects import host, mt19937
 from polyreme.dialects import nn as ops

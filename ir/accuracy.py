@@ -11,7 +11,7 @@ of what the op would give in exact arithmetic. The first part is for functions t
 were, and `n` is how many there are. The square root instead of `n` itself is what rounding errors of either sign add up to, with all but certainty
 (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). So the bound does not depend on the order in which a kernel adds.
 
-Integers, truths and what an op merely moves are exact. `ir/tolerance.py` makes bounds for whole programs from these.
+Integers, truths and what an op merely moves are exact. `ir/debug/tolerance.py` makes bounds for whole programs from these.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Func(Op):
     `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
     weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
     and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes, as
-    `ir/facts.py` has them. A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they are.
+    `ir/sizes/facts.py` has them. A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they are.
     """
 
     sym_name = attr(str)

@@ -16,7 +16,7 @@
         @staticmethod
         def reference(x, *, axis): ...    # result array(s) from operand arrays
 
-The example is the indented paragraph of the class docstring, which `ir/examples.py` reads; tests parse, verify and run it for every op. It is either
+The example is the indented paragraph of the class docstring, which `ir/debug/examples.py` reads; tests parse, verify and run it for every op. It is either
 text that starts with `func` or `module`, taken whole (ops with terminators, callees or buffers of their own), or lines of ops that the test wraps
 in a function. Values that such lines use but do not make become arguments: a comment gives their types, and without one they have the first result's type:
 

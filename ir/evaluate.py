@@ -24,7 +24,7 @@ from polyreme.ir.define import BindsSizes, ConstantLike
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, Dim, Expr, substitute, told
 from polyreme.ir.dims import evaluate as evaluate_dim
-from polyreme.ir.facts import Guard, reasons
+from polyreme.ir.sizes.facts import Guard, reasons
 from polyreme.ir.types import BufferType, ScalarType, TensorType, Type, VectorType, element_type, type_symbols
 
 Array = np.ndarray[Any, Any]

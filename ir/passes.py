@@ -29,12 +29,12 @@ from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_t
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.control import as_function, regions_of_control
+from polyreme.ir.debug.dumps import Watch
+from polyreme.ir.debug.reproducer import Repeat, failure
+from polyreme.ir.debug.tolerance import Expected, expect
 from polyreme.ir.diagnostics import Diagnostic, PassError, did_you_mean
-from polyreme.ir.dumps import Watch
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.reproducer import Repeat, failure
 from polyreme.ir.timing import Timing, open_timing, reported, timed
-from polyreme.ir.tolerance import Expected, expect
 from polyreme.ir.verify import verify
 
 

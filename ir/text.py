@@ -39,8 +39,8 @@ from polyreme.ir.attributes import Dense, attribute_key
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError, Location
-from polyreme.ir.literals import function_type_text, string_text, symbol_text, type_text, value_text
-from polyreme.ir.resources import Resources
+from polyreme.ir.syntax.literals import function_type_text, string_text, symbol_text, type_text, value_text
+from polyreme.ir.syntax.resources import Resources
 from polyreme.ir.types import BufferType, FunctionType, TensorType, Type
 
 __all__ = ["identity_text", "parse_module", "print_module"]
@@ -76,7 +76,7 @@ def identity_text(op: Op) -> str:
 
 def parse_module(text: str, filename: str = "<text>") -> Module:
     """As `parser.parse_module`, which is imported on first use: printing needs no parser."""
-    from polyreme.ir.parser import parse_module
+    from polyreme.ir.syntax.parser import parse_module
 
     return parse_module(text, filename)
 

@@ -36,7 +36,7 @@ Kernels
 21. Not every iteration of a `kernel.parallel` writes to the same place.
 
 Sizes
-22. Guards of a function read as `ir/facts.py` has them, and are about sizes that its arguments tell.
+22. Guards of a function read as `ir/sizes/facts.py` has them, and are about sizes that its arguments tell.
 
 What 17, 19 and 20 say of where things stand is asked of functions that somebody runs: `main`, `prepare`, and those that are called.
 
@@ -56,11 +56,11 @@ from typing import Any, Protocol, TypeVar
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
+from polyreme.ir.debug.notes import definition_note, operand_notes
 from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator, is_pure
 from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
 from polyreme.ir.dims import Dim, Expr, line_of, substitute, symbols, told
-from polyreme.ir.facts import Guard
-from polyreme.ir.notes import definition_note, operand_notes
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
 
 MAX_DEPTH = 64

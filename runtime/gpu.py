@@ -1,7 +1,7 @@
 """Devices that run kernels: one protocol, and two drivers that keep it.
 
 `open_driver("gpu")` is a CUDA device through pycuda, which is imported then and never before; `open_driver("gpu-emulated")` runs the same PTX on numpy,
-with its memory accesses checked (`ptx_runner.py`). Addresses are plain integers on both.
+with its memory accesses checked (`ptx/runner.py`). Addresses are plain integers on both.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from polyreme.runtime.errors import RuntimeFault
-from polyreme.runtime.ptx_memory import DeviceMemory
-from polyreme.runtime.ptx_parser import parse_ptx
-from polyreme.runtime.ptx_program import Program
-from polyreme.runtime.ptx_runner import launch
+from polyreme.runtime.ptx.memory import DeviceMemory
+from polyreme.runtime.ptx.parser import parse_ptx
+from polyreme.runtime.ptx.program import Program
+from polyreme.runtime.ptx.runner import launch
 
 Array = np.ndarray[Any, Any]
 

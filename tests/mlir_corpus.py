@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 import polyreme as paddle
 import polyreme.lowering.pipeline  # noqa: F401  (registers the passes)
 import polyreme.lowering.transforms.bucket
-from polyreme.inspection import inspect
+from polyreme.compiled.inspection import inspect
 from polyreme.ir.builtin import Module
+from polyreme.ir.debug.examples import example_module
 from polyreme.ir.define import OPS
 from polyreme.ir.diagnostics import ParseError
-from polyreme.ir.examples import example_module
 from polyreme.ir.passes import PassManager, parse_passes
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults

@@ -29,8 +29,8 @@ import pytest
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.ir.diagnostics import ParseError
 from polyreme.ir.evaluate import evaluate, random_inputs
-from polyreme.ir.literals import parse_dense, parse_type
 from polyreme.ir.passes import PassManager, parse_passes
+from polyreme.ir.syntax.literals import parse_dense, parse_type
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults, verify
 

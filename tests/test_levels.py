@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
-from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
 from polyreme.lowering.pipeline import lower
 from tests.strategies import modules

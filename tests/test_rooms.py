@@ -116,8 +116,9 @@ def test_no_two_classes_of_a_room_have_one_name(room: str) -> None:
     assert not {name: files for name, files in homes.items() if len(files) > 1}
 
 
-def test_folders_of_lowering_are_small() -> None:
-    for folder in {path.parent for path in files_of("lowering")}:
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_folders_are_small(room: str) -> None:
+    for folder in {path.parent for path in files_of(room)}:
         assert len(list(folder.glob("*.py"))) <= MOST_FILES, folder
 
 

@@ -29,7 +29,7 @@ from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd
 from polyreme.dialects.kernel.values import Constant, Size
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
-from polyreme.ir.notes import definition_note
+from polyreme.ir.debug.notes import definition_note
 from polyreme.ir.types import BufferType, index
 from polyreme.ir.verify import Report, invariants_of
 

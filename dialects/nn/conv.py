@@ -14,7 +14,7 @@ from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve_all
-from polyreme.ir.facts import agree, agree_all
+from polyreme.ir.sizes.facts import agree, agree_all
 from polyreme.ir.types import TensorType
 
 

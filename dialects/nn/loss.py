@@ -11,7 +11,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check, check_type
-from polyreme.ir.facts import agree_all
+from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import TensorType
 
 

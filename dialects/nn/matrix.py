@@ -12,7 +12,7 @@ from polyreme.ir.accuracy import SUM
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand
 from polyreme.ir.diagnostics import check, check_type
-from polyreme.ir.facts import agree
+from polyreme.ir.sizes.facts import agree
 from polyreme.ir.types import TensorType
 
 

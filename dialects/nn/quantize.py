@@ -14,7 +14,7 @@ from polyreme.ir.accuracy import ROUNDED, Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_attr, check_type
-from polyreme.ir.facts import agree_all
+from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import TensorType, i8
 
 

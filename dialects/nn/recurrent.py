@@ -17,7 +17,7 @@ from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import Op
 from polyreme.ir.define import Pure, attr, op, operand, optional
 from polyreme.ir.diagnostics import check, check_type
-from polyreme.ir.facts import agree_all
+from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import TensorType
 
 # States stay near or below 1, but each is made of the one before it: the error of a step goes on into all others.

@@ -35,7 +35,7 @@ from polyreme.ir.define import Pure, View, attr, op, operand, variadic
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import resolve, resolve_all
-from polyreme.ir.facts import agree_all
+from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import TensorType
 
 

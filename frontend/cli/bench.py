@@ -12,8 +12,8 @@ from polyreme.cli.models import Model, find_model, input_option
 from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
+from polyreme.compiled.profiling import profile_module, random_inputs
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.profiling import profile_module, random_inputs
 from polyreme.runtime.threads import get_num_threads
 
 EXAMPLES = (
@@ -79,7 +79,7 @@ def command(
 
 def _profile(found: Model, sizes: tuple[str, ...], threads: int | None, seconds: float, order: str, as_json: bool) -> str:
     """The profile of a model as text."""
-    from polyreme.executables import load_profiled
+    from polyreme.compiled.executables import load_profiled
     from polyreme.runtime.threads import set_num_threads
 
     module = found.module(freeze=True)

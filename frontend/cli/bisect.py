@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
-    from polyreme.ir.reduce import Case
+    from polyreme.ir.debug.reduce import Case
     from polyreme.lowering.debug.bisect import Finding
     from polyreme.lowering.machines.targets import Target
 
@@ -56,7 +56,7 @@ def command(
     ops allow. What is wrong is made small: a module as text and inputs, with the command that shows the fault for as long as it is there. Exit code 0: all
     results are right; 1: found.
     """
-    from polyreme.inspection import as_target
+    from polyreme.compiled.inspection import as_target
     from polyreme.lowering.debug.bisect import bisect, passes_of
 
     chosen = as_target(target)
@@ -101,7 +101,7 @@ def _is_kernels(module: Module) -> bool:
 
 def _driver(target: Target, device: str | None) -> tuple[Any, bool]:
     """What runs code for the target (None for the processor), and whether it can be run."""
-    from polyreme.compilation import runs_here
+    from polyreme.compiled.compilation import runs_here
     from polyreme.device import as_place, driver_of, is_compiled_with_cuda
 
     if target.code == "ptx":

@@ -1,6 +1,6 @@
 """IR text in colours: the one scheme, and the option of commands that print it.
 
-What the tokens of our own text are says `ir/tokens.py`; LLVM IR, assembly and PTX have small tables here. The scheme uses the terminal's own sixteen
+What the tokens of our own text are says `ir/syntax/tokens.py`; LLVM IR, assembly and PTX have small tables here. The scheme uses the terminal's own sixteen
 colours, so that it goes with light and dark ones.
 """
 
@@ -16,7 +16,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
 
-from polyreme.ir.tokens import TABLES, Token, scan
+from polyreme.ir.syntax.tokens import TABLES, Token, scan
 
 SCHEME = {
     "op": "bold blue",

@@ -31,8 +31,8 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
 
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
     """
-    from polyreme.compilation import compile
-    from polyreme.inspection import Inspection, as_target
+    from polyreme.compiled.compilation import compile
+    from polyreme.compiled.inspection import Inspection, as_target
 
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)

@@ -56,7 +56,7 @@ def command(
 
     --generic, --locations, --elide and --full say how these levels are printed; llvm, asm and ptx have one form.
     """
-    from polyreme.inspection import Inspection, as_target
+    from polyreme.compiled.inspection import Inspection, as_target
 
     found = find_model(model, inputs)
     # A saved model runs with its weights in the code.

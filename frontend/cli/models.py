@@ -61,7 +61,7 @@ class Model:
 
     def module(self, freeze: bool = False) -> Module:
         """The model's IR; weights are arguments, or with `freeze` constants. A library has none."""
-        from polyreme.inspection import model_module
+        from polyreme.compiled.inspection import model_module
 
         if self.kind == "library":
             raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
@@ -101,8 +101,8 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
 def read_ir(file: Path) -> Module:
     """The verified module in a file; `-` is standard input."""
     from polyreme import dialects
+    from polyreme.compiled.texts import read_module
     from polyreme.ir.verify import verify
-    from polyreme.texts import read_module
 
     assert dialects.DIALECTS  # importing the room is what makes its ops known
     name = "<stdin>" if str(file) == "-" else str(file)

@@ -22,10 +22,10 @@ from polyreme.dialects.kernel import grid
 from polyreme.dialects.kernel.lockstep import WARP, run_grid
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op
+from polyreme.ir.debug.examples import Documented, documentation, example_module
 from polyreme.ir.define import Elementwise
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.evaluate import evaluate, random_inputs
-from polyreme.ir.examples import Documented, documentation, example_module
 from polyreme.ir.rewrite import Pattern
 from polyreme.ir.text import print_module
 from polyreme.ir.types import (

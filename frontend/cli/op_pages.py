@@ -18,8 +18,8 @@ from polyreme.ir.attributes import kind_text
 from polyreme.ir.context import all_ops
 from polyreme.ir.core import Op
 from polyreme.ir.define import AttrDef
-from polyreme.ir.literals import value_text
 from polyreme.ir.scalar import FUNCTIONS
+from polyreme.ir.syntax.literals import value_text
 from polyreme.ir.types import SCALARS, ScalarType, element_type, scalar_type
 
 MADE = "<!-- Made from the op table: `pytest tests/cli/test_op_pages.py --update-golden` writes this folder anew. -->"

@@ -97,9 +97,9 @@ def command(
 
 def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
     """What `main` is run on; None, after a word about it, where it cannot be run."""
+    from polyreme.ir.debug.reproducer import read_inputs
     from polyreme.ir.diagnostics import PolyremeError
     from polyreme.ir.evaluate import evaluate, random_inputs
-    from polyreme.ir.reproducer import read_inputs
 
     main = next((f for f in module.functions if f.sym_name == "main"), None)
     if main is None:

@@ -63,7 +63,7 @@ def command(
         ordered = [[b[name] for name in names] for b in read_batches(check, names, fixed or batch or 8, fixed is not None)]
         written = report(found.value, made, ordered)
     if output is not None and output.suffix in LIBRARY_SUFFIXES:
-        from polyreme.compilation import compile
+        from polyreme.compiled.compilation import compile
 
         compile(made, output)
     elif output is not None:

@@ -17,7 +17,7 @@ from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError
 
 if TYPE_CHECKING:
-    from polyreme.ir.reduce import Case
+    from polyreme.ir.debug.reduce import Case
 
 CHECK_SECONDS = 60
 
@@ -38,8 +38,8 @@ EXAMPLES = (
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz).")
 def command(file: Path, spec: str | None, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None) -> None:
     """Make the IR text in FILE as small as it can be while it still fails."""
-    from polyreme.inspection import as_target
-    from polyreme.ir.reduce import Case, cost, reduce_case
+    from polyreme.compiled.inspection import as_target
+    from polyreme.ir.debug.reduce import Case, cost, reduce_case
     from polyreme.ir.text import print_module
     from polyreme.lowering.debug.bisect import Bisection, BisectStep
     from polyreme.lowering.debug.reducer import REDUCTIONS

@@ -53,10 +53,10 @@ def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: i
 def load_executable(model: Model, threads: int | None = None) -> Any:
     """The model ready to run: a library is loaded, anything else compiled in memory."""
     if model.kind == "library":
-        from polyreme.compilation import load_compiled
+        from polyreme.compiled.compilation import load_compiled
 
         return load_compiled(model.value, threads=threads)
-    from polyreme.executables import load_module
+    from polyreme.compiled.executables import load_module
     from polyreme.runtime.threads import set_num_threads
 
     if threads is not None:

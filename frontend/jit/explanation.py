@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from polyreme.jit.capture import Whole
-from polyreme.jit.effects import CHECKS
+from polyreme.jit.capture.capturing import Whole
+from polyreme.jit.capture.effects import CHECKS
 from polyreme.jit.static_function import StaticFunction
 
 __all__ = ["Explanation", "ProgramSummary", "explain"]

@@ -22,8 +22,8 @@ from polyreme import dispatch, tape, views
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.types import ScalarType
+from polyreme.jit.capture.trace import Trace
 from polyreme.jit.program import Program, Step
-from polyreme.jit.trace import Trace
 from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering
 from polyreme.tensor import Tensor

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polyreme import loaders, tape
+from polyreme.compiled.kept import package_version
 from polyreme.from_data import is_traced, to_tensor
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
@@ -23,7 +24,6 @@ from polyreme.jit.program import FixedWeights, PresentWeights, Program, WeightsI
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
-from polyreme.kept import package_version
 from polyreme.nn.layer import Layer
 from polyreme.parameter import Parameter
 from polyreme.runtime.cache import Cache, cache_in, digest_of
@@ -289,7 +289,7 @@ class TranslatedLayer(Layer):
             raise TypeError(f"expected {len(self.traced.inputs)} input tensors for the loaded model but got {len(leaves)}")
         tensors = [leaf if isinstance(leaf, Tensor) else to_tensor(leaf) for leaf in leaves]
         if is_traced():
-            from polyreme.jit.replay import replay
+            from polyreme.jit.capture.replay import replay
 
             return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
         if not self._program.holds():
@@ -332,7 +332,7 @@ class TranslatedLayer(Layer):
         """What runs the model with the weights it has now, on arrays: `run([x, …])` gives the outputs as a list, in the order in which they stand in the result."""
         if self.fixed is not None:
             return self.fixed.executable(self._program.name)
-        from polyreme.executables import load_module
+        from polyreme.compiled.executables import load_module
 
         return load_module(self.traced.frozen(), self._program.name)
 

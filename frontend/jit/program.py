@@ -29,7 +29,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
 
     With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing, and neither do functions with ops for the host.
     """
-    from polyreme.executables import load_module
+    from polyreme.compiled.executables import load_module
     from polyreme.ir.builtin import Module
     from polyreme.lowering.schedule.regions import has_host_ops
 
@@ -41,7 +41,7 @@ def compile_function(func: Func, name: str, prepare: str = "") -> Any:
         return WeightedFunction(module, c_name(name), prepare)
     executable = load_module(module, c_name(name))
     if current_place().is_gpu_place() and not has_host_ops(func, branches=True):
-        from polyreme.device_kernels import KeptFunction
+        from polyreme.compiled.device_kernels import KeptFunction
 
         return KeptFunction(executable, current_place())
     return executable
@@ -141,7 +141,7 @@ class PresentWeights:
 
     def executable(self, name: str) -> Any:
         """The code, found or compiled; `name` is for messages."""
-        from polyreme.executables import load_module
+        from polyreme.compiled.executables import load_module
 
         return load_module(self._traced.frozen(self._arrays), name)
 
@@ -164,7 +164,7 @@ class FixedWeights:
     @property
     def key(self) -> str:
         """Under which the code is kept."""
-        from polyreme.kept import compiler_version, machine_text
+        from polyreme.compiled.kept import compiler_version, machine_text
         from polyreme.runtime.cache import digest_of
 
         return digest_of("fixed weights", self._identity, machine_text(None), compiler_version())
@@ -183,7 +183,7 @@ class FixedWeights:
 
     def executable(self, name: str) -> Any:
         """The code, found or compiled; `name` is for messages."""
-        from polyreme.kept import load_known
+        from polyreme.compiled.kept import load_known
 
         try:
             return load_known(self.key, self.module, self.ops, c_name(name), self.check_unchanged)

@@ -62,7 +62,7 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
 
 
 def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
-    from polyreme.texts import read_module
+    from polyreme.compiled.texts import read_module
 
     manifest = json.loads(archive.read("manifest.json"))
     if manifest["format"] != FORMAT:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from polyreme.ir.dims import Dim, Expr, evaluate, symbols, told
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.types import TensorType
 from polyreme.jit.traced import Traced
 

@@ -1,7 +1,7 @@
 """`to_static`: a function or a Layer's forward that runs as compiled code, and always as the Python that was written.
 
 What belongs to a call's signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors (with
-sizes that an `InputSpec` leaves free, or that were others at an earlier call, standing for all), and which tensors need gradients. The first call of a signature is captured (`capture.py`): what
+sizes that an `InputSpec` leaves free, or that were others at an earlier call, standing for all), and which tensors need gradients. The first call of a signature is captured (`capture/`): what
 comes of it is a program with guards for all that the function read besides. A call for which no program's guards hold is captured again; one that
 cannot be captured is gathered (`gather.py`).
 """
@@ -26,13 +26,13 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
-from polyreme.jit.capture import ONE, Whole, capture, trace_watched
+from polyreme.jit.capture.capturing import ONE, Whole, capture, trace_watched
+from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
+from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
-from polyreme.jit.trace import Traced, TraceError, UnknownSizeError
-from polyreme.jit.watched import NotWhole
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
 

@@ -36,7 +36,7 @@ class WeightedFunction:
     """
 
     def __init__(self, module: Module, name: str, prepare: str):
-        from polyreme.executables import load_with_prepare
+        from polyreme.compiled.executables import load_with_prepare
 
         self.main, self.prepare = load_with_prepare(module, name, prepare)
         func: Func = module.function()

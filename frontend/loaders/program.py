@@ -18,8 +18,8 @@ from polyreme.ir.core import OpResult
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import UnknownSize
 from polyreme.ir.types import TensorType
+from polyreme.jit.capture.trace import Trace, Traced
 from polyreme.jit.structure import flatten
-from polyreme.jit.trace import Trace, Traced
 from polyreme.loaders.errors import LoaderError
 from polyreme.parameter import Parameter
 from polyreme.static import InputSpec

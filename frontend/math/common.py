@@ -14,7 +14,7 @@ from polyreme.dialects.shape_rules import broadcast_shapes
 from polyreme.dtypes import DTYPES, default_dtype, of_scalar
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal
-from polyreme.ir.facts import agree_all, assuming
+from polyreme.ir.sizes.facts import agree_all, assuming
 from polyreme.ir.types import ScalarType, f32, i1, i8, i16, i64, u8
 from polyreme.tensor import Tensor, shape_dims
 

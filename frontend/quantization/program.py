@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.compiled.executables import load_module
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.quantize import whole_range
-from polyreme.executables import load_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType

@@ -17,8 +17,8 @@ from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Dim, symbol, told
 from polyreme.ir.types import TensorType
-from polyreme.jit.bodies import Body
-from polyreme.jit.trace import Trace, TraceError
+from polyreme.jit.capture.bodies import Body
+from polyreme.jit.capture.trace import Trace, TraceError
 from polyreme.lowering.transforms.solve_sizes import specialize_block
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor

@@ -61,7 +61,7 @@ class Plan:
 
     def load(self, place: Place) -> Plan:
         """The plan itself, compiled for `place`."""
-        from polyreme.executables import load_module
+        from polyreme.compiled.executables import load_module
 
         if self.module is not None:
             self.executable = load_module(self.module, "program", place, self.functions)

@@ -4,7 +4,7 @@
     if found is not None:
         print(found.step, found.op, found.misfit)
 
-What a module should compute, and how exactly, `ir/tolerance.py` says. The walk evaluates the module after each pass down to the tensor level. Kernels are
+What a module should compute, and how exactly, `ir/debug/tolerance.py` says. The walk evaluates the module after each pass down to the tensor level. Kernels are
 slow on numpy but fast as machine code, so that they run as such: where the result is right, so was everything before it. Where it is wrong, the module before is
 first reduced to a few ops, and only for these the kernels are evaluated, which tells a wrong kernel from wrong machine code.
 """
@@ -21,12 +21,12 @@ from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Region
+from polyreme.ir.debug.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, tidy
+from polyreme.ir.debug.tolerance import Expected, Misfit, expect
 from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassLike, pass_text
-from polyreme.ir.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, tidy
-from polyreme.ir.tolerance import Expected, Misfit, expect
 from polyreme.ir.types import TensorType, index
 from polyreme.ir.verify import find_faults, verify
 from polyreme.lowering.debug.reducer import REDUCTIONS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.dims import Dim, Expr, line_of
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.lowering.transforms.solve_sizes import SolveDims
 
 

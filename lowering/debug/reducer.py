@@ -1,4 +1,4 @@
-"""Steps of the reducer that know the dialects: `REDUCTIONS` are those of `ir/reduce.py` and these."""
+"""Steps of the reducer that know the dialects: `REDUCTIONS` are those of `ir/debug/reduce.py` and these."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
+from polyreme.ir.debug.reduce import SHRINK, STEPS, Step, Trial, inline_region, size_change
 from polyreme.ir.define import ConstantLike
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.reduce import SHRINK, STEPS, Step, Trial, inline_region, size_change
 from polyreme.ir.types import BufferType, ScalarType, TensorType, VectorType, index
 
 

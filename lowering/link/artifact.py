@@ -24,7 +24,7 @@ from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.names import argument_names

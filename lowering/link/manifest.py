@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, line_of, parse_dim, symbols
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.names import argument_names
 from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TargetSpec, TensorSpec

@@ -17,8 +17,8 @@ from polyreme.ir.control import has_control_flow
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike, ControlFlow
 from polyreme.ir.dims import symbols
-from polyreme.ir.facts import Guard
 from polyreme.ir.rewrite import erase_unused
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.gradients.autodiff import bound_symbols, op_symbols

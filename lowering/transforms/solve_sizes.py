@@ -1,7 +1,7 @@
 """Symbolic sizes of whole functions: replaced by numbers where those are known, checked to follow from the arguments, and guarded.
 
 Shapes are polynomials over names (`ir/dims.py`), every op's inference computes with them, and equations are solved as soon as an op needs them
-(`ir/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's value, and to guard
+(`ir/sizes/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's value, and to guard
 what no equation says: that no size becomes negative on the way.
 """
 
@@ -18,8 +18,8 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
 from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, mod, product, substitute, symbols, told
-from polyreme.ir.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.sizes.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
 
 _TYPES = Type.__args__

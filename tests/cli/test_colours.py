@@ -16,9 +16,9 @@ from rich.style import Style
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.cli import group
 from polyreme.cli.colours import LANGUAGES, SCHEME, color_system, coloured
-from polyreme.inspection import Inspection, as_target
+from polyreme.compiled.inspection import Inspection, as_target
+from polyreme.ir.syntax.tokens import NAMES
 from polyreme.ir.text import parse_module
-from polyreme.ir.tokens import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 CODES = re.compile(r"\x1b\[[0-9;]*m")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.compiled.executables import scheduled
 from polyreme.distributed import fleet
 from polyreme.distributed.group import rank_of_thread
-from polyreme.executables import scheduled
 from polyreme.ir.text import print_module
 from polyreme.ir.verify import verify
 from polyreme.runtime.collectives import LocalGroup

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import executables, kept
-from polyreme.inspection import model_module
+from polyreme.compiled import executables, kept
+from polyreme.compiled.inspection import model_module
 from polyreme.ir.builtin import Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering import pipeline

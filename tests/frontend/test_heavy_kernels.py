@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import dispatch, heavy_gradients, heavy_kernels
+from polyreme import dispatch
+from polyreme.compiled import heavy_gradients, heavy_kernels
 from polyreme.nn import functional
 
 

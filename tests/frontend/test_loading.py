@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import kept, nn
+from polyreme import nn
+from polyreme.compiled import kept
 from polyreme.jit import reading
 from polyreme.jit.reading import ModelFileError
 from polyreme.lowering import pipeline

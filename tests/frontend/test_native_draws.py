@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import native_draws
+from polyreme.compiled import native_draws
 from polyreme.dialects import mt19937
 
 

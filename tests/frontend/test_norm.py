@@ -191,7 +191,7 @@ def test_gradients_have_gradients(call: Any) -> None:
 
 
 def test_a_norm_is_one_op_for_its_value_and_one_for_its_gradient() -> None:
-    from polyreme.inspection import model_module
+    from polyreme.compiled.inspection import model_module
 
     spec = [paddle.static.InputSpec([None, 8, 5], "float32", "x")]
     made = model_module(paddle.jit.to_static(lambda x: F.group_norm(x, 4), input_spec=spec), spec, True)

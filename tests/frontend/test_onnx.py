@@ -62,7 +62,7 @@ def test_single_functions() -> None:
         "choices": lambda x: paddle.where(x > 0.5, x, paddle.zeros_like(x)),
     }
     x = np.random.default_rng(1).standard_normal((2, 3, 4)).astype("float32")
-    from polyreme.inspection import model_module
+    from polyreme.compiled.inspection import model_module
 
     for function in cases.values():
         spec = [paddle.static.InputSpec([2, 3, 4], "float32", "x")]
@@ -72,8 +72,8 @@ def test_single_functions() -> None:
 @pytest.mark.peer
 def test_an_op_without_a_rule_is_named() -> None:
     pytest.importorskip("onnx")
+    from polyreme.compiled.inspection import model_module
     from polyreme.exporters.onnx import ExportError, export_onnx
-    from polyreme.inspection import model_module
 
     spec = [paddle.static.InputSpec([4], "float32", "x")]
     module = model_module(paddle.jit.to_static(lambda x: paddle.argsort(x, 0), input_spec=spec), spec, True)

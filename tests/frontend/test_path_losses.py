@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.jit.trace import UnknownSizeError
+from polyreme.jit.capture.trace import UnknownSizeError
 from polyreme.static import InputSpec
 
 F = paddle.nn.functional

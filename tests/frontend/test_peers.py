@@ -14,9 +14,9 @@ import pytest
 
 import polyreme as paddle
 from polyreme.cli import run_command
+from polyreme.compiled.inspection import model_module
 from polyreme.exporters.idioms import program
 from polyreme.exporters.torch import TorchExportError, export_torch
-from polyreme.inspection import model_module
 from polyreme.ir.evaluate import evaluate
 from polyreme.jit import save
 from polyreme.peers.compare import Comparison, LibraryError, Race, Worker, compare

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import heavy_kernels
-from polyreme.inspection import model_module
+from polyreme.compiled import heavy_kernels
+from polyreme.compiled.inspection import model_module
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.verify import verify
 from polyreme.jit import TraceError
-from polyreme.jit.trace import UnknownSizeError
+from polyreme.jit.capture.trace import UnknownSizeError
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError, OperatorError
 from polyreme.loaders.meaning import find_meaning

@@ -11,9 +11,9 @@ import polyreme as paddle
 from polyreme.device import on_device
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import EvaluateError, evaluate
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.jit import program, static_function
-from polyreme.jit.trace import UnknownSizeError
+from polyreme.jit.capture.trace import UnknownSizeError
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.library import load_compiled
 from polyreme.static import InputSpec

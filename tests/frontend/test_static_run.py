@@ -7,7 +7,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import static
-from polyreme.executables import scheduled
+from polyreme.compiled.executables import scheduled
 from polyreme.ir.verify import verify
 from polyreme.static.executor import FeedError
 from polyreme.static.operator import RunError

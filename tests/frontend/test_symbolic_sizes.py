@@ -13,7 +13,7 @@ import polyreme as paddle
 from polyreme.cli import run_command
 from polyreme.ir.diagnostics import InferError, PassError
 from polyreme.ir.evaluate import EvaluateError, evaluate
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults, verify
 from polyreme.lowering.pipeline import lower

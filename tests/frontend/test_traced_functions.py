@@ -10,7 +10,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
-from polyreme.jit.trace import trace
+from polyreme.jit.capture.trace import trace
 from polyreme.lowering.schedule.regions import has_host_ops
 from polyreme.runtime.errors import CallError
 from tests.fixtures.make_functions import CASES, INPUTS

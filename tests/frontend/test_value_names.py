@@ -14,7 +14,7 @@ import pytest
 import polyreme as paddle
 import polyreme.nn.functional as F
 from polyreme import nn
-from polyreme.inspection import inspect
+from polyreme.compiled.inspection import inspect
 from polyreme.ir.text import parse_module, print_module
 from polyreme.jit.saving import trace_model
 from polyreme.static import InputSpec
@@ -160,7 +160,7 @@ def test_names_do_not_keep_the_users_variables_alive() -> None:
 
 
 def test_eager_ops_look_at_no_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    from polyreme.jit.names import VariableNames
+    from polyreme.jit.capture.names import VariableNames
 
     def refuse(self: Any) -> None:
         raise AssertionError("an eager op looked for variables")

@@ -13,7 +13,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import nn
-from polyreme.inspection import inspect
+from polyreme.compiled.inspection import inspect
 from polyreme.jit.weights import WeightedFunction
 from polyreme.static import InputSpec
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from polyreme.ir import parser
 from polyreme.ir.diagnostics import Diagnostic, Location, ParseError
+from polyreme.ir.syntax import parser
 from polyreme.ir.text import parse_module
 from tests.fuzz import cases, pool
 from tests.fuzz.__main__ import main

@@ -6,8 +6,8 @@ import re
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.ir.context import all_ops
+from polyreme.ir.debug.examples import example_module
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.examples import example_module
 from polyreme.ir.text import parse_module, print_module
 from tests.test_filetests import SECTIONS
 

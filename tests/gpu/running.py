@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from polyreme.ir.builtin import Module
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
-from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import GpuTarget, gpu_target

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.inspection import model_module
+from polyreme.compiled.inspection import model_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.text import parse_module
 from polyreme.lowering.emit.ptx.emit_module import emit_ptx

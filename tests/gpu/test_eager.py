@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import device_kernels, dispatch
+from polyreme import dispatch
+from polyreme.compiled import device_kernels
 from polyreme.device import current_place, driver_of
 from polyreme.dialects import dist
 from polyreme.dialects import nn as ops

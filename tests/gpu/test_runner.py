@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyreme.runtime import ptx_arithmetic as arithmetic
 from polyreme.runtime.gpu import EmulatedDriver, GpuError, open_driver
-from polyreme.runtime.ptx_memory import DeviceMemory
-from polyreme.runtime.ptx_parser import PtxError, parse_ptx
-from polyreme.runtime.ptx_runner import SIDE_BY_SIDE
+from polyreme.runtime.ptx import arithmetic as arithmetic
+from polyreme.runtime.ptx.memory import DeviceMemory
+from polyreme.runtime.ptx.parser import PtxError, parse_ptx
+from polyreme.runtime.ptx.runner import SIDE_BY_SIDE
 from tests.gpu.grids import grid_module, meaning, run_emulated
 
 rng = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def test_a_register_read_before_it_is_written_is_an_error():
 
 
 def test_a_loop_without_end_is_an_error(monkeypatch):
-    monkeypatch.setattr("polyreme.runtime.ptx_runner.MAX_STEPS", 1000)
+    monkeypatch.setattr("polyreme.runtime.ptx.runner.MAX_STEPS", 1000)
     with pytest.raises(PtxError, match="has not ended after 1000 steps"):
         run_text("$L__BB0_1:\n\tbra.uni \t$L__BB0_1;", [np.zeros(1, np.float32)])
 

@@ -6,10 +6,10 @@ import pytest
 
 from polyreme.dialects import kernel, nn, tensor
 from polyreme.ir.accuracy import EXACT, ROUNDED, SUM, Accuracy, eps_of, terms_of, ulp_of
+from polyreme.ir.debug.tolerance import bounds_of, expect
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.text import parse_module
-from polyreme.ir.tolerance import bounds_of, expect
 from polyreme.ir.types import bf16, c64, f16, f32, f64, i32
 from polyreme.lowering.emit.llvm.vector_math import BOUNDS
 from polyreme.lowering.pipeline import compile_module

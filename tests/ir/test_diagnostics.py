@@ -10,7 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, ParseError, PassError, PolyremeError, caller_location, raised_location
-from polyreme.ir.parser import MAX_FAULTS, parse_module
+from polyreme.ir.syntax.parser import MAX_FAULTS, parse_module
 from polyreme.runtime.errors import ArtifactError
 from polyreme.static.operator import OperatorError
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate, floordiv, substitute, symbol, symbols
-from polyreme.ir.equations import solve
-from polyreme.ir.facts import Guard, agree, assuming, at_least_zero, checked, fixed_axis, reasons, without_implied
-from polyreme.ir.residues import zeros
+from polyreme.ir.sizes.equations import solve
+from polyreme.ir.sizes.facts import Guard, agree, assuming, at_least_zero, checked, fixed_axis, reasons, without_implied
+from polyreme.ir.sizes.residues import zeros
 
 N, M, T = symbol("N"), symbol("M"), symbol("T")
 NAMES = ("N", "M", "T")

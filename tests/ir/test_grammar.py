@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from polyreme.ir import grammar, pieces
 from polyreme.ir.diagnostics import ParseError
+from polyreme.ir.syntax import grammar, pieces
 from polyreme.ir.text import parse_module, print_module
 
 TEXT = """

@@ -23,8 +23,8 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op
 from polyreme.ir.define import OPS
 from polyreme.ir.diagnostics import Location, ParseError
-from polyreme.ir.literals import string_text
 from polyreme.ir.structure import first_difference
+from polyreme.ir.syntax.literals import string_text
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import SCALARS, f64
 from tests.mlir_corpus import TOOLS, Named, Tool, generic, groups, is_valid, random_modules, split

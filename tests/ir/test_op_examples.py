@@ -9,8 +9,8 @@ import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.ir.context import all_ops
+from polyreme.ir.debug.examples import documentation, example_module
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.examples import documentation, example_module
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 

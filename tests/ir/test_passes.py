@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
 from polyreme.ir import passes
-from polyreme.ir import reproducer as reproducer_module
 from polyreme.ir.convert import Conversion
+from polyreme.ir.debug import reproducer as reproducer_module
+from polyreme.ir.debug.reproducer import read_inputs
 from polyreme.ir.diagnostics import PassError, PolyremeError
 from polyreme.ir.passes import FuncPass, Pass, PassManager, Stage, parse_passes, pass_text, register_pass
-from polyreme.ir.reproducer import read_inputs
 from polyreme.ir.rewrite import pattern, rewrite_greedily
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import bf16

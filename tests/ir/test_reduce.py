@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, nn, tensor
+from polyreme.ir.debug.reduce import Case, cost, reduce_case, reduce_module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.reduce import Case, cost, reduce_case, reduce_module
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.lowering.debug.reducer import REDUCTIONS

@@ -16,7 +16,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block
 from polyreme.ir.diagnostics import Location, ParseError
 from polyreme.ir.dims import symbol
-from polyreme.ir.literals import LiteralError, parse_string, parse_type, string_text, type_text
+from polyreme.ir.syntax.literals import LiteralError, parse_string, parse_type, string_text, type_text
 from polyreme.ir.text import identity_text, parse_module, print_module
 from polyreme.ir.types import SCALARS, BufferType, TensorType, VectorType, f32
 from polyreme.ir.verify import find_faults

@@ -11,9 +11,9 @@ import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.ir.context import all_ops
-from polyreme.ir.examples import example_module
+from polyreme.ir.debug.examples import example_module
+from polyreme.ir.syntax.tokens import SCOPE, TABLES, scan, textmate
 from polyreme.ir.text import print_module
-from polyreme.ir.tokens import SCOPE, TABLES, scan, textmate
 from polyreme.ir.types import SCALARS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel, nn, tensor
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate, random_inputs
 from polyreme.ir.passes import Pass
 from polyreme.ir.text import parse_module
-from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
 from polyreme.lowering import pipeline
 from polyreme.lowering.debug.bisect import bisect, passes_of

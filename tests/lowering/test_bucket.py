@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyreme.compiled.executables import load_schedule
 from polyreme.dialects import dist, nn
-from polyreme.executables import load_schedule
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.diagnostics import PassError

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.compiled.executables import load_module
 from polyreme.device import current_place, on_device
 from polyreme.dialects import nn, tensor
-from polyreme.executables import load_module
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PassError, PolyremeError
 from polyreme.ir.evaluate import evaluate

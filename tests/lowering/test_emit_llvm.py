@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel import of_lanes
 from polyreme.ir.builtin import Module, Return
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
 from polyreme.ir.scalar import FUNCTIONS, apply_scalar
-from polyreme.ir.tolerance import expect
 from polyreme.ir.types import BufferType, bf16, f16, f32, f64, i1, i8, i16, i32, i64, index, u8, u16, u32, u64
 from polyreme.ir.verify import verify
 from polyreme.lowering.emit.llvm.codegen import assembly

@@ -13,9 +13,9 @@ from polyreme.dialects.nn import BatchNorm, Constant
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, scalar_type
 from polyreme.ir.verify import verify
 from polyreme.lowering.machines.targets import find_target
@@ -131,7 +131,7 @@ def test_a_norm_of_16_bit_floats_becomes_a_scale_and_a_shift_in_float32_and_leav
 
 
 def test_a_model_for_inference_is_compiled_without_its_norms_and_computes_what_it_did() -> None:
-    from polyreme.inspection import model_module
+    from polyreme.compiled.inspection import model_module
 
     paddle.seed(1)
     net = paddle.nn.Sequential(

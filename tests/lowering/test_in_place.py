@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyreme.compiled.inspection import inspect
 from polyreme.dialects import kernel
-from polyreme.inspection import inspect
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyreme.executables import load_module
+from polyreme.compiled.executables import load_module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
-from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, i64, scalar_type
 from polyreme.ir.verify import verify
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor

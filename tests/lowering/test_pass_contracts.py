@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from polyreme.cli.listing import load_passes
 from polyreme.ir.builtin import Module
 from polyreme.ir.convert import Conversion
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PASSES, Pass, make_pass, parse_passes, pass_text
 from polyreme.ir.rewrite import rewrite_greedily
 from polyreme.ir.structure import first_difference
 from polyreme.ir.text import print_module
-from polyreme.ir.tolerance import expect
 from polyreme.ir.verify import verify
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import MakeKernels, pipeline

@@ -10,6 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.cli import run_command
+from polyreme.compiled.profiling import profile, profile_module
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
@@ -21,7 +22,6 @@ from polyreme.lowering.debug.profile import OUTPUT, profiled_artifact, steps_of
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module, llvm_text, lower
-from polyreme.profiling import profile, profile_module
 
 TWO = """
 func @main(%x: tensor<Nx8xf32>, %v: tensor<8x4xf32>) -> tensor<Nxf32> {

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polyreme as paddle
-from polyreme.inspection import model_module
+from polyreme.compiled.inspection import model_module
 from polyreme.ir.evaluate import evaluate
 from polyreme.lowering.machines.targets import Target, host
 from polyreme.lowering.pipeline import compile_module

@@ -10,7 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.control_flow import branch, loop, steps
-from polyreme.jit.trace import trace
+from polyreme.jit.capture.trace import trace
 from polyreme.lowering.gradients.reach import undecided
 
 CASES: dict[str, tuple[Callable[..., Any], bool]] = {

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyreme.compiled.executables import load_module, load_schedule, scheduled
 from polyreme.dialects import host
-from polyreme.executables import load_module, load_schedule, scheduled
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import EvaluateError, evaluate

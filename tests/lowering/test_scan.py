@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from polyreme.dialects import nn, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.debug.tolerance import expect
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
-from polyreme.ir.tolerance import expect
 from polyreme.ir.types import TensorType, f32, f64, i64
 from polyreme.ir.verify import verify
 from polyreme.lowering.analysis.costs import cost_of

@@ -10,7 +10,7 @@ from polyreme.dialects import nn
 from polyreme.ir import dims
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import EvaluateError, evaluate
-from polyreme.ir.facts import Guard
+from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify

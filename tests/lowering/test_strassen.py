@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from polyreme.compiled.kept import compiler_version
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
@@ -19,7 +20,6 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, mod, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
-from polyreme.kept import compiler_version
 from polyreme.lowering.kernels.gemm import strassen, strassen_plan
 from polyreme.lowering.kernels.gemm.strassen import StrassenBuilder, build_strassen
 from polyreme.lowering.kernels.gemm.strassen_plan import (

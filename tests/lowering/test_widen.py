@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import polyreme as paddle
+from polyreme.compiled.inspection import model_module
 from polyreme.dialects import kernel, tensor
-from polyreme.inspection import model_module
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from polyreme.compiled.kept import compiler_version
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builder import Builder
@@ -22,7 +23,6 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
-from polyreme.kept import compiler_version
 from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
 from polyreme.lowering.kernels.conv.direct import build_direct
 from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd

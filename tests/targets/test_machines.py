@@ -13,7 +13,7 @@ import pytest
 
 import polyreme as paddle
 from benchmarks.targets import CASES, NotHere, compile_and_run, difference, drawn, run_library, runner_for
-from polyreme.inspection import model_module
+from polyreme.compiled.inspection import model_module
 from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.cpu import numpy_dtype

@@ -9,7 +9,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import UnknownSize
-from polyreme.ir.facts import agree_all
+from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import i64
 from polyreme.math.common import cast_to, number_like, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract

@@ -1,0 +1,132 @@
+"""`paddle.compile` and `paddle.load_compiled`: a model as a native library that needs neither Python nor LLVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["compile", "load_compiled"]
+
+
+def compile(
+    net: Any,
+    path: str | os.PathLike[str],
+    target: Any = "native",
+    input_spec: Sequence[Any] | None = None,
+    cpu: str | None = None,
+    winograd: bool = True,
+    strassen: bool = True,
+    bf16_terms: bool = True,
+    short_weights: bool = True,
+) -> Any:
+    """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
+
+    `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
+    returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded
+    if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
+
+    What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
+
+    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those with few channels
+    by blocks of pixels (`lowering/transforms/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
+    `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
+    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest
+    elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `bf16_terms=False` and `POLYREME_BF16_TERMS=0` forbid products by tile registers of
+    bf16 (AMX), whose errors are no larger, but in which an infinity gives nan. `short_weights=False` and
+    `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by
+    2^-38 of it.
+    """
+    from dataclasses import replace
+
+    from polyreme.compiled.inspection import as_target
+    from polyreme.compiled.kept import done_apart, kept_artifact
+    from polyreme.device import current_place
+
+    chosen = as_target(target, cpu)
+    allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
+    chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
+    library = Path(path)
+    key, ops, module, check = _what_to_compile(net, input_spec, chosen)
+    artifact = kept_artifact(key)
+    if artifact is None:
+        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen, check))
+    else:
+        _write(artifact, library, chosen)
+    here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
+    return load_compiled(library) if here else None
+
+
+def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
+    """The key under which the artifact is kept, how many ops are compiled, what makes the module of them, and what raises an error if its weights have changed since."""
+    from polyreme.compiled.inspection import model_module
+    from polyreme.compiled.kept import compiler_version
+    from polyreme.ir.text import identity_text
+    from polyreme.jit.loading import TranslatedLayer
+    from polyreme.lowering.machines.targets import host
+    from polyreme.runtime.cache import digest_of
+
+    if isinstance(net, TranslatedLayer) and input_spec is None and target == host() and (fixed := net.fixed) is not None:
+        # What runs it in this process is kept under its files' digest: neither program nor weights are read.
+        return fixed.key, fixed.ops, fixed.module, fixed.check_unchanged
+    module = model_module(net, input_spec, freeze=True)
+    key = digest_of("library", identity_text(module), repr(target), compiler_version())
+    return key, len(module.function().block.ops), lambda: module, lambda: None
+
+
+def _compile_and_write(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> None:
+    """Compile a module into a file, or several; what a second compilation needs is kept, after a `check`."""
+    from polyreme.compiled.kept import keep_artifact, room
+    from polyreme.lowering.link.c_interface import c_name_of
+    from polyreme.lowering.pipeline import compile_module
+
+    # A name that cannot be one is told before the long part.
+    name = c_name_of(library.name.split(".")[0])
+    artifact = compile_module(module, target, name=name, room=room(True)).artifact.settled()
+    check()
+    keep_artifact(key, artifact)
+    _write(artifact, library, target)
+
+
+def _write(artifact: Any, library: Path, target: Any) -> None:
+    if target.code == "ptx":
+        artifact.save(library)
+    else:
+        from polyreme.lowering.link.artifact import write_library
+
+        write_library(artifact, library, target=target)
+
+
+def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:
+    """The library or GPU artifact at `path`, called with numpy arrays by position or by name. LLVM is not loaded.
+
+    `threads` is how many it computes with, by default the processors that this process may use. An artifact runs on the current device if that is a
+    GPU, else on this machine's.
+    """
+    from polyreme.runtime import library
+    from polyreme.runtime.artifact import MAGIC, Artifact
+
+    with open(path, "rb") as file:
+        is_artifact = file.read(len(MAGIC)) == MAGIC
+    if is_artifact:
+        from polyreme.device import as_place, current_place, driver_of
+        from polyreme.runtime.gpu_executable import GpuExecutable
+
+        place = current_place()
+        return GpuExecutable(Artifact.load(path), driver_of(place if place.is_gpu_place() else as_place("gpu")))
+
+    return library.load_compiled(path, threads=threads)
+
+
+def runs_here(target: Any) -> bool:
+    """Whether code for `target` runs on this machine."""
+    from polyreme.runtime.artifact import TargetSpec
+    from polyreme.runtime.cpu import check_runs_here
+    from polyreme.runtime.errors import ArtifactError
+
+    try:
+        check_runs_here(TargetSpec(target.triple, target.cpu, target.features), "the library")
+    except ArtifactError:
+        return False
+    return True

@@ -1,0 +1,610 @@
+"""Capturing a call: the function runs once on stand-ins, watched, and what comes of it is a program with guards and effects, or a reason why it is none.
+
+A capture leaves nothing behind. What the function wrote meanwhile is taken back, tensors that were written have their contents again, and no stand-in is left in
+an object that lives on; then the program does at this call what it will do at each.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import threading
+import types
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polyreme import dispatch, tape, tensor, views
+from polyreme.dialects import host
+from polyreme.dialects import nn as ops
+from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
+from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
+from polyreme.ir.types import TensorType, i64
+from polyreme.jit.capture.calls import Watch
+from polyreme.jit.capture.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, Sized, snapshot
+from polyreme.jit.capture.kinds import LISTS, flat, has_free_size
+from polyreme.jit.capture.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
+from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
+from polyreme.jit.capture.watched import NotWhole, Watched
+from polyreme.jit.notes import remark
+from polyreme.jit.program import Program
+from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
+from polyreme.jit.structure import LEAF, Nested, Plain, Template
+from polyreme.lowering.gradients.reach import undecided
+from polyreme.nn.layer import Layer
+from polyreme.tensor import Tensor
+
+__all__ = ["Whole", "capture", "trace_watched"]
+
+MOST_SHAPES = 1024
+ONE = threading.RLock()
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, type)
+
+
+class _CaptureTrace(Trace):
+    """A trace that knows where tensors outside come from: those that may be others at the next call are inputs, found by their path."""
+
+    def __init__(self, state: Watched, named: dict[str, Tensor], moving: Container[str]):
+        super().__init__(named)
+        self.state = state
+        self.moving = moving
+        self.paths: list[Source] = []
+        self.path_tensors: list[Tensor] = []
+        self.arguments = 0  # how many inputs are arguments
+        self.thread = threading.get_ident()
+        self.not_looked_at = False  # whether there are some that nobody can check
+        self.looked_at: set[tuple[Value, Dim, bool]] = set()  # positions that are checked, with the size of the axis
+        self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}  # what lets arguments see their contents otherwise, by identity
+        self.before_turns: list[Tensor] = []  # what stands for them as they were before
+
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
+        """The least and the greatest position are results, which are looked at after the run."""
+        value, key = positions._value, (positions._value, size, wraps)
+        if not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
+            return
+        if self.state.born:
+            # What a body computes is no result: nobody could look at it.
+            if not self.state.as_one_program:
+                raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
+            self.not_looked_at = True
+            return
+        self.looked_at.add(key)
+        with tape.recording(False):
+            ends = [dispatch.call(cls, positions, axis=tuple(range(positions.ndim)), keepdims=False) for cls in (ops.Min, ops.Max)]
+            bound = [dispatch.call(ops.DimValue, size=size, dtype=i64)] if isinstance(size, Expr) else []
+        self.state.effect("within", None, (error, size, wraps), *ends, *bound)
+
+    def outside(self, owner: Tensor, name: str) -> Value:
+        """The argument for a tensor from outside."""
+        state = self.state
+        source = state.sources.get(id(owner))
+        if source is None and (known := state.owners.get(id(owner._value))) is not None:
+            # A tensor that was made with the contents of one outside, which nobody told of.
+            if id(owner._value) in state.shared:
+                raise NotWhole("two tensors outside share their contents")
+            if id(known) not in self.by_tensor:
+                self.by_tensor[id(known)] = self.outside(known, name)
+            return self.by_tensor[id(known)]
+        part = owner.persistable or isinstance(source, Attribute) and source.table != ""
+        if source is None or part and source.said() not in self.moving:
+            if source is not None:
+                state.guard(source, "{0} is {1}", owner, message=f"is the tensor '{owner.name}'", counted=getattr(source, "of_layer", False))
+            return super().outside(owner, name)
+        number = self.arguments + len(self.paths)
+        self.paths.append(source)
+        self.path_tensors.append(owner)
+        kind = type(owner)
+        test = "{0}.__class__ is {1} and {0}.stop_gradient is {2} and {0}.type == {3}"
+        state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
+        return self._argument(owner.type, name, "input", number)
+
+    def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
+        if olds and not tape.is_grad_enabled() and not all(old.stop_gradient for old in olds):
+            raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
+        super().note_choice(made, olds)
+
+    def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An argument is seen otherwise when the program has run, too. It lies row by row, so that this is a view there if it is one here."""
+        source = self.state.sources.get(id(tensor))
+        if source is None:
+            return
+        if made._view is None:
+            raise NotWhole(f"'{source.said()}' comes to see a copy of its contents")
+        if any(isinstance(value, Tensor) for value in flat([args, list(kwargs.values())])):
+            raise NotWhole(f"a tensor says in which shape or order '{source.said()}' comes to see its contents")
+        if id(tensor) not in self.turns:
+            self.state.guard(source, "{1}({0})", _lies_by_rows, message="lies row by row")
+        self.turns.setdefault(id(tensor), []).append((make, args, kwargs))
+        self.before_turns.append(before)
+
+    def is_outside(self, held: Tensor) -> bool:
+        """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
+        return id(held) in self.state.outside_tensors and threading.get_ident() == self.thread
+
+    def read(self, held: Tensor, what: str) -> None:
+        """Python looks at the values of a tensor: if that is outside the call cannot be one program."""
+        if self.is_outside(held):
+            raise NotWhole(f"{what} of a tensor from outside")
+
+
+@dataclass
+class Whole:
+    """A call as one program: it is run when its guards hold."""
+
+    program: Program | None  # None where it computes nothing with tensors
+    guards: Guards
+    result: Recipe
+    effects: list[Effect]
+    links: list[Link]  # results that are views
+    existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
+    lone: bool = False  # whether the result is the program's only one, and there is nothing else to do
+    shapes: Shapes = ()  # of the inputs of the call that it was made for: a program says itself which ones it takes
+    remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
+    enables: bool = False  # whether it is for calls under `no_grad`, and lets gradients through all the same, as by `enable_grad` inside
+    order: int = field(default_factory=itertools.count().__next__)  # which was made before which
+    _fitting: dict[Shapes, bool] = field(default_factory=dict)
+
+    def fits(self, shapes: Shapes) -> bool:
+        """Whether the program is for inputs of these shapes."""
+        if self.program is None:
+            return shapes == self.shapes
+        known = self._fitting.get(shapes)
+        if known is None:
+            if len(self._fitting) >= MOST_SHAPES:
+                self._fitting.clear()
+            known = self._fitting[shapes] = fits(self.program.traced, shapes)
+        return known
+
+    def check(self, given: Any) -> tuple[Any, ...] | None:
+        """What `__call__` needs besides the inputs, if the program is right for a call with these arguments; None if it is not."""
+        found: tuple[Any, ...] | None = self.guards.check(given)
+        return found if found is not None and (self.program is None or self.program.holds()) else None
+
+    def __call__(self, found: tuple[Any, ...], inputs: Sequence[Tensor]) -> Any:
+        """The function's result. `found` is what the check of the guards gave."""
+        given = [*inputs, *found[self.existing :]] if len(found) > self.existing else inputs
+        if self.enables and self.program is not None:
+            with tape.recording(True):
+                results = self.program(given)
+        else:
+            results = self.program(given) if self.program is not None else []
+        if self.lone:
+            return results[0]
+        call = Call(results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs)))
+        result = self.result.make(call)
+        # Values first: what an effect replaces may be part of another's.
+        for effect in self.effects:
+            for value in effect.values:
+                value.make(call)
+        for effect in self.effects:
+            effect.apply(call)
+        for link in self.links:
+            link.apply(call)
+        return result
+
+
+def capture(
+    function: Callable[..., Any],
+    template: Template,
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    leaves: Sequence[Tensor],
+    names: Sequence[str],
+    layer: Layer | None,
+    named: dict[str, Tensor],
+    name: str,
+    location: Location,
+    moving: Container[str] = (),
+    flow: bool = False,
+    as_one_program: bool = False,
+) -> Whole:
+    """The program of one call; `NotWhole` if it is none.
+
+    `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have these `names`.
+    Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their places. With `flow` what tensors decide
+    becomes branches and loops, of which numbers come as tensors: these leave the function only `as_one_program`, with a remark.
+    """
+    state = Watched(flow, as_one_program)
+    trace = _CaptureTrace(state, named, moving)
+    watch = Watch(state, {}, {})
+    if layer is not None:
+        state.sources[id(layer)] = Fixed(layer, "self")
+        state.held.append(layer)
+    owner = getattr(function, "__self__", None)
+    for part in (function, owner) if not isinstance(function, types.FunctionType) else ():
+        if part is not None and id(part) not in state.sources:
+            state.sources[id(part)] = Fixed(part, getattr(part, "__name__", type(part).__name__))
+            state.held.append(part)
+    ended = False
+    try:
+        # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
+        with ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
+            shapes = shapes_of(leaves)
+            stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
+            trace.arguments = len(stand_ins)
+            before = [t._value for t in stand_ins]
+            args, kwargs = _arguments(template, iter(stand_ins), state, names)
+            result = watch.call(function, *args, **kwargs)
+            ended = True
+            made = _Recipes(state, trace, stand_ins)
+            recipe = made.recipe(result)
+            effects = [made.effect(*effect) for effect in state.effects]
+            changed: list[int] = []
+            for i, (stand_in, leaf, value) in enumerate(zip(stand_ins, leaves, before, strict=True)):
+                if stand_in._value is not value:
+                    if not leaf.stop_gradient and tape.is_grad_enabled():
+                        raise NotWhole("an argument that needs gradients is changed in place", location)
+                    effects += _changes(trace, made, stand_in, leaf)
+                    changed.append(i)
+            written = list(trace.written.values())
+            for outside in written:
+                number = next((i for i, t in enumerate(trace.path_tensors) if t is outside), None)
+                if number is not None:
+                    if not outside.stop_gradient and tape.is_grad_enabled():
+                        raise NotWhole("a tensor outside that needs gradients is changed in place", location)
+                    effects.append(Effect("assign", made.existing(outside), None, (made.output(snapshot(outside)),)))
+                    changed.append(trace.arguments + number)
+            if any(kind == "check" for kind, *_ in state.effects) and (changed or written) and not as_one_program:
+                # Where it does not hold, only what was written before would be.
+                raise NotWhole("a tensor is asserted where others are written to")
+            made.link_views()
+            _guard_apart(state, trace, stand_ins, leaves)
+            _guard_containers(state)
+            for outside in trace.path_tensors:
+                trace.written_by_path.add(id(outside))
+            if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
+                made.output(snapshot(sized))  # which sizes it is for is the program's to say
+            if not made.outputs and not trace.written:
+                return _without_tensors(state, trace, made, recipe, effects, shapes)
+            _refuse_gradients_that_are_undecided(trace, location)
+            others = state.sources.keys() | made.numbers.keys()
+            if any(trace.uncertain.is_seen(seen, others) for t in made.outputs for seen in views.sharing(t)):
+                if not as_one_program:
+                    raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
+                made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
+            result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
+            if trace.not_looked_at:
+                made.remarks.append("positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read")
+            enables = not tape.is_grad_enabled() and any(not t.stop_gradient for t in made.outputs)
+            with tape.recording(enables or tape.is_grad_enabled()):
+                traced = trace.finish(name, made.outputs, LEAF, result_names, location)
+    except NotWhole as refused:
+        if ended and not refused.placed:
+            refused.location = location  # of what it leaves behind no line of its own is to blame
+        raise
+    except PolyremeError as error:
+        raise NotWhole(error.diagnostics[0].message, error.diagnostics[0].location or raised_location(error)) from error
+    except UnknownSize as error:
+        placed = size_error(error, trace)
+        raise NotWhole(placed.diagnostics[0].message, placed.diagnostics[0].location) from placed
+    except Exception as error:
+        raise NotWhole(f"{type(error).__name__}: {error}", raised_location(error)) from error
+    finally:
+        state.journal.undo()
+        trace.restore()
+    guards = Guards(_distinct(state.guards), [*made.sources, *trace.paths])
+    lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
+    program = Program(traced, name)
+    program.changed_inputs = frozenset(changed)
+    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables)
+
+
+def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
+    """A call that computes nothing with tensors."""
+    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes)
+
+
+def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tensor) -> list[Effect]:
+    """What is done to an argument that is changed in place: it comes to see its contents otherwise, or is written to, or both."""
+    target, turns = made.existing(stand_in), trace.turns.get(id(stand_in), ())
+    if turns and not _lies_by_rows(leaf):
+        raise NotWhole("an argument comes to see its contents in another shape or order, which do not lie row by row")
+    if stand_in.type.dtype != leaf.type.dtype and (turns or stand_in._version > 1):
+        raise NotWhole("an argument changes its dtype in place, and is written to besides")
+    effects = [Effect("turn", target, make, tuple(Sized(trace.sizes.applied(value)) for value in (args, tuple(kwargs.items())))) for make, args, kwargs in turns]
+    return [*effects, Effect("assign", target, None, (made.output(snapshot(stand_in)),))]
+
+
+def _lies_by_rows(held: Any) -> bool:
+    return not isinstance(held, Tensor) or views.is_contiguous(held)
+
+
+def _is_position(value: Value) -> bool:
+    """Whether a value is a position by what makes it."""
+    while (op := value.producer()) is not None and isinstance(op, (ops.Reshape, ops.Cast, ops.Transpose, ops.Slice, ops.BroadcastTo)):
+        value = op.operands[0]
+    return all(map(_is_position, op.operands)) if isinstance(op, ops.Concat) else isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort, host.NonZero))
+
+
+def _distinct(guards: list[Guard]) -> list[Guard]:
+    """The guards without those that say the same of the same source again."""
+    seen: set[Any] = set()
+    kept = []
+    for guard in guards:
+        key = id(guard.source), guard.test, tuple(map(id, guard.constants))
+        if key not in seen:
+            seen.add(key)
+            kept.append(guard)
+    return kept
+
+
+def _refuse_gradients_that_are_undecided(trace: Trace, location: Location) -> None:
+    """Of what a program decides all ways get gradients, zeros where Python would not have come along: that is right only where every way reaches the same tensors."""
+    op = undecided(trace.block, [arg for arg in trace.block.args if arg in trace.differentiable], trace.unset)
+    if op is not None:
+        raise NotWhole("which tensors get gradients depends on a branch, or on whether a loop runs, that a tensor decides", op.location or location)
+
+
+def _are_apart(a: Any, b: Any) -> bool:
+    """Whether two tensors share no contents."""
+    if a is b:
+        return False
+    one, other = (getattr(t, "_view", None) for t in (a, b))  # an array that is given for a tensor has none
+    if one is None or other is None:
+        return True
+    one, other = (v if v.__class__ is views.Storage else v[0] for v in (one, other))
+    return one is not other
+
+
+def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+    """A program that writes to a tensor takes its other inputs for tensors that share nothing with that: say so."""
+    fixed = [s for s in trace.sources if isinstance(s, Tensor)]
+    tensors = [*leaves, *trace.path_tensors, *fixed]
+    sources = [*(state.sources[id(t)] for t in stand_ins), *trace.paths, *(Fixed(t, t.name) for t in fixed)]
+    written = [stand_in._value is not arg for stand_in, arg in zip(stand_ins, trace.block.args, strict=False)]
+    written += [id(t) in trace.written for t in (*trace.path_tensors, *fixed)]
+    for i, (source, held) in enumerate(zip(sources, tensors, strict=True)):
+        if not written[i]:
+            continue
+        for j, (other, beside) in enumerate(zip(sources, tensors, strict=True)):
+            if i == j or written[j] and j < i or isinstance(source, Fixed) and isinstance(other, Fixed):
+                continue
+            if not _are_apart(held, beside):
+                raise NotWhole(f"'{source.said()}', which is changed in place, shares its contents with '{other.said()}'")
+            state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
+        # What is written is read through other tensors, too, which are no inputs of their own: they must be the same views of it.
+        for beside in state.held:
+            if isinstance(beside, Tensor) and id(beside) in state.outside_tensors and not any(beside is t for t in tensors) and not _are_apart(held, beside):
+                other = state.sources[id(beside)]
+                state.guard(other, "{0} is {1} and {0}._view is {2}", beside, beside._view, message=f"is the same view of {source.said()}")
+
+
+def _guard_containers(state: Watched) -> None:
+    """Lists and dicts among the arguments stand for such as are given but once, and are not met elsewhere: say so."""
+    given = [state.sources[number] for number in state.given]
+    if not given:
+        return
+    # Such as the function neither looks into nor changes do not matter, as the defaults of its own arguments.
+    met = (state.expanded | state.journal.kept.keys()) - state.given
+    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if id(v) in met and type(v) in LISTS and id(v) in state.sources]
+    sources = [*given, *others]
+    if len(sources) == 1:
+        return
+    state.guard(sources[0], f"{{1}}({_places(sources, 2)})", _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+
+
+def _places(sources: Sequence[Source], first: int) -> str:
+    """How the test of a guard says the values at several sources, those after the first one being constants from the number `first` on."""
+    return ", ".join(f"{{{i}}}" for i in (0, *range(first, first + len(sources) - 1)))
+
+
+def _are_distinct(*objects: Any) -> bool:
+    return len(set(map(id, objects))) == len(objects)
+
+
+def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with stand-ins for tensors, and copies of lists and dicts whose contents the call's signature guards."""
+    positional, named = template.parts
+    root = Argument()
+    first, second = Item(root, 0), Item(root, 1)
+    args = tuple(_argument(part, leaves, Named(first, i, names[i]), state) for i, part in enumerate(positional.parts))
+    kwargs = {key: _argument(part, leaves, Named(second, key, str(key)), state) for key, part in zip(named.keys, named.parts, strict=True)}
+    return args, kwargs
+
+
+def _argument(part: Template, leaves: Iterator[Tensor], source: Source, state: Watched) -> Any:
+    if part is LEAF:
+        made: Any = next(leaves)
+    elif isinstance(part, Plain):
+        made = part.value
+        if type(made) in (bool, int, float, complex, str, bytes, type(None)):
+            return made
+        if isinstance(made, Layer) or id(made) not in state.sources:
+            state.sources.setdefault(id(made), source)
+            state.held.append(made)
+        return made
+    else:
+        parts = [_argument(p, leaves, Item(source, k), state) for k, p in zip(part.keys or range(len(part.parts)), part.parts, strict=True)]
+        if part.keys or issubclass(part.kind, dict):
+            made = part.kind(zip(part.keys, parts, strict=True))
+        else:
+            made = part.kind(*parts) if hasattr(part.kind, "_fields") else part.kind(parts)
+        state.expanded.add(id(made))
+        if type(made) in LISTS:
+            state.given.add(id(made))
+        elif not isinstance(made, tuple):
+            raise NotWhole(f"a {type(made).__name__} is given")
+    state.sources[id(made)] = source
+    state.held.append(made)
+    return made
+
+
+def trace_watched(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: dict[str, Tensor],
+    layer: Layer | None,
+    name: str,
+    location: Location,
+    examples: Sequence[Sequence[int]] | None = None,
+) -> Traced:
+    """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to objects is taken back.
+
+    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs. A note says where it reads the values of the Layer's tensors, which it does not follow.
+    """
+    names = {id(held): said for said, held in named.items()}
+
+    def told(held: Tensor, what: str) -> None:
+        if id(held) in names:
+            remark(name, f"{what} of '{names[id(held)]}': the program has what that is now, whatever it becomes; keep to tensor functions", caller_location())
+
+    with tensor.reads_told_to(told):
+        return _traced_alone(function, call, inputs, named, layer, name, location, examples)
+
+
+def _traced_alone(
+    function: Callable[..., Any],
+    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
+    inputs: Sequence[tuple[TensorType, str, bool]],
+    named: dict[str, Tensor],
+    layer: Layer | None,
+    name: str,
+    location: Location,
+    examples: Sequence[Sequence[int]] | None,
+) -> Traced:
+    def tried(flow: bool) -> Traced:
+        state = Watched(flow, as_one_program=True, stands_alone=True)
+        if layer is not None:
+            state.sources[id(layer)] = Fixed(layer, "self")
+            state.held.append(layer)
+        watch = Watch(state, {}, {})
+        try:
+            return trace(lambda *args, **kwargs: watch.call(function, *args, **kwargs), call, inputs, named, name, location, examples)
+        finally:
+            state.journal.undo()
+
+    try:
+        return tried(False)
+    except NotWhole as refused:
+        if not refused.decided:
+            return trace(function, call, inputs, named, name, location, examples)
+        cause: PolyremeError | NotWhole = refused
+        decides = refused.reason
+    except PolyremeError as error:
+        if error.diagnostics[0].code != "E0502":
+            raise
+        cause, decides = error, error.diagnostics[0].message
+    try:
+        return tried(True)
+    except NotWhole as refused:
+        raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {decides}", refused.location) from cause
+
+
+class _Recipes:
+    """How results and effects are made of the program's results."""
+
+    def __init__(self, state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tensor]):
+        self.state = state
+        self.trace = trace
+        self.outputs: list[Tensor] = []
+        self.numbers: dict[int, int] = {}
+        self.sources: list[Source] = []
+        self.places: dict[int, int] = {}
+        self.made: dict[int, Recipe] = {}
+        self.kept: list[Any] = []
+        self.links: list[Link] = []
+        self.remarks: list[str] = []
+
+    def output(self, held: Tensor) -> Output:
+        number = self.numbers.get(id(held))
+        if number is None:
+            number = self.numbers[id(held)] = len(self.outputs)
+            self.outputs.append(held)
+        return Output(number)
+
+    def link_views(self) -> None:
+        """Results that share contents with what is outside, or with each other, do so at each call."""
+        together: dict[int, list[Tensor]] = {}
+        for held in list(self.outputs):
+            if held._view is not None:
+                storage = held._view if held._view.__class__ is views.Storage else held._view[0]
+                together.setdefault(id(storage), []).append(held)
+        for members in together.values():
+            first = members[0]._view
+            storage = first if first.__class__ is views.Storage else first[0]
+            owner = storage.owner()
+            if any(owner is before for before in self.trace.before_turns):
+                raise NotWhole("a result is a view of an argument that comes to see its contents in another shape or order")
+            if owner is None:
+                if len(members) > 1:
+                    raise NotWhole("results are views of a tensor that is gone")
+                continue
+            outside = id(owner) in self.state.sources
+            if not outside and len(members) < 2:
+                continue
+            base: Recipe = self.existing(owner) if outside else self.output(owner)
+            for member in members:
+                if member is owner:
+                    continue
+                _, steps, attached = member._view
+                if any(operands for _, operands, _ in steps):
+                    raise NotWhole("a result is a view at a place that only the call tells")
+                known = tuple((cls, operands, {n: self.trace.sizes.applied(v) for n, v in attributes.items()}) for cls, operands, attributes in steps)
+                self.links.append(Link(base, self.output(member), known, attached is not None))
+
+    def existing(self, value: Any) -> Existing:
+        source = self.state.sources.get(id(value))
+        if source is None:
+            raise NotWhole(f"a {type(value).__name__} that is not known outlives the call")
+        place = self.places.get(id(source))
+        if place is None:
+            place = self.places[id(source)] = len(self.sources)
+            self.sources.append(source)
+        return Existing(place)
+
+    def effect(self, kind: str, target: Any, name: Any, values: Sequence[Any]) -> Effect:
+        """What the program's caller does to an object, or with a value alone."""
+        if target is None:
+            return Effect(kind, Constant(None), name, tuple([self.output(v) if isinstance(v, Tensor) else Constant(v) for v in values]))
+        return Effect(kind, self.existing(target), name, tuple(map(self.recipe, values)))
+
+    def recipe(self, value: Any) -> Recipe:
+        """How `value`, which the function leaves behind, is made at a call."""
+        if id(value) in self.state.sources and not isinstance(value, _PLAIN):
+            return self.existing(value)
+        if isinstance(value, Tensor):
+            if isinstance(value._value, np.ndarray):
+                raise NotWhole("a tensor that no op made outlives the call")
+            if self.state.is_number(value._value):
+                if not self.state.as_one_program:
+                    raise NotWhole("a number that a branch or loop of the program computes outlives the call")
+                self.remarks.append("a number that a branch or loop of the program computes outlives the call: it is a tensor")
+            return self.output(value)
+        if has_free_size(value):
+            raise NotWhole(f"the free size '{value}' outlives the call")
+        if isinstance(value, _PLAIN) or type(value).__module__.startswith("polyreme.dtypes"):
+            return Constant(value)
+        known = self.made.get(id(value))
+        if known is None:
+            self.kept.append(value)
+            known = self.made[id(value)] = self._build(value)
+        return known
+
+    def _build(self, value: Any) -> Recipe:
+        key, kind = len(self.kept), type(value)  # a number of its own, also beside those of its parts
+        if isinstance(value, tuple):
+            maker: Any = kind._make if hasattr(value, "_fields") else kind
+            return Build(key, maker, tuple(map(self.recipe, value)))
+        if kind in (list, collections.deque) or kind.__name__ == "Size":
+            return Build(key, kind, tuple(map(self.recipe, value)))
+        if kind in (dict, collections.OrderedDict):
+            keys = list(value)
+            if not all(isinstance(k, _PLAIN) for k in keys):
+                raise NotWhole("a dict whose keys are no numbers or texts outlives the call")
+            return Build(key, lambda parts: kind(zip(keys, parts, strict=True)), tuple(map(self.recipe, value.values())))
+        if kind is set and all(isinstance(v, _PLAIN) for v in value):
+            return Build(key, lambda _: set(value), ())
+        state = getattr(value, "__dict__", None)
+        if state is None or kind.__module__.split(".")[0] == "polyreme" or not any(value is held for held in self.state.held):
+            raise NotWhole(f"a {kind.__name__} that is made inside the function outlives the call")
+        names = list(state)
+
+        def instance(parts: list[Any]) -> Any:
+            made = object.__new__(kind)
+            vars(made).update(zip(names, parts, strict=True))
+            return made
+
+        return Build(key, instance, tuple(map(self.recipe, state.values())))

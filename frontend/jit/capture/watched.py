@@ -1,0 +1,318 @@
+"""The state of a capture: what the function has read, with guards for it, and what it has written."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import numpy as np
+
+from polyreme import device, dtypes
+from polyreme.ir.core import OpResult, Value
+from polyreme.ir.diagnostics import Location, caller_location
+from polyreme.jit.capture.effects import Journal
+from polyreme.jit.capture.instrument import NoTwin, twin_of
+from polyreme.jit.capture.kinds import CONSTANTS, FUNCTIONS, LISTS, is_enumeration
+from polyreme.jit.capture.sources import Attribute, Fixed, Guard, Item, Source
+from polyreme.jit.structure import exactly
+from polyreme.nn.layer import Layer
+from polyreme.nn.tables import Table
+from polyreme.tensor import Tensor
+
+__all__ = ["NotWhole", "Watched"]
+
+MOST_ELEMENTS = 4096  # of containers that are guarded, all together
+MOST_BYTES = 1 << 16  # of arrays whose contents are guarded
+MOST_DEPTH = 64  # of calls
+
+
+class NotWhole(BaseException):
+    """What a function does cannot be one program: why, and at which line; `decided` where a branch or loop of the program may do it. No error, so that nobody but the capture catches it."""
+
+    def __init__(self, reason: str, location: Location | None = None, decided: bool = False):
+        super().__init__(reason)
+        self.reason = reason
+        self.decided = decided
+        self.placed = location is not None
+        self.location = caller_location() if location is None else location
+
+
+class Watched:
+    """One capture: what it has read, with guards, and what it has written."""
+
+    def __init__(self, flow: bool = False, as_one_program: bool = False, stands_alone: bool = False) -> None:
+        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors. A program that
+        `stands_alone`, as it is saved, does nothing outside of itself."""
+        self.stands_alone = stands_alone
+        self.flow = flow
+        self.as_one_program = as_one_program
+        self.numbers: set[Value] = set()  # values of the program that Python would have as numbers
+        self.kinds_of_numbers: dict[Value, frozenset[str]] = {}  # of those that may be of several kinds (b, i, f)
+        self.tensors_or_numbers: set[Value] = set()  # those that are numbers where a loop does not run alone
+        self.rounded_numbers: set[Value] = set()  # those of which Python would have more digits
+        self.born: list[set[int]] = []  # for each body that is being run, what was made in it
+        self.guards: list[Guard] = []
+        self.sources: dict[int, Source] = {}  # of objects outside, by identity
+        self.held: list[Any] = []  # keeps what identities are of alive
+        self.read: dict[Any, Any] = {}  # what was read once, by where
+        self.expanded: set[int] = set()  # containers and Layers whose contents are guarded
+        self.given: set[int] = set()  # lists and dicts that stand for arguments
+        self.written: set[tuple[int, Any]] = set()  # attributes that hold what the function put there
+        self.journal = Journal()
+        self.effects: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
+        self.inner: set[types.CodeType] = set()
+        self.elements = 0
+        self.depth = 0
+        self.wrapped: dict[int, Any] = {}
+        self.outside_tensors: set[int] = set()
+        self.owners: dict[int, Tensor] = {}  # of arrays, the tensors outside that have them
+        self.shared: set[int] = set()  # arrays that several have
+
+    # --- reading
+
+    def guard(self, source: Source, test: str, *constants: Any, message: str, counted: bool = False) -> None:
+        self.guards.append(Guard(source, test, constants, message, counted))
+
+    def note(self, value: Any, source: Source, counted: bool = False) -> Any:
+        """`value` was read at `source`: guard what was learned by that. With `counted` a change is counted by Layers, as it is of their attributes."""
+        counted = counted or isinstance(source, Attribute) and source.of_layer
+        kind = type(value)
+        if kind in CONSTANTS:
+            self._constant(value, source, counted)
+            return value
+        known = self.sources.get(id(value))
+        if known is not None:
+            if known is not source:
+                # The same object twice: what is written to the one is read from the other.
+                self.guard(source, "{0} is {1}", known, message=f"is {known.said()}", counted=counted and _is_counted(known))
+            return value
+        if isinstance(value, (Tensor, Layer)):
+            self._register(value, source)
+            if isinstance(value, Tensor):
+                # That it is a tensor, and of which shape, is seen without any op that takes it.
+                self.guard(source, "{0}.__class__ is {1} and {0}.type == {2}", kind, value.type, message=f"is a tensor of type {value.type}", counted=counted)
+                self.outside_tensors.add(id(value))
+                if self.owners.setdefault(id(value._value), value) is not value:
+                    self.shared.add(id(value._value))
+            else:
+                self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=True)
+                if not counted:
+                    self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
+        elif kind is tuple or isinstance(value, tuple) and hasattr(value, "_fields"):
+            self._register(value, source)
+            self.guard(source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted)
+            for i, element in enumerate(value):
+                self.note(element, Item(source, i), counted)
+        elif kind in LISTS:
+            self._register(value, source)
+            self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
+        elif isinstance(value, np.ndarray):
+            self._array(value, source)
+        elif isinstance(value, (*FUNCTIONS, type, types.ModuleType, dtypes.dtype, device.Place, np.dtype, np.generic)) or is_enumeration(value):
+            if kind is types.MethodType:
+                self._method(value, source)
+            elif kind is np.generic or isinstance(value, np.generic):
+                self.guard(source, "{0}.__class__ is {1} and {0} == {2}", kind, value, message=f"is {value!r}")
+            elif kind is not types.BuiltinFunctionType or value.__self__ is None or isinstance(value.__self__, (types.ModuleType, type)):
+                self._register(value, source)
+                self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', None) or getattr(value, '__name__', value)}", counted=counted)
+            else:
+                raise NotWhole(f"'{source.said()}' is a method of an object that is not known")
+        elif isinstance(value, (int, float, complex, str, bytes, tuple, frozenset)):
+            # Of a class of the user's: what it holds cannot change, unless it has attributes.
+            if getattr(value, "__dict__", None):
+                raise NotWhole(f"'{source.said()}' is a {kind.__name__} with attributes")
+            self._register(value, source)
+            self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}", counted=counted)
+            for i, element in enumerate(value if isinstance(value, tuple) else ()):
+                self.note(element, Item(source, i), counted)
+        else:
+            self._register(value, source)
+            self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
+        return value
+
+    def _register(self, value: Any, source: Source) -> None:
+        self.sources[id(value)] = source
+        self.held.append(value)
+
+    def _constant(self, value: Any, source: Source, counted: bool) -> None:
+        if value is None or value is True or value is False or value is Ellipsis or value is NotImplemented:
+            self.guard(source, "{0} is {1}", value, message=f"is {value}", counted=counted)
+        elif isinstance(value, float) and (value != value or value == 0):
+            self.guard(source, "{0}.__class__ is {1} and repr({0}) == {2}", float, repr(value), message=f"is {value!r}", counted=counted)
+        else:
+            self.guard(source, "{0}.__class__ is {1} and {0} == {2}", type(value), value, message=f"is {value!r}", counted=counted)
+
+    def _array(self, value: Any, source: Source) -> None:
+        if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+            raise NotWhole(f"'{source.said()}' is an array of {value.nbytes} bytes, whose contents are too many to be compared at every call")
+        self._register(value, source)
+        self.guard(source, "same({0}, {1})".replace("same", "{2}"), value.copy(), _same_array, message=f"is an array with the same {value.size} elements")
+
+    def _method(self, value: types.MethodType, source: Source) -> None:
+        self._register(value, source)
+        self.guard(source, "{0}.__class__ is {1} and {0}.__func__ is {2}", types.MethodType, value.__func__, message=f"is the method {value.__qualname__}")
+        self.note(value.__self__, Attribute(source, "__self__"))
+
+    def expand_deep(self, held: Any) -> None:
+        """Guard the contents of a container, and of those in it."""
+        if type(held) in LISTS:
+            self.expand(held)
+        if type(held) in LISTS or isinstance(held, tuple):
+            for value in held.values() if isinstance(held, dict) else held:
+                self.expand_deep(value)
+
+    def expand(self, held: Any) -> Any:
+        """Guard the contents of a list, dict or set from outside, as they were before the function changed them."""
+        if type(held) not in LISTS or id(held) in self.expanded or (source := self.sources.get(id(held))) is None:
+            return held
+        self.expanded.add(id(held))
+        contents = self.journal.original(held)
+        self.elements += len(contents)
+        if self.elements > MOST_ELEMENTS:
+            raise NotWhole(f"'{source.said()}' has {len(contents)} elements, too many to be compared at every call")
+        if isinstance(held, Table):
+            assert isinstance(source, Attribute)
+            self.guard(source, "list({0}) == {1}", list(contents), message=f"has the names {list(contents)}", counted=True)
+            for name, value in contents.items():
+                self.note(value, Attribute(source.parent, name, source.name, of_layer=True))
+        elif isinstance(held, dict):
+            keys = list(contents)
+            if not all(type(k) in CONSTANTS or isinstance(k, tuple) and all(type(e) in CONSTANTS for e in k) for k in keys):
+                raise NotWhole(f"'{source.said()}' has keys that are no numbers or texts")
+            self._guard_exactly(source, keys, f"has the keys {keys}")
+            for key in keys:
+                self.note(contents[key], Item(source, key))
+        elif isinstance(held, set):
+            if not all(type(e) in CONSTANTS for e in contents):
+                raise NotWhole(f"'{source.said()}' has elements that are no numbers or texts")
+            # Its order, too: the function may go through it.
+            self._guard_exactly(source, list(contents), f"is {contents}")
+        else:
+            self.guard(source, "len({0}) == {1}", len(contents), message=f"has {len(contents)} elements")
+            for i, element in enumerate(contents):
+                self.note(element, Item(source, i))
+        return held
+
+    def _guard_exactly(self, source: Source, elements: list[Any], message: str) -> None:
+        """Guard the keys of a dict, or the elements of a set."""
+        exact = exactly(elements)
+        if exact is None:
+            self.guard(source, "list({0}) == {1}", elements, message=message)
+        else:
+            self.guard(source, "{1}({0}) == {2}", exactly, exact, message=message)
+
+    def expand_layer(self, layer: Layer, deeply: bool) -> None:
+        """Guard what a Layer holds: its tables, and `deeply` its attributes and those of all Layers below."""
+        mark = (id(layer), deeply)
+        if mark in self.read or (id(layer), True) in self.read:
+            return
+        self.read[mark] = layer
+        source = self.sources.get(id(layer))
+        if source is None:
+            raise NotWhole(f"a {type(layer).__name__} is made inside the function")
+        for table in ("_parameters", "_buffers", "_sub_layers"):
+            entries = vars(layer)[table]
+            holder = Attribute(source, table, of_layer=True)
+            self.guard(holder, "list({0}) == {1}", list(entries), message=f"has the names {list(entries)}", counted=True)
+            for name, value in entries.items():
+                if (id(layer), name) not in self.written:
+                    self.note(value, Attribute(source, name, table, of_layer=True))
+        if not deeply:
+            return
+        for name, value in list(vars(layer).items()):
+            if name in ("_parameters", "_buffers", "_sub_layers", "_state_dict_hooks", "_full_name", "_non_persistable_buffer_names_set"):
+                continue
+            self._deep(value, Attribute(source, name, of_layer=True))
+        for child in vars(layer)["_sub_layers"].values():
+            if child is not None:
+                self.expand_layer(child, True)
+
+    def _deep(self, value: Any, source: Source) -> None:
+        """Guard an attribute that the framework's own code may read in ways that are not watched."""
+        kind = type(value)
+        if kind in LISTS or kind is tuple or kind in CONSTANTS or isinstance(value, (Tensor, Layer, np.ndarray)):
+            self.note(value, source)
+            if isinstance(value, Layer):
+                self.expand_layer(value, True)
+            for element in value if kind in (list, tuple) else list(value.values()) if isinstance(value, dict) else ():
+                if type(element) in LISTS:
+                    self.expand(element)
+            self.expand(value)
+        else:
+            self.sources.setdefault(id(value), source)
+            self.held.append(value)
+            self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}", counted=True)
+
+    # --- the rest of a watcher
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise NotWhole(f"functions call each other more than {MOST_DEPTH} deep")
+
+    def twin(self, function: types.FunctionType, watch: Any) -> Any:
+        """The function's twin, which reports to a `watch(self, globals, cells)` of its own."""
+        made = self.wrapped.get(id(function))
+        if made is None:
+            try:
+                twin = twin_of(function.__code__, self.flow)
+            except NoTwin as error:
+                raise NotWhole(f"'{function.__name__}' cannot be watched: {error.reason}", error.location) from None
+            self.inner |= twin.inner
+            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+            made = self.wrapped[id(function)] = twin.bind(function, watch(self, function.__globals__, cells))
+            self.held.append(function)
+            defined = Fixed(function, function.__name__)
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                self.guard(Attribute(defined, name), "{0} is {1}", getattr(function, name), message="is the same")
+            for i, value in enumerate(function.__defaults__ or ()):
+                if type(value) not in CONSTANTS:
+                    self.note(value, Item(Attribute(defined, "__defaults__"), i))
+            for name, value in (function.__kwdefaults__ or {}).items():
+                self.note(value, Item(Attribute(defined, "__kwdefaults__"), name))
+        return made
+
+    def is_outside(self, value: Any) -> bool:
+        return id(value) in self.sources
+
+    def may_change(self, held: Any) -> None:
+        """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
+        if self.born and not any(id(held) in made for made in self.born):
+            raise NotWhole(f"a {type(held).__name__} is changed in a branch, a loop or a rule of gradients of the program")
+
+    def is_number(self, value: Any) -> bool:
+        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these, and literals, alone."""
+        if not self.numbers or not isinstance(value, Value):
+            return False
+        known: dict[Value, bool] = {}
+        waiting = [value]
+        while waiting:
+            at = waiting[-1]
+            if at not in known:
+                operands = [] if at in self.numbers or not isinstance(at, OpResult) else [v for v in at.op.operands if not _is_literal(v)]
+                if not operands or any(known.get(v) is False for v in operands):
+                    known[at] = at in self.numbers
+                elif unknown := [v for v in operands if v not in known]:
+                    waiting.append(unknown[0])
+                    continue
+                else:
+                    known[at] = True
+            waiting.pop()
+        return known[value]
+
+    def effect(self, kind: str, target: Any, name: Any, *values: Any) -> None:
+        self.effects.append((kind, target, name, values))
+
+
+def _is_literal(value: Value) -> bool:
+    return isinstance(value, OpResult) and value.op.name in ("nn.constant", "nn.full")
+
+
+def _is_counted(source: Source) -> bool:
+    """Whether Layers count changes all along the way to a value."""
+    return isinstance(source, Fixed) or isinstance(source, Attribute) and source.of_layer and _is_counted(source.parent)
+
+
+def _same_array(a: Any, b: Any) -> bool:
+    return a.__class__ is np.ndarray and a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")

@@ -1,0 +1,1 @@
+"""What is known of symbolic sizes beyond their names: facts, equations, guards."""

@@ -1,0 +1,1 @@
+"""An emulated GPU: PTX run on numpy, with every access checked."""
