@@ -13,6 +13,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
@@ -353,12 +354,16 @@ class StaticFunction:
             reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
         if not reason:
             # Alone: until it has run, what it writes is as it was, and would be counted from there by another capture.
-            with ONE:
+            with ExitStack() as alone:
+                alone.enter_context(ONE)
                 if any(whole.fits(shapes) and whole not in fitting for whole in calls.wholes):
+                    alone.close()
                     return self._run(calls, template, types, inputs, args, kwargs)  # since another thread has made one
                 try:
                     calls.made += 1
                     whole = self._capture_sized(calls, template, types, inputs, shapes)
+                    if _may_wait(whole):
+                        alone.close()
                     found = whole.check(given)
                     if found is not None:
                         try:
@@ -615,6 +620,11 @@ class StaticFunction:
 
 def _defaults_of(function: Any) -> tuple[Any, Any]:
     return getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)
+
+
+def _may_wait(whole: Whole) -> bool:
+    """Whether a run of a program may wait for other threads: the other ranks of a collective call, or what a Python function waits for."""
+    return whole.program is not None and any(op.dialect in ("dist", "host") for op in whole.program.traced.func.walk())
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})

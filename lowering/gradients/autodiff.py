@@ -386,6 +386,6 @@ def op_symbols(op: Op) -> frozenset[str]:
     for value in op.attributes.values():
         dims: Sequence[Dim] = value if isinstance(value, tuple) else (value,)
         for dim in dims:
-            if hasattr(dim, "bf16x3"):
+            if hasattr(dim, "terms"):
                 found |= symbols(dim)
     return frozenset(found).union(*(type_symbols(r.type) for r in op.results))

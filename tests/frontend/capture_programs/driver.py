@@ -27,7 +27,7 @@ from polyreme.nn.tables import Table
 
 MODES = ("eager", "default", "full")
 PROGRAMS: dict[str, tuple[Callable[[Run], None], bool]] = {}
-_UNSEEN = ("_full_name", "_state_dict_hooks", "_forward_hook_ids")
+_UNSEEN = ("_full_name", "_state_dict_hooks", "_forward_hook_ids", "_to_static_bound")
 
 
 def program(whole: bool = True) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
