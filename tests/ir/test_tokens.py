@@ -122,7 +122,7 @@ def test_every_op_is_coloured_as_one_in_both_forms(generic: bool) -> None:
 
 def test_every_terminal_of_the_grammar_has_a_token() -> None:
     """A sample of each named terminal of `grammar.lark`, which is the list of what there is."""
-    lark = (ROOT / "ir" / "grammar.lark").read_text()
+    lark = (ROOT / "ir" / "syntax" / "grammar.lark").read_text()
     samples = {
         "RETURN": "return", "FUNC": "func", "MODULE": "module", "ATTRIBUTES": "attributes", "LOC": "loc(", "UNKNOWN": "loc(unknown)", "OPNAME": "nn.relu",
         "VALUE": "%x#0", "SYMBOL": "@main", "LABEL": "^bb0", "ABSENT": "_", "TYPE": "pending<4xf32>", "DENSE": "dense<1.0>", "ARRAY": "array<i32: 1>",
