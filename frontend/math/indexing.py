@@ -16,7 +16,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, asked_less, product
 from polyreme.math.common import cast_to, check_within
-from polyreme.math.traced_indexing import is_unknown, replaced, selected
+from polyreme.math.traced_indexing import has_unknown_bounds, is_unknown, replaced, selected, within_bounds
 from polyreme.tensor import Tensor
 from polyreme.views import Step
 
@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 def getitem(x: Tensor, key: Any) -> Tensor:
     """The part of `x` that `key` selects."""
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
+    if has_unknown_bounds(items):
+        x, items = within_bounds(x, items)
     if all(_is_basic(i) for i in items):
         return _basic(x, items, shares=True)
     if all(_is_basic(i) or _is_place(i) for i in items):

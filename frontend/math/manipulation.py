@@ -338,9 +338,19 @@ def slice(input: Tensor, axes: Sequence[int], starts: Any, ends: Any) -> Tensor:
 def strided_slice(x: Tensor, axes: Sequence[int], starts: Any, ends: Any, strides: Any, name: str | None = None) -> Tensor:
     """`starts:ends:strides` along each of `axes`, in Python's sense."""
     key: list[Any] = [_builtin_slice(None)] * x.ndim
-    for a, lo, hi, step in zip(axes, shape_dims(starts), shape_dims(ends), shape_dims(strides), strict=True):
+    for a, lo, hi, step in zip(axes, _bounds(starts), _bounds(ends), shape_dims(strides), strict=True):
         key[axis_of(a, x.ndim, "slice")] = _builtin_slice(lo, hi, step)
     return x[tuple(key)]
+
+
+def _bounds(places: Any) -> list[Any]:
+    """Places as numbers, and as tensors where these have no values yet: what indexing does with them is its own to know."""
+    if not isinstance(places, (list, tuple)):
+        if not isinstance(places, Tensor) or isinstance(places._held(), np.ndarray):
+            return list(shape_dims(places))
+        places = [places[i] for i in range(places.type.elements)] if places.ndim else [places]
+    unknown = lambda v: isinstance(v, Tensor) and not isinstance(v._held(), np.ndarray)
+    return [reshape(v, []) if unknown(v) else shape_dims([v])[0] for v in places]
 
 
 def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = None) -> Tensor:

@@ -20,12 +20,67 @@ from polyreme.ir.types import i1, i64
 from polyreme.math.common import cast_to
 from polyreme.tensor import Tensor
 
-__all__ = ["is_unknown", "replaced", "selected"]
+__all__ = ["has_unknown_bounds", "is_unknown", "replaced", "selected", "within_bounds"]
 
 
 def is_unknown(items: list[Any]) -> bool:
     """Whether a key has tensors whose elements are not known."""
-    return any(isinstance(item, Tensor) and not isinstance(item._held(), np.ndarray) for item in items)
+    return any(_is_unknown(item) for item in items) or has_unknown_bounds(items)
+
+
+def _is_unknown(item: Any) -> bool:
+    return isinstance(item, Tensor) and not isinstance(item._held(), np.ndarray)
+
+
+def has_unknown_bounds(items: list[Any]) -> bool:
+    """Whether slices of a key, forward ones, begin or end where tensors say whose elements are not known."""
+    bounded = [item for item in items if isinstance(item, slice) and (_is_unknown(item.start) or _is_unknown(item.stop))]
+    forward = all(item.step is None or isinstance(item.step, (int, np.integer)) and item.step > 0 for item in bounded)
+    return bool(bounded) and forward and dispatch.active_trace() is not None
+
+
+def within_bounds(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
+    """`x` cut by the slices of a key that tensors bound, and what is left of the key.
+
+    How many elements there are is known when the program runs. Python would have a view: to write to one of both beside the other is refused.
+    """
+    part, left, axis = x, list(items), 0
+    for i, item in enumerate(items):
+        if isinstance(item, slice) and (_is_unknown(item.start) or _is_unknown(item.stop)):
+            part, left[i] = _cut(part, axis, item), slice(None)
+        axis += item is not None
+    note = getattr(dispatch.active_trace(), "note_choice", None)
+    if note is not None:
+        note(part, [x])
+    return part, left
+
+
+def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
+    """The elements along an axis whose places lie in a slice, as Python counts them."""
+    from polyreme.math.search import nonzero
+
+    step = 1 if item.step is None else int(item.step)
+    size = x.type.shape[axis]
+
+    def placed(bound: Any) -> Tensor:
+        place = cast_to(bound, i64) if isinstance(bound, Tensor) else dispatch.full((), bound, i64)
+        if isinstance(bound, (int, np.integer)) and bound >= 0:
+            return place
+        # From the end, and in front of the axis where it would be before that.
+        behind = dispatch.call(ops.Add, place, dispatch.full((), size, i64))
+        return dispatch.call(ops.Where, dispatch.call(ops.Less, place, dispatch.full((), 0, i64)), dispatch.call(ops.Maximum, behind, dispatch.full((), 0, i64)), place)
+
+    places = dispatch.call(ops.Iota, shape=(size,), axis=0, dtype=i64)
+    first = placed(0 if item.start is None else item.start)
+    holds = dispatch.call(ops.GreaterEqual, places, first)
+    if item.stop is not None:
+        holds = dispatch.call(ops.BitwiseAnd, holds, dispatch.call(ops.Less, places, placed(item.stop)))
+    if step != 1:
+        behind = dispatch.call(ops.Mod, dispatch.call(ops.Sub, places, first), dispatch.full((), step, i64))
+        holds = dispatch.call(ops.BitwiseAnd, holds, dispatch.call(ops.Equal, behind, dispatch.full((), 0, i64)))
+    (index,) = nonzero(holds, as_tuple=True)
+    made: Tensor = dispatch.call(ops.Gather, x, index, axis=axis)
+    return made
 
 
 def selected(x: Tensor, items: list[Any]) -> Tensor:
