@@ -92,3 +92,23 @@ def test_a_backward_slice_that_a_tensor_bounds_is_refused_whole_and_gathered() -
     with pytest.raises(PolyremeError, match="expected a tensor with values but got one that has none"):
         paddle.jit.to_static(function, full_graph=True)(paddle.arange(3), paddle.to_tensor(1))
     assert paddle.jit.to_static(function)(paddle.arange(3), paddle.to_tensor(1)).tolist() == [1, 0]
+
+
+def test_a_condition_on_a_number_of_elements_that_values_select_names_the_way_out() -> None:
+    def function(x: Any) -> Any:
+        y = x[x > 0]
+        if y.shape[0] > 1:
+            return y.sum()
+        return y.sum() * 0
+
+    with pytest.raises(PolyremeError, match=r"how many there are is known when the program runs: ask for it as a tensor, such as `paddle.shape\(y\)\[0\] > 1`"):
+        paddle.jit.to_static(function, full_graph=True)(paddle.ones([3]))
+
+    def asked(x: Any) -> Any:
+        y = x[x > 0]
+        if paddle.shape(y)[0] > 1:
+            return y.sum()
+        return y.sum() * 0
+
+    compiled = paddle.jit.to_static(asked, full_graph=True)
+    assert [compiled(paddle.to_tensor(v)).item() for v in ([1.0, 2.0], [1.0, -1.0], [-1.0, -1.0])] == [3, 0, 0]

@@ -21,7 +21,7 @@ from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.debug.notes import operand_notes
 from polyreme.ir.define import View
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
-from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol
+from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.capture import rules
 from polyreme.jit.capture.bodies import Body, Contents
@@ -614,7 +614,12 @@ def trace(
 
 def size_error(error: UnknownSize, recorder: Trace) -> UnknownSizeError:
     """The error that says what to do about code that needed the number of a free size."""
-    message = f"{error}; give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
+    if any(name in recorder.sizes.counts for size in error.sizes for name in symbols(size)):
+        # No spec tells how many elements values select.
+        way_out = "how many there are is known when the program runs: ask for it as a tensor, such as `paddle.shape(y)[0] > 1`, which a branch or loop can hang on"
+    else:
+        way_out = "give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
+    message = f"{error}; {way_out}"
     return UnknownSizeError.about(_with_way_out(message), raised_location(error), recorder.sizes.axes_of(error.sizes))
 
 
