@@ -7,7 +7,7 @@ import pytest
 from tests.goldens.compare import MACHINES, read, rows
 from tests.goldens.networks import NETWORKS, Network
 
-QUICK = ("mlp", "lenet", "lstm")
+QUICK = ("mlp", "lstm")
 
 
 @pytest.mark.parametrize("network", [pytest.param(n, marks=() if n.name in QUICK else pytest.mark.slow, id=n.name) for n in NETWORKS])

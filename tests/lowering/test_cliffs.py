@@ -111,7 +111,7 @@ def test_a_group_that_no_builder_takes_is_split(monkeypatch: pytest.MonkeyPatch)
     assert taken.count("contract") == 2 and taken.count("depthwise") == 1
 
 
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("machine", [pytest.param(m, marks=() if n in ("x86-64", "znver4") else pytest.mark.slow, id=n) for n, m in MACHINES.items()])
 def test_chains_are_made_where_their_builder_takes_them(machine: Target) -> None:
     """A convolution that Winograd's kernel takes when its weights are known is no chain's first part."""
     module = convolutions((24, 96, 3, 1), (96, 96, 3, 96), (96, 48, 1, 1), size=40)
@@ -148,7 +148,7 @@ def check_random_network(seed: int) -> None:
         assert network_cliffs(module, prepare, machine) == [], f"network {seed} on {machine}"
 
 
-@pytest.mark.parametrize("seed", [0, 42, 69])
+@pytest.mark.parametrize("seed", [0, 49])
 def test_random_networks_have_no_cliffs(seed: int) -> None:
     check_random_network(seed)
 
