@@ -47,8 +47,8 @@ from polyreme.lowering.kernels.plan import (
     title,
 )
 from polyreme.lowering.machines.targets import Target
-from polyreme.lowering.schedule import cliffs
 from polyreme.lowering.schedule.arena import plan_within
+from polyreme.lowering.schedule.cliffs import find_cliff
 from polyreme.lowering.schedule.control import CONTROL, runs_general, write_control
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.transforms.fuse import Fuse
@@ -384,8 +384,8 @@ class _Bufferize:
         assert plan is not None, "a copy or a pack is one op"
         config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
         config.say(3, lambda: schedule_text(request, plan))
-        if cliffs.is_wanted() and (cliff := cliffs.find_cliff(request, plan)) is not None:
-            cliffs.report(cliff)
+        if config.debug_level() and (cliff := find_cliff(request, plan)) is not None:
+            config.say(1, lambda: f"// cliff: {cliff}")
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
         scratch = [self.alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]
         before = len(self.new.block.ops)

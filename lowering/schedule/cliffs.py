@@ -15,7 +15,6 @@ from typing import Any
 
 from polyreme.dialects import kernel, tensor
 from polyreme.dialects.kernel.common import lanes_of, scalar_of
-from polyreme.ir import config
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
@@ -27,8 +26,6 @@ from polyreme.lowering.machines.targets import Target
 
 __all__ = ["Cliff", "find_cliff", "kernel_cycles", "needed_cycles"]
 
-# Whether cliffs are looked for without being asked: in tests.
-ALWAYS = False
 # A kernel this many times slower than its root needs is a cliff.
 STEEP = 20
 # Below so many cycles a root is as fast as a call.
@@ -56,16 +53,6 @@ class Cliff:
 
     def __str__(self) -> str:
         return f"{self.root} by '{self.builder}': about {self.cycles:.2g} cycles, {self.cycles / self.needed:.0f} times what its arithmetic needs"
-
-
-def report(cliff: Cliff) -> None:
-    """Say that there is a cliff, from the first rung of the debug ladder on. Tests put an error in its place."""
-    config.say(1, lambda: f"// cliff: {cliff}")
-
-
-def is_wanted() -> bool:
-    """Whether anybody wants to know of cliffs."""
-    return ALWAYS or config.debug_level() > 0
 
 
 def find_cliff(request: Request, plan: KernelPlan) -> Cliff | None:
