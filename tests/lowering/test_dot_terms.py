@@ -25,7 +25,7 @@ from tests.lowering.kernels import finish, one_function
 Array = np.ndarray[Any, Any]
 WIDE = TARGETS["x86-64-avx512"]
 TERMS_TARGET = replace(WIDE, features=WIDE.features + ",+amx-tile,+amx-int8,+amx-bf16")
-needs_terms = pytest.mark.skipif(not has_bf16_tiles(host()), reason="this machine has no tile registers of bf16, or its system does not lend them")
+needs_bf16_tiles = pytest.mark.skipif(not has_bf16_tiles(host()), reason="this machine has no tile registers of bf16, or its system does not lend them")
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:

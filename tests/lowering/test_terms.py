@@ -43,7 +43,7 @@ from tests.lowering.test_contract import Case as Product
 from tests.lowering.test_direct import Case as Convolution
 from tests.lowering.test_direct import expected as convolved
 from tests.lowering.test_direct import module_of as convolution
-from tests.lowering.test_dot_terms import TERMS_TARGET, needs_terms
+from tests.lowering.test_dot_terms import TERMS_TARGET, needs_bf16_tiles
 from tests.lowering.test_strassen import Case
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +130,7 @@ def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
     assert (runs(TERMS_TARGET), runs(SMALL)) == (1, 6)
 
 
-@needs_terms
+@needs_bf16_tiles
 @pytest.mark.parametrize("case", [*CASES, Case(130, 768, 256, bias=True), Case(200, 3072, 64), Case(430, 96, 128, residual=True)], ids=str)
 def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: Case) -> None:
     first, *others = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
@@ -139,7 +139,7 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
         np.testing.assert_array_equal(other, first)
 
 
-@needs_terms
+@needs_bf16_tiles
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], Case(200, 3072, 64)], ids=str)
 def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
@@ -150,7 +150,7 @@ def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatc
     np.testing.assert_array_equal(also_by_all, by_each)
 
 
-@needs_terms
+@needs_bf16_tiles
 def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
     monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
@@ -159,7 +159,7 @@ def test_several_products_have_as_many_threads_as_have_terms(monkeypatch: pytest
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@needs_terms
+@needs_bf16_tiles
 def test_one_kernel_serves_any_number_of_rows() -> None:
     case = Case(16 * MOST_TILES * 13 + 1, 96, 64, bias=True)
     module = lowered(case, host(), free=True)
@@ -257,7 +257,7 @@ def test_products_of_two_arguments_touch_no_memory_outside_of_their_buffers(name
     np.testing.assert_allclose(evaluate(module, inputs)[0], expected, rtol=1e-4, atol=1e-4)
 
 
-@needs_terms
+@needs_bf16_tiles
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_machine_code_of_two_arguments_gives_the_same_bits_on_all_threads(name: str) -> None:
     module, inputs, expected = arguments_by_terms(ARGUMENTS[name][0], replace(host(), caches=SMALL.caches))
@@ -322,7 +322,7 @@ def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(
     np.testing.assert_allclose(evaluate(module, inputs)[0], convolved(case), rtol=1e-4, atol=1e-4)
 
 
-@needs_terms
+@needs_bf16_tiles
 @pytest.mark.parametrize("case", STRIDED, ids=str)
 def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_all_threads(case: Convolution, monkeypatch: pytest.MonkeyPatch) -> None:
     module, inputs = strided_by_terms(case, host())
@@ -347,7 +347,7 @@ def open_by_terms(target: Target) -> Module:
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (5, 13), (5, 14), (9, 38), (31, 38)], ids=str)  # 2, 42, 42, 190 and 608 pixels
-@pytest.mark.parametrize("by", ["numpy", pytest.param("machine", marks=needs_terms)])
+@pytest.mark.parametrize("by", ["numpy", pytest.param("machine", marks=needs_bf16_tiles)])
 def test_one_kernel_serves_any_number_of_pixels_that_are_strides_apart(sizes: tuple[int, int], by: str) -> None:
     high, wide = sizes
     x, *others = convolution(OPEN_STRIDED)[1]
@@ -452,7 +452,7 @@ def test_who_forbids_it_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan_of(case, TERMS_TARGET) is None
 
 
-@needs_terms
+@needs_bf16_tiles
 def test_an_infinity_makes_its_row_nan_and_no_other() -> None:
     case = Case(64, 96, 64)
     inputs, constants = case.arrays()

@@ -451,20 +451,6 @@ def trace_watched(
         if id(held) in names:
             remark(name, f"{what} of '{names[id(held)]}': the program has what that is now, whatever it becomes; keep to tensor functions", caller_location())
 
-    with tensor.reads_told_to(told):
-        return _traced_alone(function, call, inputs, named, layer, name, location, examples)
-
-
-def _traced_alone(
-    function: Callable[..., Any],
-    call: Callable[[Iterable[Tensor]], tuple[tuple[Any, ...], dict[str, Any]]],
-    inputs: Sequence[tuple[TensorType, str, bool]],
-    named: dict[str, Tensor],
-    layer: Layer | None,
-    name: str,
-    location: Location,
-    examples: Sequence[Sequence[int]] | None,
-) -> Traced:
     def tried(flow: bool) -> Traced:
         state = Watched(flow, as_one_program=True, stands_alone=True)
         if layer is not None:
@@ -476,21 +462,22 @@ def _traced_alone(
         finally:
             state.journal.undo()
 
-    try:
-        return tried(False)
-    except NotWhole as refused:
-        if not refused.decided:
-            return trace(function, call, inputs, named, name, location, examples)
-        cause: PolyremeError | NotWhole = refused
-        decides = refused.reason
-    except PolyremeError as error:
-        if error.diagnostics[0].code != "E0502":
-            raise
-        cause, decides = error, error.diagnostics[0].message
-    try:
-        return tried(True)
-    except NotWhole as refused:
-        raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {decides}", refused.location) from cause
+    with tensor.reads_told_to(told):
+        try:
+            return tried(False)
+        except NotWhole as refused:
+            if not refused.decided:
+                return trace(function, call, inputs, named, name, location, examples)
+            cause: PolyremeError | NotWhole = refused
+            decides = refused.reason
+        except PolyremeError as error:
+            if error.diagnostics[0].code != "E0502":
+                raise
+            cause, decides = error, error.diagnostics[0].message
+        try:
+            return tried(True)
+        except NotWhole as refused:
+            raise TraceError(f"{refused.reason}, in a function in which a tensor decides: {decides}", refused.location) from cause
 
 
 class _Recipes:
