@@ -49,9 +49,9 @@ def within_bounds(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
         if isinstance(item, slice) and (_is_unknown(item.start) or _is_unknown(item.stop)):
             part, left[i] = _cut(part, axis, item), slice(None)
         axis += item is not None
-    note = getattr(dispatch.active_trace(), "note_choice", None)
-    if note is not None:
-        note(part, [x])
+    recorder = dispatch.active_trace()
+    assert recorder is not None
+    recorder.note_choice(part, [x])
     return part, left
 
 
