@@ -1,7 +1,8 @@
-"""Networks as people write them in Paddle: those for images, sound and video. `benchmarks/sequences.py` has those for words, tables and graphs.
+"""Networks as people write them in Paddle: those for images, sound and video. `benchmarks/sequences.py` has those for words, tables and
+graphs.
 
-None of them was written with the compiler in mind: windows are shifted by `roll`, boxes decoded from `meshgrid`, norms over channels spelled out. In a process that has imported
-Paddle they are Paddle's Layers, in others Polyreme's (`benchmarks/zoo.py` times both).
+None of them was written with the compiler in mind: windows are shifted by `roll`, boxes decoded from `meshgrid`, norms over channels
+spelled out. In a process that has imported Paddle they are Paddle's Layers, in others Polyreme's (`benchmarks/zoo.py` times both).
 """
 
 from __future__ import annotations
@@ -117,7 +118,15 @@ class EfficientNet(nn.Layer):
     """EfficientNet-B0."""
 
     # ratio, outputs, blocks, stride, kernel
-    STAGES = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3))
+    STAGES = (
+        (1, 16, 1, 1, 3),
+        (6, 24, 2, 2, 3),
+        (6, 40, 2, 2, 5),
+        (6, 80, 3, 2, 3),
+        (6, 112, 3, 1, 5),
+        (6, 192, 4, 2, 5),
+        (6, 320, 1, 1, 3),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,8 +290,14 @@ class CSPBlock(nn.Layer):
     def __init__(self, inputs: int, outputs: int, count: int, residual: bool = True):
         super().__init__()
         half = outputs // 2
-        self.main, self.past, self.join = ConvBN(inputs, half, 1, act="silu"), ConvBN(inputs, half, 1, act="silu"), ConvBN(outputs, outputs, 1, act="silu")
-        self.blocks = nn.LayerList([nn.Sequential(ConvBN(half, half, 1, act="silu"), ConvBN(half, half, 3, act="silu")) for _ in range(count)])
+        self.main, self.past, self.join = (
+            ConvBN(inputs, half, 1, act="silu"),
+            ConvBN(inputs, half, 1, act="silu"),
+            ConvBN(outputs, outputs, 1, act="silu"),
+        )
+        self.blocks = nn.LayerList(
+            [nn.Sequential(ConvBN(half, half, 1, act="silu"), ConvBN(half, half, 3, act="silu")) for _ in range(count)]
+        )
         self.residual = residual
 
     def forward(self, x: Tensor) -> Tensor:
@@ -293,13 +308,17 @@ class CSPBlock(nn.Layer):
 
 
 class Detector(nn.Layer):
-    """Like YOLOX-tiny: a CSP trunk, a pyramid of three levels both ways, separate heads, boxes decoded without anchors. [N, boxes, 5 + classes], corners first."""
+    """Like YOLOX-tiny: a CSP trunk, a pyramid of three levels both ways, separate heads, boxes decoded without anchors. [N, boxes, 5 +
+    classes], corners first.
+    """
 
     def __init__(self, width: int = 24, classes: int = 80):
         super().__init__()
         w = [width * 2**i for i in range(5)]
         self.stem = ConvBN(12, w[0], 3, act="silu")
-        self.stages = nn.LayerList([nn.Sequential(ConvBN(a, b, 3, 2, act="silu"), CSPBlock(b, b, n)) for a, b, n in zip(w, w[1:], (1, 3, 3, 1))])
+        self.stages = nn.LayerList(
+            [nn.Sequential(ConvBN(a, b, 3, 2, act="silu"), CSPBlock(b, b, n)) for a, b, n in zip(w, w[1:], (1, 3, 3, 1))]
+        )
         self.spp = nn.LayerList([nn.MaxPool2D(k, 1, k // 2) for k in (5, 9, 13)])
         self.spp_in, self.spp_out = ConvBN(w[4], w[3], 1, act="silu"), ConvBN(4 * w[3], w[4], 1, act="silu")
         self.lateral5, self.lateral4 = ConvBN(w[4], w[3], 1, act="silu"), ConvBN(w[3], w[2], 1, act="silu")
@@ -374,7 +393,9 @@ class TextReader(nn.Layer):
     def __init__(self, signs: int = 6625):
         super().__init__()
         self.stem = ConvBN(3, 16, 3, 2, act="hardswish")
-        self.blocks = nn.Sequential(*[LCBlock(inputs, outputs, kernel, stride, excite) for kernel, inputs, outputs, stride, excite in self.BLOCKS])
+        self.blocks = nn.Sequential(
+            *[LCBlock(inputs, outputs, kernel, stride, excite) for kernel, inputs, outputs, stride, excite in self.BLOCKS]
+        )
         self.pool = nn.MaxPool2D((3, 2), (3, 2))
         self.lstm = nn.LSTM(512, 48, num_layers=2, direction="bidirect")
         self.head = nn.Linear(96, signs)
@@ -449,7 +470,9 @@ class SuperResolution(nn.Layer):
         self.first = nn.Sequential(nn.Conv2D(3, width, 9, padding=4), nn.PReLU())
         blocks = [nn.Sequential(ConvBN(width, width, act=None), nn.PReLU(), ConvBN(width, width, act=None)) for _ in range(count)]
         self.blocks, self.after = nn.LayerList(blocks), ConvBN(width, width, act=None)
-        self.ups = nn.Sequential(*[layer for _ in range(2) for layer in (nn.Conv2D(width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.PReLU())])
+        self.ups = nn.Sequential(
+            *[layer for _ in range(2) for layer in (nn.Conv2D(width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.PReLU())]
+        )
         self.last = nn.Conv2D(width, 3, 9, padding=4)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
 """Cases of one operation by Polyreme and its peers, interleaved: what `benchmarks.products` and `benchmarks.convolutions` have in common.
 
-Every library runs in a process of its own, in the Python that has it. All of them are timed in turns of a few milliseconds, in another order each round, so that a slow
-moment of the machine meets them all: many short turns, since such moments last from milliseconds to seconds. A turn begins with a call that is not counted, and gives the tenth percentile
-of its calls. For each peer, the ratio is the median over the rounds of its time over ours, and the peer of the smallest one is the best; it is reported with its quartiles. (The fastest peer of
-each round would be another one each time: whichever met a quiet moment.) The peak of multiply-adds is measured in our own process, in the same rounds. Before anything is timed, all
-results are compared with the reference.
+Every library runs in a process of its own, in the Python that has it. All of them are timed in turns of a few milliseconds, in another
+order each round, so that a slow moment of the machine meets them all: many short turns, since such moments last from milliseconds to
+seconds. A turn begins with a call that is not counted, and gives the tenth percentile of its calls. For each peer, the ratio is the median
+over the rounds of its time over ours, and the peer of the smallest one is the best; it is reported with its quartiles. (The fastest peer of
+each round would be another one each time: whichever met a quiet moment.) The peak of multiply-adds is measured in our own process, in the
+same rounds. Before anything is timed, all results are compared with the reference.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from benchmarks.processes import Worker, answer
 
 Array = Any
 Call = Callable[[], Any]
-# Seconds between turns with more than one thread: those of the library that had one may wait for more work on a core for a while, before they sleep.
+# Seconds between turns with more than one thread: those of the library that had one may wait for more work on a core for a while, before
+# they sleep.
 PAUSE = 0.02
 # How far a result may be off, relative to the largest one.
 LARGEST_ERROR = {"float32": 1e-5, "float64": 1e-12}
@@ -112,8 +114,9 @@ def onnxruntime_call(path: Path, inputs: dict[str, Array], shape: Sequence[int],
 
 
 def openvino_call(path: Path, inputs: dict[str, Array], threads: int, channels_last: bool = False) -> Call:
-    """OpenVINO in its latency mode, in float32, on tensors that stay where they are; with `channels_last` inputs and the output are [batch, *sizes, channels] where
-    the model says [batch, channels, *sizes]."""
+    """OpenVINO in its latency mode, in float32, on tensors that stay where they are; with `channels_last` inputs and the output are [batch,
+    *sizes, channels] where the model says [batch, channels, *sizes].
+    """
     import openvino as ov
 
     core = ov.Core()
@@ -212,7 +215,9 @@ def work(suite: Suite, library: str, threads: int, folder: Path) -> None:
 
 @dataclass
 class Row:
-    """One case: microseconds by library (the median round's), our part of the peak, and the best peer's time over ours: the median round's, and the quartiles."""
+    """One case: microseconds by library (the median round's), our part of the peak, and the best peer's time over ours: the median round's,
+    and the quartiles.
+    """
 
     name: str
     threads: int
@@ -233,7 +238,9 @@ def measure(case: Case, workers: dict[str, Worker], threads: int, rounds: int, t
             able.append(library)
             limit = LARGEST_ERROR[case.dtype]
             if not error <= limit:
-                raise SystemExit(f"expected {library} to agree within {limit} of the largest result for {case.name} but it is off by {error:.1e}")
+                raise SystemExit(
+                    f"expected {library} to agree within {limit} of the largest result for {case.name} but it is off by {error:.1e}"
+                )
     times: dict[str, list[float]] = {library: [] for library in able}
     peaks: list[float] = []
     for _ in range(rounds):

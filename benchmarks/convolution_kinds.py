@@ -2,8 +2,8 @@
 
     python -m benchmarks.convolution_kinds --threads 1 --torch ../torch/bin/python --peers ../peers/bin/python --markdown kinds.md
 
-Depthwise ones of MobileNetV3 and ConvNeXt and with very large windows, grouped ones (ResNeXt, ShuffleNet), signals, volumes, windows with gaps, transposed ones of a U-Net and of a
-generator, and the first layers of networks. All else is as in `benchmarks/convolutions.py`.
+Depthwise ones of MobileNetV3 and ConvNeXt and with very large windows, grouped ones (ResNeXt, ShuffleNet), signals, volumes, windows with
+gaps, transposed ones of a U-Net and of a generator, and the first layers of networks. All else is as in `benchmarks/convolutions.py`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,34 @@ def cases() -> Iterator[Case]:
     yield from _first_layers()
 
 
-def _image(size: int, channels: int, outputs: int, taps: int, stride: int = 1, groups: int = 1, dilation: int = 1, pad: int | None = None, transposed: bool = False) -> Case:
+def _image(
+    size: int,
+    channels: int,
+    outputs: int,
+    taps: int,
+    stride: int = 1,
+    groups: int = 1,
+    dilation: int = 1,
+    pad: int | None = None,
+    transposed: bool = False,
+) -> Case:
     return Case(1, (size, size), channels, outputs, (taps, taps), stride, "relu", dilation, groups, pad, transposed)
 
 
 def _depthwise() -> Iterator[Case]:
     for size, channels, taps, stride in (
-        *((112, 16, 3, 1), (112, 64, 3, 2), (56, 72, 3, 1), (56, 72, 5, 2), (28, 120, 5, 1), (28, 240, 3, 2), (14, 184, 3, 1), (14, 672, 3, 1), (14, 672, 5, 2), (7, 960, 5, 1)),
+        *(
+            (112, 16, 3, 1),
+            (112, 64, 3, 2),
+            (56, 72, 3, 1),
+            (56, 72, 5, 2),
+            (28, 120, 5, 1),
+            (28, 240, 3, 2),
+            (14, 184, 3, 1),
+            (14, 672, 3, 1),
+            (14, 672, 5, 2),
+            (7, 960, 5, 1),
+        ),
         *((56, 96, 7, 1), (28, 192, 7, 1), (14, 384, 7, 1), (7, 768, 7, 1), (56, 128, 31, 1), (14, 512, 27, 1)),
     ):
         yield _image(size, channels, channels, taps, stride, groups=channels)
@@ -78,7 +99,9 @@ def _first_layers() -> Iterator[Case]:
     yield _image(224, 3, 64, 11, 4, pad=2)
 
 
-SUITE = replace(convolutions.SUITE, module="benchmarks.convolution_kinds", cases=cases, about="Convolutions of many kinds by Polyreme and its peers")
+SUITE = replace(
+    convolutions.SUITE, module="benchmarks.convolution_kinds", cases=cases, about="Convolutions of many kinds by Polyreme and its peers"
+)
 
 if __name__ == "__main__":
     run(SUITE)

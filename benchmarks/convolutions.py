@@ -1,13 +1,15 @@
 """Every distinct convolution of ResNet-50 and ResNet-18 by Polyreme and its peers on the same operands, interleaved.
 
-    python -m benchmarks.convolutions --threads 1 --only "1 x " --torch ../torch/bin/python --peers ../peers/bin/python --markdown convolutions.md
+    python -m benchmarks.convolutions --threads 1 --only "1 x " --torch ../torch/bin/python --peers ../peers/bin/python --markdown
+    convolutions.md
 
-How it measures is said in `benchmarks/beside.py`; the reference is the float64 convolution, and operations are counted as the plain way makes them, whatever
-algorithm a library takes: more than all of the peak is possible.
+How it measures is said in `benchmarks/beside.py`; the reference is the float64 convolution, and operations are counted as the plain way
+makes them, whatever algorithm a library takes: more than all of the peak is possible.
 
-Weights, with the batch norm in them, and biases are known ahead of time, so that every library may pack them. oneDNN is measured through torch (`_convolution_pointwise`,
-which torch's compiler uses, with activation and residual in it) and through OpenVINO. Each of the two has its operands in either order, channels last as well as planar, and
-the faster one counts. ONNX Runtime knows planar ones only. Ours are channels last, as they are within a network, but for the first image, which comes planar from outside.
+Weights, with the batch norm in them, and biases are known ahead of time, so that every library may pack them. oneDNN is measured through
+torch (`_convolution_pointwise`, which torch's compiler uses, with activation and residual in it) and through OpenVINO. Each of the two has
+its operands in either order, channels last as well as planar, and the faster one counts. ONNX Runtime knows planar ones only. Ours are
+channels last, as they are within a network, but for the first image, which comes planar from outside.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from benchmarks.beside import Array, Call, Suite, onnxruntime_call, openvino_cal
 
 @dataclass(frozen=True)
 class Case:
-    """Windows of `taps` pixels, `stride` apart, over images of `sizes`, with zeros around so that the result has the image's sizes by the stride, or `pad` of them; bias; `after` is none,
-    relu, or residual (its sum, then relu). A transposed one is the adjoint of such a convolution, without zeros but for those that `pad` takes away."""
+    """Windows of `taps` pixels, `stride` apart, over images of `sizes`, with zeros around so that the result has the image's sizes by the
+    stride, or `pad` of them; bias; `after` is none, relu, or residual (its sum, then relu). A transposed one is the adjoint of such a
+    convolution, without zeros but for those that `pad` takes away.
+    """
 
     batch: int
     sizes: tuple[int, ...]
@@ -71,7 +75,9 @@ class Case:
         return 2.0 * self.batch * windows * self.outputs * self.channels // self.groups * prod(self.taps)
 
     def arrays(self) -> dict[str, Array]:
-        """The operands by name, planar: image x, weights w [outputs, channels of a group, *taps] (transposed: [channels, outputs of a group, *taps]), bias b, residual r."""
+        """The operands by name, planar: image x, weights w [outputs, channels of a group, *taps] (transposed: [channels, outputs of a
+        group, *taps]), bias b, residual r.
+        """
         rng = np.random.default_rng(0)
 
         def draw(*shape: int) -> Array:
@@ -95,10 +101,18 @@ class Case:
         many, few = (self.places, self.sizes) if self.transposed else (self.sizes, self.places)
         around = [(0, 0), (0, 0), *((pad, pad) for pad in self.pads)]
         x = a["x"] if self.transposed else np.pad(a["x"], around)
-        y = np.zeros((self.batch, self.outputs, *(size + 2 * pad for size, pad in zip(many, self.pads, strict=True)))) if self.transposed else np.zeros(self.shape)
+        y = (
+            np.zeros((self.batch, self.outputs, *(size + 2 * pad for size, pad in zip(many, self.pads, strict=True))))
+            if self.transposed
+            else np.zeros(self.shape)
+        )
         for tap in np.ndindex(*self.taps):
             starts = [i * self.dilation for i in tap]
-            seen = (slice(None), slice(None), *(slice(i, i + (n - 1) * self.stride + 1, self.stride) for i, n in zip(starts, few, strict=True)))
+            seen = (
+                slice(None),
+                slice(None),
+                *(slice(i, i + (n - 1) * self.stride + 1, self.stride) for i, n in zip(starts, few, strict=True)),
+            )
             w = a["w"][(slice(None), slice(None), *tap)].reshape(self.groups, -1, a["w"].shape[1])
             read = (x if self.transposed else x[seen]).reshape(self.batch, self.groups, self.channels // self.groups, -1)
             made = ((w.swapaxes(1, 2) if self.transposed else w) @ read).reshape(self.batch, self.outputs, *few)
@@ -174,7 +188,12 @@ def polyreme(case: Case, threads: int, folder: Path) -> Call:
     rank = len(case.sizes)
     last, first = (0, *range(2, 2 + rank), 1), (0, 1 + rank, *range(1, 1 + rank))
     x, *residual = main.args if planar else [b(nn.Transpose, a, perm=first) for a in main.args]
-    numbers = {"strides": (case.stride,) * rank, "padding": tuple(p for pad in case.pads for p in (pad, pad)), "dilations": (case.dilation,) * rank, "groups": case.groups}
+    numbers = {
+        "strides": (case.stride,) * rank,
+        "padding": tuple(p for pad in case.pads for p in (pad, pad)),
+        "dilations": (case.dilation,) * rank,
+        "groups": case.groups,
+    }
     weight = b(nn.Constant, value=arrays["w"])
     if case.transposed:
         y = b(nn.Add, b(nn.ConvTranspose, x, weight, **numbers), b(nn.Constant, value=arrays["b"].reshape(-1, *(1,) * rank)))
@@ -214,7 +233,9 @@ def _torch(case: Case, channels_last: bool) -> Call:
         between = [0] * rank
         packed = ops._reorder_convolution_transpose_weight(t["w"], pads, between, strides, dilations, case.groups, list(t["x"].shape))
         made = without_gradients(
-            lambda: ops._convolution_transpose_pointwise(t["x"], packed, t["b"], pads, between, strides, dilations, case.groups, case.after, [], "")
+            lambda: ops._convolution_transpose_pointwise(
+                t["x"], packed, t["b"], pads, between, strides, dilations, case.groups, case.after, [], ""
+            )
         )
     else:
         numbers = (pads, strides, dilations, case.groups)
@@ -249,7 +270,13 @@ def _write_onnx(case: Case, folder: Path) -> Path:
     from onnx import helper
 
     rank = len(case.sizes)
-    numbers: dict[str, Any] = {"kernel_shape": case.taps, "strides": [case.stride] * rank, "pads": [*case.pads, *case.pads], "dilations": [case.dilation] * rank, "group": case.groups}
+    numbers: dict[str, Any] = {
+        "kernel_shape": case.taps,
+        "strides": [case.stride] * rank,
+        "pads": [*case.pads, *case.pads],
+        "dilations": [case.dilation] * rank,
+        "group": case.groups,
+    }
     kind = "ConvTranspose" if case.transposed else "Conv"
     nodes = [helper.make_node(kind, ["x", "w", "b"], ["y" if case.after == "none" else "z"], **numbers)]
     if case.after == "residual":

@@ -3,8 +3,8 @@
     python -m benchmarks.dynamic --threads 1 --models resnet18 "bert-base 128" --markdown table.md
     python -m benchmarks.dynamic --sweep                     # the same executable for many sizes, each beside one that was made for it
 
-Both are made in one process from the same weights, their results are compared, and calls are timed in turns; a ratio is of one round's tenth percentiles, and the median round is given with its
-spread. Above 1, the known size is faster.
+Both are made in one process from the same weights, their results are compared, and calls are timed in turns; a ratio is of one round's
+tenth percentiles, and the median round is given with its spread. Above 1, the known size is faster.
 """
 
 from __future__ import annotations
@@ -97,12 +97,25 @@ def measure(case: Case, layer: Any, free: Any, size: int | None, seconds: float,
     times = [(turn(known.run, inputs, seconds), turn(free.run, inputs, seconds)) for _ in range(rounds)]
     ratios = [b / a for a, b in times]
     found = [statistics.median(column) * 1e3 for column in zip(*times)]
-    return [case.model, "x".join(map(str, shape)), case.what, f"{found[0]:.4g}", f"{found[1]:.4g}", f"**{statistics.median(ratios):.2f}**", f"{min(ratios):.2f} to {max(ratios):.2f}"]
+    return [
+        case.model,
+        "x".join(map(str, shape)),
+        case.what,
+        f"{found[0]:.4g}",
+        f"{found[1]:.4g}",
+        f"**{statistics.median(ratios):.2f}**",
+        f"{min(ratios):.2f} to {max(ratios):.2f}",
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=list(dict.fromkeys(case.model for case in CASES)), choices=list(dict.fromkeys(case.model for case in CASES)))
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=list(dict.fromkeys(case.model for case in CASES)),
+        choices=list(dict.fromkeys(case.model for case in CASES)),
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3, help="of a turn, three calls at least")

@@ -2,8 +2,9 @@
 
     python -m benchmarks.eager --paddle-python ../peers/bin/python --torch-python ../torch/bin/python
 
-Each library runs in a process of its own, on one thread or two, in rounds: in a round each is timed for a short turn, one after another, so that a slow
-moment of the machine meets them all. A figure is the median over the rounds of a turn's tenth percentile, a ratio the median of the rounds' ratios.
+Each library runs in a process of its own, on one thread or two, in rounds: in a round each is timed for a short turn, one after another, so
+that a slow moment of the machine meets them all. A figure is the median over the rounds of a turn's tenth percentile, a ratio the median of
+the rounds' ratios.
 
 Ours and Paddle run the same lines, torch the same in its own words:
 
@@ -29,7 +30,8 @@ import numpy as np
 
 from benchmarks.processes import Worker, answer
 
-# Turns that are not counted. Ops that turn out to be dear are compiled after some tenths of a second of them: a training loop is past that soon.
+# Turns that are not counted. Ops that turn out to be dear are compiled after some tenths of a second of them: a training loop is past that
+# soon.
 WARM_TURNS = 20
 TASKS = ("add", "add, taped", "chain, backward", "matmul", "LeNet step")
 Task = Callable[[], Any]
@@ -63,7 +65,13 @@ def paddle_tasks(paddle: Any) -> dict[str, Task]:
         sgd.clear_grad()
         return loss
 
-    return {"add": lambda: x + y, "add, taped": lambda: z + y, "chain, backward": chain, "matmul": lambda: paddle.matmul(square, square), "LeNet step": step}
+    return {
+        "add": lambda: x + y,
+        "add, taped": lambda: z + y,
+        "chain, backward": chain,
+        "matmul": lambda: paddle.matmul(square, square),
+        "LeNet step": step,
+    }
 
 
 def torch_tasks(torch: Any) -> dict[str, Task]:
@@ -98,7 +106,13 @@ def torch_tasks(torch: Any) -> dict[str, Task]:
         sgd.zero_grad()
         return loss
 
-    return {"add": lambda: x + y, "add, taped": lambda: z + y, "chain, backward": chain, "matmul": lambda: torch.matmul(square, square), "LeNet step": step}
+    return {
+        "add": lambda: x + y,
+        "add, taped": lambda: z + y,
+        "chain, backward": chain,
+        "matmul": lambda: torch.matmul(square, square),
+        "LeNet step": step,
+    }
 
 
 def tasks_of(library: str, threads: int) -> dict[str, Task]:
@@ -142,7 +156,9 @@ def turn(task: Task, seconds: float) -> list[float]:
 def measure(pythons: dict[str, str], threads: int, rounds: int, seconds: float) -> dict[str, dict[str, list[float]]]:
     """Microseconds by task and library: the tenth percentile of each round's turn."""
     env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    workers = {name: Worker(name, [python, "-m", "benchmarks.eager", "--worker", name, str(threads)], env) for name, python in pythons.items()}
+    workers = {
+        name: Worker(name, [python, "-m", "benchmarks.eager", "--worker", name, str(threads)], env) for name, python in pythons.items()
+    }
     found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in workers} for task in TASKS}
     try:
         for task, taken in found.items():
@@ -182,8 +198,14 @@ def main() -> None:
         return
     pythons = {"polyreme": sys.executable, "paddle": options.paddle_python, "torch": options.torch_python}
     for threads in options.threads:
-        print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {threads} thread(s), {options.rounds} rounds\n")
-        print(table(measure({name: python for name, python in pythons.items() if python}, threads, options.rounds, options.seconds)), flush=True)
+        print(
+            f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {threads} thread(s), {options.rounds} "
+            f"rounds\n"
+        )
+        print(
+            table(measure({name: python for name, python in pythons.items() if python}, threads, options.rounds, options.seconds)),
+            flush=True,
+        )
         print()
 
 

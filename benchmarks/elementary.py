@@ -2,9 +2,10 @@
 
     python -m benchmarks.elementary --type float64 --torch ../torch/bin/python --markdown elementary.md
 
-Each library runs in a process of its own on one thread, on arrays that fit in the second-level cache, and is timed in turns; a turn gives its tenth percentile.
-The ratio is torch's time over ours within a round, the median round with the spread. Errors are the largest in ulp of the result (of gelu: of the operand)
-over 4 million arguments of float32 against float64, or over 1 million of float64 against numpy's functions of `longdouble` (where those are longer; not of erf and gelu).
+Each library runs in a process of its own on one thread, on arrays that fit in the second-level cache, and is timed in turns; a turn gives
+its tenth percentile. The ratio is torch's time over ours within a round, the median round with the spread. Errors are the largest in ulp of
+the result (of gelu: of the operand) over 4 million arguments of float32 against float64, or over 1 million of float64 against numpy's
+functions of `longdouble` (where those are longer; not of erf and gelu).
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ COUNT = {"float32": 1 << 16, "float64": 1 << 15}
 SAMPLES = {"float32": 1 << 22, "float64": 1 << 20}
 # Each with the range that arguments are drawn from.
 RANGES = {
-    "exp": (-80, 80), "expm1": (-10, 80), "log": (1e-30, 100), "log1p": (-0.99, 100), "log2": (1e-30, 100), "log10": (1e-30, 100), "tanh": (-10, 10), "sigmoid": (-80, 80), "erf": (-5, 5), "gelu": (-8, 8),
-    "sin": (-100, 100), "cos": (-100, 100), "tan": (-100, 100), "asin": (-1, 1), "acos": (-1, 1), "atan": (-10, 10), "sinh": (-20, 20), "cosh": (-20, 20),
+    "exp": (-80, 80), "expm1": (-10, 80), "log": (1e-30, 100), "log1p": (-0.99, 100), "log2": (1e-30, 100), "log10": (1e-30, 100),
+    "tanh": (-10, 10), "sigmoid": (-80, 80), "erf": (-5, 5), "gelu": (-8, 8),
+    "sin": (-100, 100), "cos": (-100, 100), "tan": (-100, 100), "asin": (-1, 1), "acos": (-1, 1), "atan": (-10, 10), "sinh": (-20, 20),
+    "cosh": (-20, 20),
     "rsqrt": (1e-3, 100), "pow": (1e-3, 10),
 }  # fmt: skip
 EXACT: dict[str, Callable[..., Array]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "pow": np.power, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": lambda x: np.where(x >= 0, np.ones_like(x), np.exp(x)) / (1 + np.exp(-np.abs(x))), "erf": lambda x: np.frompyfunc(math.erf, 1, 1)(x).astype(np.float64),
+    "sigmoid": lambda x: np.where(x >= 0, np.ones_like(x), np.exp(x)) / (1 + np.exp(-np.abs(x))),
+    "erf": lambda x: np.frompyfunc(math.erf, 1, 1)(x).astype(np.float64),
     "gelu": lambda x: x / 2 * np.frompyfunc(math.erfc, 1, 1)(x * -math.sqrt(0.5)).astype(np.float64),
 }  # fmt: skip
 
@@ -142,11 +146,20 @@ def main() -> None:
     if args.worker:
         work(args.worker)
         return
-    workers = {library: Worker(library, [python, "-m", "benchmarks.elementary", "--worker", library]) for library, python in (("polyreme", sys.executable), ("torch", args.torch))}
-    lines = ["| function | polyreme, 10⁹/s | torch, 10⁹/s | torch / ours | lowest to highest round | our error, ulp | torch's |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    workers = {
+        library: Worker(library, [python, "-m", "benchmarks.elementary", "--worker", library])
+        for library, python in (("polyreme", sys.executable), ("torch", args.torch))
+    }
+    lines = [
+        "| function | polyreme, 10⁹/s | torch, 10⁹/s | torch / ours | lowest to highest round | our error, ulp | torch's |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     try:
         for name in args.functions:
-            rounds = [{library: worker.ask(name=name, type=args.type, seconds=args.turn)["seconds"] for library, worker in workers.items()} for _ in range(args.rounds)]
+            rounds = [
+                {library: worker.ask(name=name, type=args.type, seconds=args.turn)["seconds"] for library, worker in workers.items()}
+                for _ in range(args.rounds)
+            ]
             errors = {library: worker.ask(name=name, type=args.type, error=True)["error"] for library, worker in workers.items()}
             ratios = sorted(r["torch"] / r["polyreme"] for r in rounds)
             speed = {library: COUNT[args.type] / statistics.median(r[library] for r in rounds) / 1e9 for library in workers}

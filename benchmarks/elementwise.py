@@ -2,9 +2,10 @@
 
     python -m benchmarks.elementwise --threads 1 2 --torch ../torch/bin/python --markdown elementwise.md
 
-The triad is z = x + 2 y over arrays of the same size, a kernel of ours at kernel level: vectors, nothing else. numpy and torch compute a triad too, torch in a process of its own, into arrays
-that are there already. All of them are timed in turns within a round, so that a slow moment of the machine meets them all. Bytes are those that have to move: each
-operand once, each result once. A ratio is a chain's bytes per second over the triad's in the same round; the median round is reported, with the worst and the best one.
+The triad is z = x + 2 y over arrays of the same size, a kernel of ours at kernel level: vectors, nothing else. numpy and torch compute a
+triad too, torch in a process of its own, into arrays that are there already. All of them are timed in turns within a round, so that a slow
+moment of the machine meets them all. Bytes are those that have to move: each operand once, each result once. A ratio is a chain's bytes per
+second over the triad's in the same round; the median round is reported, with the worst and the best one.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ def chains(dtype: str, elements: int) -> Iterator[Case]:
         [whole, whole, row, row],
     )
     yield case("x * x, clipped below", lambda b, x: b(nn.Relu, b(nn.Mul, x, x)), lambda x: np.maximum(x * x, 0), [whole])
-    yield case("(x + y) * (x - z)", lambda b, x, y, z: b(nn.Mul, b(nn.Add, x, y), b(nn.Sub, x, z)), lambda x, y, z: (x + y) * (x - z), [whole] * 3)
+    yield case(
+        "(x + y) * (x - z)", lambda b, x, y, z: b(nn.Mul, b(nn.Add, x, y), b(nn.Sub, x, z)), lambda x, y, z: (x + y) * (x - z), [whole] * 3
+    )
     yield case("x * sigmoid(x)", lambda b, x: b(nn.Mul, x, b(nn.Sigmoid, x)), lambda x: x / (1 + np.exp(-x)), [whole])
     yield case("tanh(x + t)", lambda b, x, t: b(nn.Tanh, b(nn.Add, x, t)), lambda x, t: np.tanh(x + t), [whole, row])
 
@@ -187,7 +190,9 @@ def main() -> None:
         torch = Worker("torch", [options.torch, "-m", "benchmarks.elementwise", "--worker", str(threads)]) if options.torch else None
         try:
             for dtype in options.types:
-                for line in measure(dtype, (options.megabytes << 20) // np.dtype(dtype).itemsize, threads, options.rounds, options.turn, torch):
+                for line in measure(
+                    dtype, (options.megabytes << 20) // np.dtype(dtype).itemsize, threads, options.rounds, options.turn, torch
+                ):
                     table.append(line)
                     print(line, flush=True)
         finally:

@@ -3,10 +3,11 @@
     python -m benchmarks.gpu --markdown gpu.md            # needs a device, pycuda and a torch built for it, all in one environment
     python -m benchmarks.gpu --cases "softmax" "matmul 1024" --rounds 5
 
-Everything lies on the device before it is timed and stays there: what is measured are kernels and their launches, between events of the device. A case's results are
-compared first. A round gives each library a turn of some tenths of a second, whose median counts; the ratio (torch's time over ours, so above 1 is ahead) is
-taken within a round, and the median round is shown with the lowest and the highest. torch runs op by op, float32 without tf32, since ours rounds as float32 does.
-The last column is the rate of arithmetic or of memory that ours reached; the first rows are what the device gives at most: a copy, and torch's largest products.
+Everything lies on the device before it is timed and stays there: what is measured are kernels and their launches, between events of the
+device. A case's results are compared first. A round gives each library a turn of some tenths of a second, whose median counts; the ratio
+(torch's time over ours, so above 1 is ahead) is taken within a round, and the median round is shown with the lowest and the highest. torch
+runs op by op, float32 without tf32, since ours rounds as float32 does. The last column is the rate of arithmetic or of memory that ours
+reached; the first rows are what the device gives at most: a copy, and torch's largest products.
 """
 
 from __future__ import annotations
@@ -51,7 +52,14 @@ def rows(ours: str, torch: str, count: int = 16384, width: int = 4096, kept: boo
 
 
 def matmul(m: int, k: int, n: int, dtype: str = "float32") -> Case:
-    return Case("paddle.matmul(x, y)", "torch.matmul(x, y)", {"x": (m, k), "y": (k, n)}, 2.0 * m * k * n, dtype=dtype, within=1e-4 if dtype == "float32" else 2e-2)
+    return Case(
+        "paddle.matmul(x, y)",
+        "torch.matmul(x, y)",
+        {"x": (m, k), "y": (k, n)},
+        2.0 * m * k * n,
+        dtype=dtype,
+        within=1e-4 if dtype == "float32" else 2e-2,
+    )
 
 
 def convolution(batch: int, channels: int, size: int, filters: int, kernel: int) -> Case:
@@ -70,7 +78,9 @@ CASES = {
     "softmax": rows("F.softmax(x, -1)", "F.softmax(x, -1)"),
     "layer_norm": rows("F.layer_norm(x, [1024])", "F.layer_norm(x, [1024])", 65536, 1024),
     "transpose": rows("x.transpose([1, 0])", "x.t().contiguous()", 8192, 8192),
-    "max_pool2d": Case("F.max_pool2d(x, 3, 2, 1)", "F.max_pool2d(x, 3, 2, 1)", {"x": (32, 64, 112, 112)}, bytes=1.25 * 4 * 32 * 64 * 112 * 112),
+    "max_pool2d": Case(
+        "F.max_pool2d(x, 3, 2, 1)", "F.max_pool2d(x, 3, 2, 1)", {"x": (32, 64, 112, 112)}, bytes=1.25 * 4 * 32 * 64 * 112 * 112
+    ),
     "matmul 512": matmul(512, 512, 512),
     "matmul 1024": matmul(1024, 1024, 1024),
     "matmul 4096": matmul(4096, 4096, 4096),
@@ -87,7 +97,15 @@ CASES = {
     ),
 }
 # Networks and their batches.
-NETWORKS = (("LeNet", 256), ("mlp 784-512-512-10", 128), ("mobilenet_v2", 32), ("resnet50", 1), ("resnet50", 32), ("bert-base 128", 1), ("bert-base 128", 16))
+NETWORKS = (
+    ("LeNet", 256),
+    ("mlp 784-512-512-10", 128),
+    ("mobilenet_v2", 32),
+    ("resnet50", 1),
+    ("resnet50", 32),
+    ("bert-base 128", 1),
+    ("bert-base 128", 16),
+)
 
 
 def draw(case: Case) -> dict[str, Array]:
@@ -194,7 +212,9 @@ def difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
     return worst
 
 
-def measure(name: str, made: tuple[Any, ...], within: float, driver: Any, rounds: int, seconds: float, rate: Callable[[float], str]) -> list[str]:
+def measure(
+    name: str, made: tuple[Any, ...], within: float, driver: Any, rounds: int, seconds: float, rate: Callable[[float], str]
+) -> list[str]:
     """A row of the table."""
     module, arrays, function, tensors = made
     results, ours, compiled = polyreme_turn(module, arrays, driver)
@@ -207,7 +227,15 @@ def measure(name: str, made: tuple[Any, ...], within: float, driver: Any, rounds
     ratios = sorted(b / a for a, b in turns)
     best = statistics.median(a for a, _ in turns)
     other = statistics.median(b for _, b in turns)
-    return [name, f"{best:.4g}", f"{other:.4g}", f"**{statistics.median(ratios):.2f}**", f"{ratios[0]:.2f} to {ratios[-1]:.2f}", rate(best), f"{compiled:.1f}"]
+    return [
+        name,
+        f"{best:.4g}",
+        f"{other:.4g}",
+        f"**{statistics.median(ratios):.2f}**",
+        f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+        rate(best),
+        f"{compiled:.1f}",
+    ]
 
 
 def ceilings(seconds: float) -> list[list[str]]:
@@ -221,7 +249,17 @@ def ceilings(seconds: float) -> list[list[str]]:
     for dtype in (torch.float32, torch.bfloat16):
         a, b = (torch.randn(8192, 8192, device="cuda").to(dtype) for _ in range(2))
         ms = statistics.median(torch_turn(torch.matmul, [a, b])[1](seconds))
-        found.append([f"torch.matmul 8192, {str(dtype).removeprefix('torch.')}", "", f"{ms:.4g}", "", "", f"{2 * 8192**3 / ms / 1e9:.1f} TFLOP/s", ""])
+        found.append(
+            [
+                f"torch.matmul 8192, {str(dtype).removeprefix('torch.')}",
+                "",
+                f"{ms:.4g}",
+                "",
+                "",
+                f"{2 * 8192**3 / ms / 1e9:.1f} TFLOP/s",
+                "",
+            ]
+        )
     return found
 
 
@@ -234,7 +272,9 @@ def rate_of(case: Case) -> Callable[[float], str]:
 def main() -> None:
     networks = {f"{name}, batch {batch}": (name, batch) for name, batch in NETWORKS}
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], epilog="See the file's head for how it measures.")
-    parser.add_argument("--cases", nargs="+", choices=[*CASES, *networks], metavar="CASE", help="by default all: " + ", ".join([*CASES, *networks]))
+    parser.add_argument(
+        "--cases", nargs="+", choices=[*CASES, *networks], metavar="CASE", help="by default all: " + ", ".join([*CASES, *networks])
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turn", type=float, default=0.2, metavar="SECONDS", help="what each library gets in a round")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there, too")

@@ -2,8 +2,9 @@
 
     python -m benchmarks.inference FOLDER --python onnxruntime=../peers/bin/python torch=../torch/bin/python --markdown table.md
 
-Three steps, each of which may run alone (`--steps`): *files* writes each model for every library into FOLDER; *compile* starts each library with an empty cache and notes how
-long it takes to be ready and its memory; *time* starts them again, compares results and times calls in turns. Figures gather in FOLDER/figures.json.
+Three steps, each of which may run alone (`--steps`): *files* writes each model for every library into FOLDER; *compile* starts each library
+with an empty cache and notes how long it takes to be ready and its memory; *time* starts them again, compares results and times calls in
+turns. Figures gather in FOLDER/figures.json.
 
 `polyreme/peers` has the libraries' settings (`runner.py`) and how turns become figures (`compare.py`).
 """
@@ -115,12 +116,23 @@ def latency_table(figures: Sequence[Figures], libraries: Sequence[str]) -> str:
             continue
         mark = " ~" if row["spread"] > LARGEST_SPREAD else ""
         cells = [f"{times[library]['p10'] * 1e3:.4g}" if library in times else "" for library in libraries]
-        rows.append([row["model"], row["batch"], row["threads"], *cells, f"**{row['ratio']:.2f}**{mark}", f"{min(row['ratios']):.2f} to {max(row['ratios']):.2f}"])
+        rows.append(
+            [
+                row["model"],
+                row["batch"],
+                row["threads"],
+                *cells,
+                f"**{row['ratio']:.2f}**{mark}",
+                f"{min(row['ratios']):.2f} to {max(row['ratios']):.2f}",
+            ]
+        )
     return table(head, rows)
 
 
 def start_table(figures: Sequence[Figures], libraries: Sequence[str]) -> str:
-    """Seconds from the file to the first result, without and with what the library keeps of an earlier start, and the most memory of the latter process."""
+    """Seconds from the file to the first result, without and with what the library keeps of an earlier start, and the most memory of the
+    latter process.
+    """
     head = ["model", "batch", "threads", *(f"{library}: s, again s, MiB" for library in libraries)]
     rows = []
     for row in figures:
@@ -200,11 +212,27 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--steps", nargs="+", default=["files", "compile", "time"], choices=["files", "compile", "time"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--python", nargs="+", default=[], metavar="PEER=PYTHON", help="the Python that has a peer installed, if it is another one than this")
+    parser.add_argument(
+        "--python",
+        nargs="+",
+        default=[],
+        metavar="PEER=PYTHON",
+        help="the Python that has a peer installed, if it is another one than this",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--laps", type=int, default=8, help="turns that each library has in a round")
-    parser.add_argument("--turn", type=float, default=0.1, help="seconds of a turn, two calls at least: in short ones all libraries meet the same state of a shared machine")
-    parser.add_argument("--within", type=float, default=LARGEST_DIFFERENCE, help="how far results may differ, for a network that magnifies roundings until the peers themselves differ more")
+    parser.add_argument(
+        "--turn",
+        type=float,
+        default=0.1,
+        help="seconds of a turn, two calls at least: in short ones all libraries meet the same state of a shared machine",
+    )
+    parser.add_argument(
+        "--within",
+        type=float,
+        default=LARGEST_DIFFERENCE,
+        help="how far results may differ, for a network that magnifies roundings until the peers themselves differ more",
+    )
     parser.add_argument("--patience", type=float, default=600.0, help="seconds that a library may take to get ready")
     parser.add_argument("--markdown", type=Path, help="write the tables here")
     options = parser.parse_args()

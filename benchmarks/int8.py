@@ -1,7 +1,8 @@
-"""Quantised models beside their peers: each library quantises the same float32 weights after training, on the same calibration data, as its users would.
+"""Quantised models beside their peers: each library quantises the same float32 weights after training, on the same calibration data, as its
+users would.
 
-Ours is `quantize_model`; ONNX Runtime's is its own static quantisation (QDQ, activations in uint8, weights in int8 per channel, after its own preparation of the graph), whose
-model OpenVINO reads as well. Beside them runs our own float32. In the Python that has ONNX Runtime:
+Ours is `quantize_model`; ONNX Runtime's is its own static quantisation (QDQ, activations in uint8, weights in int8 per channel, after its
+own preparation of the graph), whose model OpenVINO reads as well. Beside them runs our own float32. In the Python that has ONNX Runtime:
 
     python -m benchmarks.int8 FOLDER        # float32/model.onnx, calibration.npz and check.npz to model.onnx and agreement_onnxruntime.json
 """
@@ -20,7 +21,8 @@ import numpy as np
 from benchmarks.zoo import Model, draw_inputs, draw_weights, load_weights
 
 CALIBRATION_BATCHES, CHECK_BATCHES = 8, 16
-# Relative to the largest value of an output: models in eight bits are near what they were, no more, and libraries round in different places.
+# Relative to the largest value of an output: models in eight bits are near what they were, no more, and libraries round in different
+# places.
 LARGEST_DIFFERENCE = 0.25
 IN_TURNS = ("polyreme", "onnxruntime", "openvino")
 
@@ -31,7 +33,9 @@ def libraries_of(libraries: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_files(model: Model, batch: int, place: Path, libraries: Mapping[str, str]) -> None:
-    """The model in float32 in a folder of its own, and quantised by whoever takes part. Calibration and comparison run on single samples, whatever the batch."""
+    """The model in float32 in a folder of its own, and quantised by whoever takes part. Calibration and comparison run on single samples,
+    whatever the batch.
+    """
     import polyreme as paddle
     from polyreme.compiled.executables import load_module
     from polyreme.compiled.inspection import model_module
@@ -86,13 +90,33 @@ def _write_agreement(place: Path, library: str, top1: float | None, db: float) -
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """The head and the lines of a table of quantised models: milliseconds, ratios, and how near answers are to those of float32."""
-    head = ["model", "batch", "threads", *(f"{name} ms" for name in IN_TURNS), "float32 ms", "best peer / ours", "our float32 / ours", "same top-1, dB of ours", "of ONNX Runtime"]
+    head = [
+        "model",
+        "batch",
+        "threads",
+        *(f"{name} ms" for name in IN_TURNS),
+        "float32 ms",
+        "best peer / ours",
+        "our float32 / ours",
+        "same top-1, dB of ours",
+        "of ONNX Runtime",
+    ]
     lines = []
     for row in rows:
         times, near = row["latencies"], row.get("agreement", {})
         ours, exact = times["polyreme"]["p10"], times["polyreme_float32"]["p10"]
         cells = [f"{times[name]['p10'] * 1e3:.4g}" if name in times else "" for name in (*IN_TURNS, "polyreme_float32")]
-        lines.append([row["model"], row["batch"], row["threads"], *cells, f"**{row['ratio']:.2f}**", f"{exact / ours:.2f}", *(_near(near.get(name)) for name in IN_TURNS[:2])])
+        lines.append(
+            [
+                row["model"],
+                row["batch"],
+                row["threads"],
+                *cells,
+                f"**{row['ratio']:.2f}**",
+                f"{exact / ours:.2f}",
+                *(_near(near.get(name)) for name in IN_TURNS[:2]),
+            ]
+        )
     return head, lines
 
 
@@ -106,7 +130,9 @@ def _near(found: Mapping[str, Any] | None) -> str:
 
 
 def quantize_by_onnxruntime(place: Path) -> None:
-    """ONNX Runtime's static quantisation, with the settings that its documentation has for processors with VNNI, and weights per channel as ours are."""
+    """ONNX Runtime's static quantisation, with the settings that its documentation has for processors with VNNI, and weights per channel as
+    ours are.
+    """
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -124,14 +150,26 @@ def quantize_by_onnxruntime(place: Path) -> None:
             arrays = next(self.left, None)
             return None if arrays is None else dict(zip(names, arrays, strict=True))
 
-    quantize_static(str(prepared), str(after), Reader(), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, per_channel=True)
+    quantize_static(
+        str(prepared),
+        str(after),
+        Reader(),
+        quant_format=QuantFormat.QDQ,
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+    )
     prepared.unlink()
     sessions.append(onnxruntime.InferenceSession(str(after), providers=["CPUExecutionProvider"]))
-    exact, found = ([session.run(None, dict(zip(names, arrays, strict=True)))[0] for arrays in _batches(place / "check.npz")] for session in sessions)
+    exact, found = (
+        [session.run(None, dict(zip(names, arrays, strict=True)))[0] for arrays in _batches(place / "check.npz")] for session in sessions
+    )
     noise = sum(float(np.square(a - b).sum()) for a, b in zip(exact, found, strict=True))
     signal = sum(float(np.square(a.astype(np.float64)).sum()) for a in exact)
     same = [a.argmax(-1) == b.argmax(-1) for a, b in zip(exact, found, strict=True)] if exact[0].ndim == 2 else None
-    _write_agreement(place, "onnxruntime", None if same is None else float(np.concatenate(same).mean()), 10 * float(np.log10(signal / noise)))
+    _write_agreement(
+        place, "onnxruntime", None if same is None else float(np.concatenate(same).mean()), 10 * float(np.log10(signal / noise))
+    )
 
 
 def _batches(file: Path) -> list[list[Any]]:

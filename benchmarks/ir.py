@@ -3,18 +3,18 @@
     pip install xdsl==0.74.0
     python -m benchmarks.ir --ops 5000 --rounds 9
 
-The text is one function: a chain of elementwise ops and transposes, in which about a tenth of the ops are duplicates of earlier ones and a tenth
-is used by nothing. Each library runs in a process of its own; in a round all of them are timed one after another, so that a slow moment
-of the machine meets them all. The best round is reported, and the median beside it in `--json`.
+The text is one function: a chain of elementwise ops and transposes, in which about a tenth of the ops are duplicates of earlier ones and a
+tenth is used by nothing. Each library runs in a process of its own; in a round all of them are timed one after another, so that a slow
+moment of the machine meets them all. The best round is reported, and the median beside it in `--json`.
 
 xDSL reads the text in two ways:
 
-- `xdsl`: the ops are classes declared through its IRDL, with the `Pure` trait, constraints that tie results to operands, and a `verify_` for
-  transposes. So both libraries check the same facts, and both may merge and erase the same ops: afterwards both must have equally many.
+- `xdsl`: the ops are classes declared through its IRDL, with the `Pure` trait, constraints that tie results to operands, and a `verify_`
+  for transposes. So both libraries check the same facts, and both may merge and erase the same ops: afterwards both must have equally many.
 - `xdsl-unregistered`: the ops are unknown to it. Its verifier then checks structure only, and CSE and DCE leave the ops alone.
 
-Memory is what `tracemalloc` counts as held by one parsed module after a collection, the text not included, divided by the number of ops; the same text was parsed before,
-so that types and caches that both libraries share between modules are not counted for either.
+Memory is what `tracemalloc` counts as held by one parsed module after a collection, the text not included, divided by the number of ops;
+the same text was parsed before, so that types and caches that both libraries share between modules are not counted for either.
 """
 
 from __future__ import annotations
@@ -290,7 +290,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         figures = measure(chain_text(options.ops), options.rounds, Path(folder))
-    print(f"{platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} cores; best of {options.rounds} rounds\n\n{table(figures)}")
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} cores; best of {options.rounds} "
+        f"rounds\n\n{table(figures)}"
+    )
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.kernels --threads 1 --seconds 0.5
 
-The peak is measured too, by a kernel of independent multiply-adds on one core. All cases are timed in turns, so that a slow moment of the machine
-meets them all; the tenth percentile is reported.
+The peak is measured too, by a kernel of independent multiply-adds on one core. All cases are timed in turns, so that a slow moment of the
+machine meets them all; the tenth percentile is reported.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def product(m: int, k: int, n: int, dtype: ScalarType = f32, constant: bool = Tr
     x = rng.standard_normal((m, k)).astype(dtype.np)
     w = rng.standard_normal((n, k) if transposed else (k, n)).astype(dtype.np)
     inputs = [x] if constant else [x, w]
-    main = Func.empty("main", [TensorType(a.shape, dtype) for a in inputs], arg_names=("x", "w")[: len(inputs)], arg_roles=("input",) * len(inputs))
+    main = Func.empty(
+        "main", [TensorType(a.shape, dtype) for a in inputs], arg_names=("x", "w")[: len(inputs)], arg_roles=("input",) * len(inputs)
+    )
     b = Builder.at_end(main.block)
     weights = b(nn.Constant, value=w) if constant else main.args[1]
     b.insert(Return([b(nn.MatMul, main.args[0], weights, transpose_y=transposed)]))
@@ -87,7 +89,11 @@ def convolution(batch: int, channels: int, size: int, out: int, taps: int, strid
     b.insert(Return([b(nn.Relu, y)]))
     run = _compiled(main.finish())
     places = (size + 2 * pad - taps) // stride + 1
-    name = f"conv {batch}x{channels}x{size}x{size} to {out}, {taps}x{taps}" + (f" stride {stride}" if stride > 1 else "") + (f" groups {groups}" if groups > 1 else "")
+    name = (
+        f"conv {batch}x{channels}x{size}x{size} to {out}, {taps}x{taps}"
+        + (f" stride {stride}" if stride > 1 else "")
+        + (f" groups {groups}" if groups > 1 else "")
+    )
     return Case(name, lambda: run([x]), 2.0 * batch * out * places**2 * w[0].size)
 
 
@@ -105,7 +111,16 @@ def cases() -> Iterator[Case]:
     yield product(512, 512, 512, constant=False)
     yield product(512, 512, 512, dtype=f64)
     yield product(512, 512, 512, constant=False, transposed=True)
-    for shape in ((128, 784, 512), (128, 512, 512), (128, 512, 10), (128, 400, 120), (1, 784, 512), (1, 512, 512), (128, 768, 768), (128, 3072, 768)):
+    for shape in (
+        (128, 784, 512),
+        (128, 512, 512),
+        (128, 512, 10),
+        (128, 400, 120),
+        (1, 784, 512),
+        (1, 512, 512),
+        (128, 768, 768),
+        (128, 3072, 768),
+    ):
         yield product(*shape)
     yield convolution(128, 1, 28, 6, 3, pad=1)
     yield convolution(128, 6, 14, 16, 5)

@@ -4,9 +4,9 @@
 
 How it measures is said in `benchmarks/beside.py`; the reference is the float64 product.
 
-A case is *constant* (weights known ahead of time, so that every library may pack them; here with a bias and what follows), *argument* (both operands come
-with the call), *transposed* (the same, with the second operand as `[n, k]`), *free* (constant weights; we compile it once for any number of rows, the
-peers know the number), or *mlp* (layers of constant weights with relu between them).
+A case is *constant* (weights known ahead of time, so that every library may pack them; here with a bias and what follows), *argument* (both
+operands come with the call), *transposed* (the same, with the second operand as `[n, k]`), *free* (constant weights; we compile it once for
+any number of rows, the peers know the number), or *mlp* (layers of constant weights with relu between them).
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ class GroupedAttention(nn.Layer):
         self.q, self.k = nn.Linear(width, width, bias_attr=False), nn.Linear(width, shared * self.size, bias_attr=False)
         self.v, self.o = nn.Linear(width, shared * self.size, bias_attr=False), nn.Linear(width, width, bias_attr=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         b, t, _ = x.shape
         q = self.q(x).reshape([b, t, self.heads, self.size]).transpose([0, 2, 1, 3])
         k = self.k(x).reshape([b, t, self.shared, self.size]).transpose([0, 2, 1, 3])
@@ -69,7 +72,10 @@ class DecoderLayer(nn.Layer):
         self.gate, self.up = nn.Linear(width, hidden, bias_attr=False), nn.Linear(width, hidden, bias_attr=False)
         self.down = nn.Linear(hidden, width, bias_attr=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         mixed, kept = self.attention(self.norm1(x), cos, sin, mask, past)
         x = x + mixed
         y = self.norm2(x)
@@ -77,9 +83,14 @@ class DecoderLayer(nn.Layer):
 
 
 class Decoder(nn.Layer):
-    """Four layers like LLaMA's over 8000 words. `past`, [2 * layers, shared heads, words, size] for each text, is absent at first; gives scores of the next word and the new `past`."""
+    """Four layers like LLaMA's over 8000 words. `past`, [2 * layers, shared heads, words, size] for each text, is absent at first; gives
+    scores of the next word and the new `past`.
+    """
 
-    def __init__(self, width: int = 512, heads: int = 8, shared: int = 2, hidden: int = 1376, layers: int = 4, words: int = 8000, longest: int = 2048):
+
+    def __init__(
+        self, width: int = 512, heads: int = 8, shared: int = 2, hidden: int = 1376, layers: int = 4, words: int = 8000, longest: int = 2048
+    ):
         super().__init__()
         size = width // heads
         self.words, self.norm, self.head = nn.Embedding(words, width), RMSNorm(width), nn.Linear(width, words, bias_attr=False)
@@ -106,7 +117,9 @@ class Decoder(nn.Layer):
 
 
 class RelativeAttention(nn.Layer):
-    """Attention with a bias by distance, in buckets that grow with it. Scores are scaled here, as weights are drawn; T5 has the scale in its weights."""
+    """Attention with a bias by distance, in buckets that grow with it. Scores are scaled here, as weights are drawn; T5 has the scale in
+    its weights.
+    """
 
     def __init__(self, width: int, heads: int, biased: bool):
         super().__init__()
@@ -176,7 +189,11 @@ class Translator(nn.Layer):
         self.source, self.target = nn.Embedding(words, width), nn.Embedding(words, width)
         self.encoder = nn.GRU(width, width, direction="bidirectional")
         self.bridge, self.cell = nn.Linear(2 * width, width), nn.GRUCell(3 * width, width)
-        self.query, self.key, self.score = nn.Linear(width, width, bias_attr=False), nn.Linear(2 * width, width, bias_attr=False), nn.Linear(width, 1)
+        self.query, self.key, self.score = (
+            nn.Linear(width, width, bias_attr=False),
+            nn.Linear(2 * width, width, bias_attr=False),
+            nn.Linear(width, 1),
+        )
         self.head = nn.Linear(width, words)
 
     def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,7 +225,9 @@ class DeepFM(nn.Layer):
         self.dense_first, self.dense = nn.Linear(dense, 1), self.create_parameter([dense, width])
         self.register_buffer("offsets", paddle.arange(fields, dtype="int64") * values, persistable=False)
         sizes = [(fields + dense) * width, *hidden]
-        self.mlp = nn.Sequential(*[layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())], nn.Linear(sizes[-1], 1))
+        self.mlp = nn.Sequential(
+            *[layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())], nn.Linear(sizes[-1], 1)
+        )
 
     def forward(self, sparse: Tensor, dense: Tensor) -> Tensor:
         ids = sparse + self.offsets
@@ -219,7 +238,9 @@ class DeepFM(nn.Layer):
 
 
 class GraphNet(nn.Layer):
-    """Three layers of graph convolution: what neighbours hold is gathered along the edges, scaled by degrees, and added up by `scatter`. One graph at a time."""
+    """Three layers of graph convolution: what neighbours hold is gathered along the edges, scaled by degrees, and added up by `scatter`.
+    One graph at a time.
+    """
 
     def __init__(self, features: int = 128, width: int = 128, classes: int = 16, layers: int = 3):
         super().__init__()

@@ -2,9 +2,9 @@
 
     python -m benchmarks.targets --models LeNet resnet18 --targets x86-64 x86-64-avx2 aarch64 --markdown targets.md
 
-Each model is compiled to a library for each target, as `paddle.compile` does. A small C program (`run_library.c`) runs it on files: on this machine where the
-processor can, else under `qemu-user`, with a C compiler for the target. What is compared with is the eager result in float32 on this machine; a difference is
-told in terms of the largest value of the output.
+Each model is compiled to a library for each target, as `paddle.compile` does. A small C program (`run_library.c`) runs it on files: on this
+machine where the processor can, else under `qemu-user`, with a C compiler for the target. What is compared with is the eager result in
+float32 on this machine; a difference is told in terms of the largest value of the output.
 """
 
 from __future__ import annotations
@@ -86,7 +86,11 @@ def run_library(command: Sequence[str], library: Path, inputs: Sequence[Array], 
         for i, x in enumerate(inputs):
             (folder / f"input{i}").write_bytes(np.ascontiguousarray(x).tobytes())
         done = subprocess.run(
-            [*command, str(library.resolve()), library.name.split(".")[0], str(threads), name], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+            [*command, str(library.resolve()), library.name.split(".")[0], str(threads), name],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"{library.name} ended with code {done.returncode}: {done.stderr.strip()[-2000:]}")

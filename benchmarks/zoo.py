@@ -1,6 +1,7 @@
 """The models that are timed: each is built by the same code from Paddle or from Polyreme, with weights drawn by numpy.
 
-Both libraries have the same API, so `build(paddle)` takes either module. Run in a Python that has Paddle, this file writes Paddle's own files of a model:
+Both libraries have the same API, so `build(paddle)` takes either module. Run in a Python that has Paddle, this file writes Paddle's own
+files of a model:
 
     python -m benchmarks.zoo resnet50 1 FOLDER        # reads FOLDER/weights.npz
 """
@@ -23,8 +24,9 @@ GPT_LAYERS, GPT_HEADS, GPT_WIDTH, GPT_WORDS, GPT_PAST = 12, 12, 768, 50257, 127
 
 @dataclass(frozen=True)
 class Model:
-    """`build(paddle)` gives a Layer; `inputs` are its inputs as (name, shape without the batch, dtype), `batches` the batch sizes that are timed. With `int8`
-    the model is timed after quantisation, beside itself in float32."""
+    """`build(paddle)` gives a Layer; `inputs` are its inputs as (name, shape without the batch, dtype), `batches` the batch sizes that are
+    timed. With `int8` the model is timed after quantisation, beside itself in float32.
+    """
 
     name: str
     build: Callable[[Any], Any]
@@ -78,9 +80,11 @@ def vit(paddle: Any) -> Any:
 
 
 def gpt2(paddle: Any) -> Any:
-    """One step of GPT-2-small: a word, and the keys and values of 127 words before it, give the scores of the next word and this word's keys and values.
+    """One step of GPT-2-small: a word, and the keys and values of 127 words before it, give the scores of the next word and this word's
+    keys and values.
 
-    `past` is [batch, 24, 12 heads, 127, 64]: keys and values of each layer in turn. The new ones have 1 in place of 127; the caller keeps them.
+    `past` is [batch, 24, 12 heads, 127, 64]: keys and values of each layer in turn. The new ones have 1 in place of 127; the caller keeps
+    them.
     """
     nn = paddle.nn
 
@@ -217,7 +221,8 @@ def draw_inputs(model: Model, batch: int, seed: int = 1) -> dict[str, Array]:
     """Random inputs by name."""
     rng = np.random.default_rng(seed)
     return {
-        name: rng.integers(0, 1000, shape).astype(dtype) if dtype.startswith("int") else rng.standard_normal(shape, np.float32) for name, shape, dtype in model.shapes(batch)
+        name: rng.integers(0, 1000, shape).astype(dtype) if dtype.startswith("int") else rng.standard_normal(shape, np.float32)
+        for name, shape, dtype in model.shapes(batch)
     }
 
 

@@ -13,7 +13,14 @@ from polyreme.ir.types import scalar_type
 
 Array = np.ndarray[Any, Any]
 
-REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or}
+REDUCTIONS: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
 
 
 def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -87,7 +94,8 @@ def take(x: Array, index: Array, axis: int) -> Array:
 
 
 def scatter_array(x: Array, index: Array, updates: Array, axis: int, fn: str) -> Array:
-    """`x` with `updates` written ("set") or added ("add") along `axis` at the positions that `take` reads, one after the other in the order of `index`.
+    """`x` with `updates` written ("set") or added ("add") along `axis` at the positions that `take` reads, one after the other in the order
+    of `index`.
 
     16-bit floats add up in float32.
     """

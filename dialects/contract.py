@@ -21,8 +21,8 @@ __all__ = ["Contract", "ContractSpec", "contract_arrays"]
 class ContractSpec:
     """A parsed `spec`: `a`, `b` and `out` are strings of letters, one per axis.
 
-    `batch` letters stand in all three, `contracted` ones in both operands only, `free_a` and `free_b` in one operand and the result; each in the order
-    of the first string that has them.
+    `batch` letters stand in all three, `contracted` ones in both operands only, `free_a` and `free_b` in one operand and the result; each
+    in the order of the first string that has them.
     """
 
     def __init__(self, spec: str):
@@ -31,7 +31,10 @@ class ContractSpec:
         check_attr(bool(arrow) and bool(comma), f"expected a spec such as 'mk,kn->mn' but got {spec!r}")
         for letters in (self.a, self.b, self.out):
             plain = letters.isalpha() and letters.isascii() or not letters
-            check_attr(plain and len(set(letters)) == len(letters), f"expected each axis as one letter, none twice, but got {letters!r} in {spec!r}")
+            check_attr(
+                plain and len(set(letters)) == len(letters),
+                f"expected each axis as one letter, none twice, but got {letters!r} in {spec!r}",
+            )
         self.batch = "".join(c for c in self.a if c in self.b and c in self.out)
         self.contracted = "".join(c for c in self.a if c in self.b and c not in self.out)
         self.free_a = "".join(c for c in self.a if c not in self.b)
@@ -52,8 +55,8 @@ class Contract(Op):
 
     A letter per axis, none twice in an operand. Letters in both operands but not in the result are summed over; one that the result lacks
     stands in both operands. Over no elements the sum is 0. Element types are equal; 16-bit floats add up in float32. `spec` names the axes
-    of `a`, those of `b` and those of the result. With `dtype = i32` the operands are integers of 8 bits, with a sign or without, each as it likes, or such numbers in 16 bits (none
-    beyond 255 either way): products and sums are taken in 32 bits, and the result has them.
+    of `a`, those of `b` and those of the result. With `dtype = i32` the operands are integers of 8 bits, with a sign or without, each as it
+    likes, or such numbers in 16 bits (none beyond 255 either way): products and sums are taken in 32 bits, and the result has them.
     """
 
     a = operand()
@@ -81,7 +84,10 @@ class Contract(Op):
     def reference(a: Array, b: Array, *, spec: str, dtype: ScalarType | None = None) -> Array:
         if dtype is not None:
             for x in (a, b):
-                check(x.dtype != np.int16 or not x.size or (-255 <= x.min() and x.max() <= 255), "expected numbers from -255 to 255 in 16 bits")
+                check(
+                    x.dtype != np.int16 or not x.size or (-255 <= x.min() and x.max() <= 255),
+                    "expected numbers from -255 to 255 in 16 bits",
+                )
             a, b = a.astype(dtype.np), b.astype(dtype.np)
         return contract_arrays(a, b, spec)
 

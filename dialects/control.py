@@ -1,7 +1,8 @@
-"""What branches and loops are at every level: the rules that `nn.if`, `nn.while` and `nn.scan` share with the ops of the `tensor` level that they become.
+"""What branches and loops are at every level: the rules that `nn.if`, `nn.while` and `nn.scan` share with the ops of the `tensor` level
+that they become.
 
-Their regions are isolated: what they read from outside is an operand, and an argument of their block. So a region is a function in all but name, which passes over functions go into
-(`ir/passes.py`), and which the host compiles by itself where it runs the branch or loop.
+Their regions are isolated: what they read from outside is an operand, and an argument of their block. So a region is a function in all but
+name, which passes over functions go into (`ir/passes.py`), and which the host compiles by itself where it runs the branch or loop.
 """
 
 from __future__ import annotations
@@ -20,7 +21,19 @@ from polyreme.ir.dims import SYMBOL, Dim, symbols, told
 from polyreme.ir.evaluate import check_rounds, learn_sizes, resolve, resolve_all
 from polyreme.ir.types import TensorType, Type, i1, i64, substitute_type, type_symbols
 
-__all__ = ["TRIPS", "check_predicate", "differing_axes", "if_types", "is_true", "local_sizes", "run_if", "run_scan", "run_while", "scan_types", "while_types"]
+__all__ = [
+    "TRIPS",
+    "check_predicate",
+    "differing_axes",
+    "if_types",
+    "is_true",
+    "local_sizes",
+    "run_if",
+    "run_scan",
+    "run_while",
+    "scan_types",
+    "while_types",
+]
 
 # How many rounds a loop made.
 TRIPS = TensorType((), i64)
@@ -60,21 +73,31 @@ def _yielded(region: Region, what: str, end: type[Op]) -> list[Any]:
 # --- branches
 
 
-def if_types(cond: Type, captured: Sequence[Type], sizes: Sequence[Dim], then_body: Region, else_body: Region, end: type[Op]) -> tuple[Type, ...]:
+def if_types(
+    cond: Type, captured: Sequence[Type], sizes: Sequence[Dim], then_body: Region, else_body: Region, end: type[Op]
+) -> tuple[Type, ...]:
     """The result types of a branch."""
     check_predicate(cond, "the condition")
     _, first = _block(then_body, "the first body", end, captured)
     _, second = _block(else_body, "the second body", end, captured)
     check(len(first) == len(second), f"expected both bodies to yield as many values but got {len(first)} and {len(second)}", code="E0305")
     for i, (a, b) in enumerate(zip(first, second, strict=True)):
-        check(a.dtype == b.dtype and a.rank == b.rank, f"expected both bodies to yield values of one element type and rank but value {i} is {a} in the first and {b} in the second", code="E0305")
+        check(
+            a.dtype == b.dtype and a.rank == b.rank,
+            f"expected both bodies to yield values of one element type and rank but value {i} is {a} in the first and {b} in the second",
+            code="E0305",
+        )
     differing = differing_axes(captured, then_body, else_body)
     check(
         len(differing) == len(sizes),
-        f"expected {len(differing)} names in 'sizes', one for each size that is known only once a body has run ({', '.join(f'axis {axis} of result {i}' for i, axis in differing) or 'none is'}), but got {len(sizes)}",
+        f"expected {len(differing)} names in 'sizes', one for each size that is known only once a body has run "
+        f"({', '.join(f'axis {axis} of result {i}' for i, axis in differing) or 'none is'}), but got {len(sizes)}",
         code="E0305",
     )
-    check(all(SYMBOL.match(str(s)) for s in sizes) and len(set(sizes)) == len(sizes), f"expected different names in 'sizes' but got {', '.join(map(str, sizes))}")
+    check(
+        all(SYMBOL.match(str(s)) for s in sizes) and len(set(sizes)) == len(sizes),
+        f"expected different names in 'sizes' but got {', '.join(map(str, sizes))}",
+    )
     shapes = [list(t.shape) for t in first]
     for (i, axis), size in zip(differing, sizes, strict=True):
         shapes[i][axis] = size
@@ -82,7 +105,9 @@ def if_types(cond: Type, captured: Sequence[Type], sizes: Sequence[Dim], then_bo
 
 
 def differing_axes(captured: Sequence[Type], then_body: Region, else_body: Region) -> list[tuple[int, int]]:
-    """Which sizes of what two bodies yield, as (result, axis), are known only once one of them has run: those that differ, and those that are learnt inside."""
+    """Which sizes of what two bodies yield, as (result, axis), are known only once one of them has run: those that differ, and those that
+    are learnt inside.
+    """
     outside: frozenset[str] = frozenset().union(*map(type_symbols, captured))
     hidden = _learnt_inside(then_body, outside) | _learnt_inside(else_body, outside)
     pairs = zip(then_body.block.terminator.operands, else_body.block.terminator.operands, strict=True)
@@ -142,7 +167,11 @@ def _check_carried(carried: Sequence[Any], given: Sequence[Any], local: frozense
                 if found is not None and found[0] in local:
                     sizes.setdefault(*found)
         same = all(substitute_type(kind, sizes) == value for kind, value in zip(carried, given, strict=True))
-    hint = "; a size that changes from round to round has a name of its own in the types of the body's arguments" if len(carried) == len(given) else ""
+    hint = (
+        "; a size that changes from round to round has a name of its own in the types of the body's arguments"
+        if len(carried) == len(given)
+        else ""
+    )
     check(same, f"expected {what} {_text(carried)} but got {_text(given)}{hint}", code="E0305")
 
 
@@ -165,7 +194,9 @@ def run_while(op: Any, args: Sequence[Any], run_region: Callable[..., Any]) -> S
 # --- scans
 
 
-def scan_types(xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], steps: Dim, body: Region, end: type[Op]) -> tuple[Type, ...]:
+def scan_types(
+    xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], steps: Dim, body: Region, end: type[Op]
+) -> tuple[Type, ...]:
     """The result types of a scan: what the last step handed on, and what all steps gave."""
     check_sizes((steps,))
     for x in xs:

@@ -1,10 +1,11 @@
 """The `dist` dialect: what ranks that run the same program do together.
 
-An all-reduce that overlaps with computing is two ops: `dist.all_reduce_start` gives values of type `pending`, which only `dist.wait` turns into tensors, so
-that reading a result too early is a type error. No op here is pure: all ranks have to make the same calls in the same order.
+An all-reduce that overlaps with computing is two ops: `dist.all_reduce_start` gives values of type `pending`, which only `dist.wait` turns
+into tensors, so that reading a result too early is a type error. No op here is pure: all ranks have to make the same calls in the same
+order.
 
-Run by the evaluator or eagerly, an op asks the group of ranks set by `with_group`, or else the one that the process belongs to (`use_default_group`).
-Without either there is one rank, for which every op is the identity.
+Run by the evaluator or eagerly, an op asks the group of ranks set by `with_group`, or else the one that the process belongs to
+(`use_default_group`). Without either there is one rank, for which every op is the identity.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from polyreme.ir.types import PendingType, TensorType, scalar_type
 from polyreme.ir.verify import Report, invariants_of
 
 __all__ = [
-    "REDUCTIONS", "AllGather", "AllReduce", "AllReduceStart", "Broadcast", "Group", "OneRank", "ReduceScatter", "Wait", "current_group", "use_default_group",
+    "REDUCTIONS", "AllGather", "AllReduce", "AllReduceStart", "Broadcast", "Group", "OneRank", "ReduceScatter", "Wait", "current_group",
+    "use_default_group",
     "with_group",
 ]  # fmt: skip
 
@@ -43,7 +45,8 @@ class Group(Protocol):
     def size(self) -> int: ...
 
     def start(self, kind: str, arrays: Sequence[Array], detail: str, location: Location = ..., **options: Any) -> Any:
-        """Start the collective `kind` ("all_reduce", "broadcast", "all_gather", "reduce_scatter"); `wait()` on what it returns gives its arrays.
+        """Start the collective `kind` ("all_reduce", "broadcast", "all_gather", "reduce_scatter"); `wait()` on what it returns gives its
+        arrays.
 
         `detail` is what has to be equal in all ranks besides.
         """
@@ -128,7 +131,10 @@ def _check_ranks(ranks: int) -> None:
 
 def _check_reduced(xs: Sequence[TensorType], reduce: str) -> None:
     check(len(xs) > 0, "expected at least one tensor but got none", code="E0305")
-    check(all(x.dtype == xs[0].dtype for x in xs), f"expected tensors of one element type but got {', '.join(dict.fromkeys(str(x.dtype) for x in xs))}")
+    check(
+        all(x.dtype == xs[0].dtype for x in xs),
+        f"expected tensors of one element type but got {', '.join(dict.fromkeys(str(x.dtype) for x in xs))}",
+    )
     check_type(xs[0].dtype.kind != "b", "expected numbers but got i1")
     check_type(reduce != "mean" or xs[0].dtype.kind in "fc", f"expected floats to take the mean of but got {xs[0].dtype}")
     check_type(reduce not in ("max", "min") or xs[0].dtype.kind != "c", f"expected ordered elements but got {xs[0].dtype}")
@@ -205,7 +211,11 @@ class Wait(Op):
     @staticmethod
     def infer(pending: tuple[PendingType, ...]) -> tuple[TensorType, ...]:
         check(len(pending) > 0, "expected at least one value to wait for but got none", code="E0305")
-        check(all(isinstance(p, PendingType) for p in pending), f"expected values that are pending but got {', '.join(map(str, pending))}", code="E0305")
+        check(
+            all(isinstance(p, PendingType) for p in pending),
+            f"expected values that are pending but got {', '.join(map(str, pending))}",
+            code="E0305",
+        )
         return tuple(p.tensor for p in pending)
 
     def evaluate(self, args: Sequence[Any], run: Any) -> Sequence[Any]:
@@ -276,7 +286,10 @@ class ReduceScatter(Op):
     def infer(x: TensorType, *, reduce: str, ranks: int) -> TensorType:
         _check_reduced((x,), reduce)
         check_attr(ranks > 0, f"expected at least one rank but got {ranks}")
-        check(x.rank > 0 and isinstance(x.shape[0], int) and x.shape[0] % ranks == 0, f"expected a first axis that {ranks} ranks can share but got {x}")
+        check(
+            x.rank > 0 and isinstance(x.shape[0], int) and x.shape[0] % ranks == 0,
+            f"expected a first axis that {ranks} ranks can share but got {x}",
+        )
         return x.with_shape((x.shape[0] // ranks, *x.shape[1:]))
 
     @staticmethod

@@ -64,7 +64,11 @@ class Fused(Op):
     def infer(xs: Sequence[TensorType], *, body: Region) -> tuple[Type, ...]:
         block: Block = body.block
         taken = [a.type for a in block.args]
-        check(taken == list(xs), f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})", code="E0305")
+        check(
+            taken == list(xs),
+            f"expected block arguments like the operands, ({', '.join(map(str, xs))}), but got ({', '.join(map(str, taken))})",
+            code="E0305",
+        )
         check(isinstance(block.last, Yield), "expected the region to end with 'tensor.yield'", code="E0305")
         return tuple(v.type for v in block.terminator.operands)
 
@@ -78,17 +82,19 @@ class Scan(Op):
     """Steps one after the other, each with a part of some operands and with what the step before handed on.
 
         // %x: tensor<3x2x4xf32>, %first: tensor<2x4xf32>, %w: tensor<4x4xf32>
-        %last, %all = tensor.scan [%x], [%first], [%w] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32> { (%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>, %v: tensor<4x4xf32>)
+        %last, %all = tensor.scan [%x], [%first], [%w] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32> { (%xt: tensor<2x4xf32>, %h:
+        tensor<2x4xf32>, %v: tensor<4x4xf32>)
           %u = tensor.contract %h, %v {spec = "bk,nk->bn"} : tensor<2x4xf32>
           %a = tensor.map %u, %xt {fn = "add"} : tensor<2x4xf32>
           %next = tensor.map %a {fn = "tanh"} : tensor<2x4xf32>
           tensor.yield %next, %next
         }
 
-    Each of `xs` has `steps` as its first size, and step t sees its element t; `inits` are what the first step is handed, and `shared` is seen whole by every step. The
-    block's arguments are these three, in this order. It yields what the next step is handed, one value for each of `inits` and of its type, and then what the
-    step gives. The results are what the last step handed on (`inits` where there is no step), and what all steps gave, along a new first axis. With `reverse` the
-    last step runs first; what it gives still stands in its own place. The region sees no other values.
+    Each of `xs` has `steps` as its first size, and step t sees its element t; `inits` are what the first step is handed, and `shared` is
+    seen whole by every step. The block's arguments are these three, in this order. It yields what the next step is handed, one value for
+    each of `inits` and of its type, and then what the step gives. The results are what the last step handed on (`inits` where there is no
+    step), and what all steps gave, along a new first axis. With `reverse` the last step runs first; what it gives still stands in its own
+    place. The region sees no other values.
     """
 
     xs = variadic()
@@ -99,7 +105,10 @@ class Scan(Op):
     body = region()
 
     @staticmethod
-    def infer(xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region) -> tuple[Type, ...]:
+
+    def infer(
+        xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region
+    ) -> tuple[Type, ...]:
         return scan_types(xs, inits, shared, steps, body, Yield)
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
@@ -120,7 +129,8 @@ class If(Op):
           return %y
         }
 
-    The condition is one bool, of shape [] or [1]. Both bodies take the captured values, and yield values of one type each. For `sizes` see `nn.if`.
+    The condition is one bool, of shape [] or [1]. Both bodies take the captured values, and yield values of one type each. For `sizes` see
+    `nn.if`.
     """
 
     cond = operand()

@@ -1,9 +1,12 @@
 """The `host` dialect: what a program asks of the Python process that runs it.
 
-Some of it are ops of their own, whose results have sizes that only their operands' elements tell, or that draw until a draw fits, or go on until what they look for is near enough: no kernel
+Some of it are ops of their own, whose results have sizes that only their operands' elements tell, or that draw until a draw fits, or go on
+until what they look for is near enough: no kernel
 computes these.
-Anything else is a call, which has a number. Which function that is says a table, which belongs to whoever runs the program: `load_schedule` takes one, and for the evaluator
-`with_functions` sets one. So text never names code to run, and a module that is read back runs only with the functions that its reader gives it.
+Anything else is a call, which has a number. Which function that is says a table, which belongs to whoever runs the program: `load_schedule`
+takes one, and for the evaluator
+`with_functions` sets one. So text never names code to run, and a module that is read back runs only with the functions that its reader
+gives it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,20 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
 from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
 
-__all__ = ["NO_FUNCTIONS", "Call", "Functions", "Integers", "NonZero", "Normal", "Permutation", "Range", "SingularValues", "SingularVectors", "function_of", "with_functions"]
+__all__ = [
+    "NO_FUNCTIONS",
+    "Call",
+    "Functions",
+    "Integers",
+    "NonZero",
+    "Normal",
+    "Permutation",
+    "Range",
+    "SingularValues",
+    "SingularVectors",
+    "function_of",
+    "with_functions",
+]
 
 Functions = Mapping[int, Callable[[list[Array]], Sequence[Array]]]
 
@@ -50,7 +66,8 @@ def with_functions(functions: Functions) -> Iterator[None]:
 class Call(Op):
     """Calls the host's function number `id` with a list of arrays; it gives an array per result. `function` is what the user calls it.
 
-    It may have effects, so that every call stays, in its order. Sizes of its results that no argument of the function has are known once it has run.
+    It may have effects, so that every call stays, in its order. Sizes of its results that no argument of the function has are known once it
+    has run.
 
         %kept = host.call %x {id = 0, function = "drop_empty_rows"} : tensor<Kx3xf32>      // %x: tensor<Nx3xf32>
     """
@@ -66,7 +83,9 @@ class Call(Op):
 def function_of(call: Call, functions: Functions) -> Callable[[list[Array]], Sequence[Array]]:
     """What `call` calls, by the table of whoever runs it."""
     if call.id not in functions:
-        raise EvaluateError(f"expected a function number {call.id} ('{call.function}') for 'host.call' but got {_numbers(functions)}", call.location)
+        raise EvaluateError(
+            f"expected a function number {call.id} ('{call.function}') for 'host.call' but got {_numbers(functions)}", call.location
+        )
     return functions[call.id]
 
 
@@ -138,10 +157,11 @@ def _check_state(state: TensorType) -> None:
 class Normal(Op):
     """Normal numbers by the polar method, and the generator's state after drawing them.
 
-        %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+        %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s:
+        tensor<313xui64>
 
-    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and the float type `dtype`; `mean` is what its numbers lie
-    about, `std` their standard deviation.
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and the
+    float type `dtype`; `mean` is what its numbers lie about, `std` their standard deviation.
     """
 
     state = operand()
@@ -166,10 +186,11 @@ class Normal(Op):
 class Integers(Op):
     """Whole numbers in [low, high), and the generator's state after drawing them.
 
-        %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>      // %s: tensor<313xui64>
+        %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>      // %s:
+        tensor<313xui64>
 
-    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and any number type `dtype`; `low` is the least number that
-    is drawn, `high` one more than the largest, and above `low`.
+    State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and any
+    number type `dtype`; `low` is the least number that is drawn, `high` one more than the largest, and above `low`.
     """
 
     state = operand()
@@ -253,7 +274,8 @@ class SingularValues(Op):
 
 @op("host.singular_vectors", Pure)
 class SingularVectors(Op):
-    """Singular vectors of each matrix of the last two axes, in the order of `host.singular_values`: the left ones as columns, the right ones as rows.
+    """Singular vectors of each matrix of the last two axes, in the order of `host.singular_values`: the left ones as columns, the right
+    ones as rows.
 
         %u, %v = host.singular_vectors %x : tensor<Nx3x3xf32>, tensor<Nx3x4xf32>      // %x: tensor<Nx3x4xf32>
 

@@ -198,7 +198,9 @@ def integers(state: Array, shape: tuple[int, ...], low: int, high: int) -> tuple
 
 
 def permutation(state: Array, count: int) -> tuple[Array, Array]:
-    """The numbers below `count` as int64, shuffled as `std::shuffle` of libstdc++ does it (one draw serves two swaps), and the state after it."""
+    """The numbers below `count` as int64, shuffled as `std::shuffle` of libstdc++ does it (one draw serves two swaps), and the state after
+    it.
+    """
     order = list(range(count))
     at = 1
     if count % 2 == 0 and count:
@@ -214,7 +216,9 @@ def permutation(state: Array, count: int) -> tuple[Array, Array]:
 
 
 def below(state: Array, bound: int) -> tuple[int, Array]:
-    """A whole number in [0, bound): the high half of a 128-bit product, small low halves rejected (Lemire's method); and the state after it."""
+    """A whole number in [0, bound): the high half of a 128-bit product, small low halves rejected (Lemire's method); and the state after
+    it.
+    """
     threshold = -1
     while True:
         words, state = draw(state, 1)
@@ -237,7 +241,8 @@ def _scaled(words: Array, bound: int) -> Array | None:
     return ((words >> half) * b + ((words & np.uint64(0xFFFFFFFF)) * b >> half)) >> half
 
 
-# 1/c and log(c) for 16 points c in [0.7, 1.4), and a polynomial for what is left: the numbers of glibc's logf (from Arm's optimized routines, MIT).
+# 1/c and log(c) for 16 points c in [0.7, 1.4), and a polynomial for what is left: the numbers of glibc's logf (from Arm's optimized
+# routines, MIT).
 _INVERSES = np.array([float.fromhex(x) for x in (
     "0x1.661ec79f8f3bep+0 0x1.571ed4aaf883dp+0 0x1.49539f0f010bp+0 0x1.3c995b0b80385p+0 0x1.30d190c8864a5p+0 0x1.25e227b0b8eap+0 "
     "0x1.1bb4a4a1a343fp+0 0x1.12358f08ae5bap+0 0x1.0953f419900a7p+0 0x1p+0 0x1.e608cfd9a47acp-1 0x1.ca4b31f026aap-1 "
@@ -254,7 +259,9 @@ _LOWEST = 0x3F330000
 
 
 def _logf(x: Array) -> Array:
-    """The C library's float32 logarithm of positive normal numbers. It is not always rounded correctly, and its last bits are part of the stream."""
+    """The C library's float32 logarithm of positive normal numbers. It is not always rounded correctly, and its last bits are part of the
+    stream.
+    """
     bits = x.view(np.int32)
     offset = bits - np.int32(_LOWEST)
     point = (offset >> 19) & 15

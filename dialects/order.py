@@ -19,8 +19,8 @@ class Cumulate(Op):
 
         %y = tensor.cumulate %x {fn = "add", axis = 1} : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>
 
-    `fn` is add, mul, max or min; sums and products of 16-bit floats are kept in float32 on the way. Kernels combine in an order that is fixed by the shapes. `axis`
-    counts from the front.
+    `fn` is add, mul, max or min; sums and products of 16-bit floats are kept in float32 on the way. Kernels combine in an order that is
+    fixed by the shapes. `axis` counts from the front.
     """
 
     x = operand()
@@ -30,7 +30,9 @@ class Cumulate(Op):
     @staticmethod
     def infer(x: TensorType, *, fn: str, axis: int) -> TensorType:
         check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
-        check_type(x.dtype.kind in ("fiuc" if fn in ("add", "mul") else "fiu"), f"expected numbers to combine with '{fn}' but got {x.dtype}")
+        check_type(
+            x.dtype.kind in ("fiuc" if fn in ("add", "mul") else "fiu"), f"expected numbers to combine with '{fn}' but got {x.dtype}"
+        )
         return x
 
     @staticmethod
@@ -44,7 +46,8 @@ class Argsort(Op):
 
         %i = tensor.argsort %x {count = 2} : tensor<Nx2xi64>      // %x: tensor<Nx4xf32>
 
-    Of equal elements the first stays first; nan counts as larger than all numbers. With `count`, only the first so many positions are given.
+    Of equal elements the first stays first; nan counts as larger than all numbers. With `count`, only the first so many positions are
+    given.
     """
 
     x = operand()

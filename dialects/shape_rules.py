@@ -1,7 +1,8 @@
 """Shape rules that several dialects' `infer` share; `arrays.py` has what their references share.
 
-Sizes may be symbolic. Two sizes count as equal only when they are the same polynomial, so a rule never guesses; what it cannot
-show is an `InferError` that names both sizes. While a function is traced, `facts.agree` notes what would have to hold instead, and the trace makes it a guard.
+Sizes may be symbolic. Two sizes count as equal only when they are the same polynomial, so a rule never guesses; what it cannot show is an
+`InferError` that names both sizes. While a function is traced, `facts.agree` notes what would have to hold instead, and the trace makes it
+a guard.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
         for i, size in enumerate(shape, rank - len(shape)):
             joined = broadcast_size(result[i], size)
             if joined is None:
-                check(False, f"expected shapes that broadcast but got {' and '.join(map(shape_text, shapes))}: {result[i]} and {size} differ")
+                check(
+                    False, f"expected shapes that broadcast but got {' and '.join(map(shape_text, shapes))}: {result[i]} and {size} differ"
+                )
                 raise AssertionError
             result[i] = joined
     return tuple(result)
@@ -114,7 +117,9 @@ def joined_shape(shapes: Sequence[Shape], axis: int) -> Shape:
 
 
 def scattered_shape(updates: TensorType, index: TensorType, axis: int, size: Dim) -> Shape:
-    """The shape of what `updates` go into: with one axis of `size` in place of the axes of `index`, which stand in `updates` from `axis` on."""
+    """The shape of what `updates` go into: with one axis of `size` in place of the axes of `index`, which stand in `updates` from `axis`
+    on.
+    """
     rank = updates.rank - index.rank + 1
     check_attr(0 <= axis < rank, f"expected axis in [0, {rank}) but got {axis}")
     check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
@@ -147,7 +152,10 @@ def window_positions(size: Dim, window: Dim, stride: Dim, dilation: Dim) -> Dim:
 
 def check_windows(rank: int, axes: tuple[int, ...], sizes: Shape, strides: Shape, dilations: Shape) -> None:
     """What windows ask of their numbers; `rank` is that of the array without window axes."""
-    check_attr(sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes), f"expected different axes in [0, {rank}) but got {list(axes)}")
+    check_attr(
+        sorted(set(axes)) == sorted(axes) and all(0 <= a < rank for a in axes),
+        f"expected different axes in [0, {rank}) but got {list(axes)}",
+    )
     for values, name in ((sizes, "sizes"), (strides, "strides"), (dilations, "dilations")):
         check_attr(len(values) == len(axes), f"expected {len(axes)} values in '{name}' but got {len(values)}")
         check_attr(not any(is_negative(v - 1) for v in values), f"expected positive '{name}' but got {shape_text(values)}")
@@ -171,7 +179,9 @@ def folded_shape(windows: Shape, axes: tuple[int, ...], sizes: Shape, strides: S
     result = list(windows[:rank])
     for axis, size, window, stride, dilation in zip(axes, sizes, windows[rank:], strides, dilations, strict=True):
         positions = window_positions(size, window, stride, dilation)
-        check(agree(positions, windows[axis]), f"expected {positions} windows along axis {axis} for a size of {size} but got {windows[axis]}")
+        check(
+            agree(positions, windows[axis]), f"expected {positions} windows along axis {axis} for a size of {size} but got {windows[axis]}"
+        )
         result[axis] = size
     return tuple(result)
 
@@ -208,5 +218,7 @@ def check_order(x: TensorType, axis: int, count: int | None) -> TensorType:
 
 
 def wide_type(dtype: ScalarType) -> ScalarType:
-    """In which type what is made of elements of a float type is computed and kept, such as statistics and scales: float32 for 16-bit floats."""
+    """In which type what is made of elements of a float type is computed and kept, such as statistics and scales: float32 for 16-bit
+    floats.
+    """
     return f32 if dtype.bits == 16 else dtype

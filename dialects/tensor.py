@@ -3,8 +3,8 @@
 Values are immutable arrays of any rank; sizes may be symbolic wherever a size stands. A convolution is a `contract` of a `window` of a
 `pad`, a pooling is a `reduce` of one, and their gradients go through `fold`, the adjoint of `window`.
 
-References compute in the element type, but sums of narrow floats accumulate in a wider one (float64 for `reduce`, float32 for the products of 16-bit
-floats); kernels may add in another order, so results agree to rounding.
+References compute in the element type, but sums of narrow floats accumulate in a wider one (float64 for `reduce`, float32 for the products
+of 16-bit floats); kernels may add in another order, so results agree to rounding.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class Iota(Op):
 class Random(Op):
     """Random numbers, uniform in [low, high), and the generator's state after drawing them.
 
-        %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s: tensor<313xui64>
+        %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s:
+        tensor<313xui64>
 
     As `nn.uniform`; the state is that of a Mersenne twister, see `dialects/mt19937.py`. `shape` is that of the numbers, which are at least
     `low` and below `high`, and `dtype` their float type.
@@ -171,7 +172,10 @@ class Random(Op):
     @staticmethod
     def infer(state: TensorType, *, shape: Shape, low: float, high: float, dtype: ScalarType) -> tuple[Type, ...]:
         check_sizes(shape)
-        check_type(state == TensorType((mt19937.STATE_WORDS,), u64), f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}")
+        check_type(
+            state == TensorType((mt19937.STATE_WORDS,), u64),
+            f"expected a generator state, tensor<{mt19937.STATE_WORDS}xui64>, but got {state}",
+        )
         check_type(dtype.is_float, f"expected a float type but got {dtype}")
         return TensorType(shape, dtype), state
 
@@ -544,13 +548,15 @@ class Gather(Op):
 
 @op("tensor.scatter", Pure, accuracy=SUM)
 class Scatter(Op):
-    """`x` with the elements along `axis` at the positions in `index` combined with those of `updates`: replaced (`fn = "set"`) or added to ("add").
+    """`x` with the elements along `axis` at the positions in `index` combined with those of `updates`: replaced (`fn = "set"`) or added to
+    ("add").
 
-        %y = tensor.scatter %x, %i, %u {axis = 0, fn = "add"} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u: tensor<2x3x2xf32>
+        %y = tensor.scatter %x, %i, %u {axis = 0, fn = "add"} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u:
+        tensor<2x3x2xf32>
 
-    The axes of `index` stand in `updates` from `axis` on, where `x` has one axis. Updates of one position are taken one after the other, in the order of `index`:
-    the last one stays, or their sum is added up in that order, 16-bit floats in float32. Positions are read as `tensor.gather` reads them. `axis` counts from the
-    front; it may not be known to be empty.
+    The axes of `index` stand in `updates` from `axis` on, where `x` has one axis. Updates of one position are taken one after the other, in
+    the order of `index`: the last one stays, or their sum is added up in that order, 16-bit floats in float32. Positions are read as
+    `tensor.gather` reads them. `axis` counts from the front; it may not be known to be empty.
     """
 
     x = operand()

@@ -15,7 +15,8 @@ __version__ = "0.2.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "incubate", "dtypes", "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
+    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "incubate", "dtypes", "hapi", "io",
+    "ir", "jit", "loaders", "lowering", "math",
     "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tape", "tensor", "utils", "vision",
 )  # fmt: skip
 

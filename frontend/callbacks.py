@@ -23,8 +23,9 @@ Logs = dict[str, Any] | None
 class Callback:
     """Does nothing at every point; a subclass overrides those it wants.
 
-    `self.model` is the `paddle.Model` (`self.model.stop_training = True` ends the training after the epoch), `self.params` a dict with "batch_size", "epochs",
-    "steps" (of an epoch, or None), "verbose" and "metrics" (names). `logs` hold the loss (a list), metrics by name, "step" and "batch_size".
+    `self.model` is the `paddle.Model` (`self.model.stop_training = True` ends the training after the epoch), `self.params` a dict with
+    "batch_size", "epochs", "steps" (of an epoch, or None), "verbose" and "metrics" (names). `logs` hold the loss (a list), metrics by name,
+    "step" and "batch_size".
     """
 
     model: Any = None
@@ -147,7 +148,8 @@ class _Phase:
 
 
 class ProgBarLogger(Callback):
-    """Prints loss and metrics every `log_freq` steps: `verbose` 0 nothing, 1 a bar, 2 lines, 3 lines with times of reading and computing."""
+    """Prints loss and metrics every `log_freq` steps: `verbose` 0 nothing, 1 a bar, 2 lines, 3 lines with times of reading and computing.
+    """
 
     def __init__(self, log_freq: int = 1, verbose: int = 2):
         super().__init__()
@@ -218,7 +220,9 @@ class ProgBarLogger(Callback):
 
 
 class ModelCheckpoint(Callback):
-    """Saves model and optimizer as `SAVE_DIR/EPOCH` every `save_freq` epochs, and as `SAVE_DIR/final` in the end; without `save_dir` nothing."""
+    """Saves model and optimizer as `SAVE_DIR/EPOCH` every `save_freq` epochs, and as `SAVE_DIR/final` in the end; without `save_dir`
+    nothing.
+    """
 
     def __init__(self, save_freq: int = 1, save_dir: str | None = None):
         super().__init__()
@@ -287,17 +291,25 @@ class _Monitor(Callback):
 
 
 class EarlyStopping(_Monitor):
-    """Ends the training when `monitor` has not become better by `min_delta` for `patience` evaluations, starting from `baseline` when given.
+    """Ends the training when `monitor` has not become better by `min_delta` for `patience` evaluations, starting from `baseline` when
+    given.
 
     With `save_best_model` and `fit(save_dir=…)` the best model is kept as `SAVE_DIR/best_model`.
     """
 
     def __init__(
-        self, monitor: str = "loss", mode: str = "auto", patience: int = 0, verbose: int = 1, min_delta: float = 0, baseline: float | None = None,
+        self, monitor: str = "loss", mode: str = "auto", patience: int = 0, verbose: int = 1, min_delta: float = 0,
+        baseline: float | None = None,
         save_best_model: bool = True,
     ):  # fmt: skip
         super().__init__(monitor, mode)
-        self.patience, self.verbose, self.min_delta, self.baseline, self.save_best_model = patience, verbose, abs(min_delta), baseline, save_best_model
+        self.patience, self.verbose, self.min_delta, self.baseline, self.save_best_model = (
+            patience,
+            verbose,
+            abs(min_delta),
+            baseline,
+            save_best_model,
+        )
         self.wait_epoch = self.stopped_epoch = 0
         self.best_value = self.worst if baseline is None else baseline
         self.save_dir: str | None = None
@@ -327,9 +339,11 @@ class EarlyStopping(_Monitor):
 
 
 class ReduceLROnPlateau(_Monitor):
-    """Multiplies the learning rate by `factor`, down to `min_lr`, when `monitor` has not become better by `min_delta` for `patience` evaluations.
+    """Multiplies the learning rate by `factor`, down to `min_lr`, when `monitor` has not become better by `min_delta` for `patience`
+    evaluations.
 
-    Afterwards `cooldown` evaluations do not count. For an optimizer with a number as its learning rate; others are left alone, with a warning.
+    Afterwards `cooldown` evaluations do not count. For an optimizer with a number as its learning rate; others are left alone, with a
+    warning.
     """
 
     def __init__(
@@ -339,7 +353,14 @@ class ReduceLROnPlateau(_Monitor):
         super().__init__(monitor, mode)
         if factor >= 1.0:
             raise ValueError(f"ReduceLROnPlateau does not support a factor >= 1.0, but got {factor}.")
-        self.factor, self.patience, self.verbose, self.min_delta, self.cooldown, self.min_lr = factor, patience, verbose, min_delta, cooldown, min_lr
+        self.factor, self.patience, self.verbose, self.min_delta, self.cooldown, self.min_lr = (
+            factor,
+            patience,
+            verbose,
+            min_delta,
+            cooldown,
+            min_lr,
+        )
         self.cooldown_counter = self.wait = self.epoch = 0
         self.best = self.worst
 

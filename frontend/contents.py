@@ -1,7 +1,7 @@
 """What is known of a tensor's contents while a program is built.
 
-Paddle's programs compute shapes by operators: the shape of a tensor is sliced, multiplied, concatenated and handed to a reshape. Such contents
-are whole numbers and symbolic sizes, found by following the `nn` ops that make a tensor back to constants and sizes.
+Paddle's programs compute shapes by operators: the shape of a tensor is sliced, multiplied, concatenated and handed to a reshape. Such
+contents are whole numbers and symbolic sizes, found by following the `nn` ops that make a tensor back to constants and sizes.
 """
 
 from __future__ import annotations

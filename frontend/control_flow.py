@@ -1,15 +1,20 @@
 """Branches and loops on tensors, for whoever runs Python functions: `branch`, `loop` and `steps`.
 
-In eager mode they are Python's own `if`, `while` and `for`. While a function is traced they are one op each, `nn.if`, `nn.while` or `nn.scan`, if what decides is a tensor that stands for a
-value, or a size that is free: the functions are run on stand-ins, each in a body of its own.
+In eager mode they are Python's own `if`, `while` and `for`. While a function is traced they are one op each, `nn.if`, `nn.while` or
+`nn.scan`, if what decides is a tensor that stands for a value, or a size that is free: the functions are run on stand-ins, each in a body
+of its own.
 
 - What a function reads from outside (arguments, parameters, tensors of the functions around) is captured by itself.
-- What it writes to, in place or to the state of the random generator, is written where the op stands, as if Python had run it: of both branches by either, of a loop by every round.
-- A function may be run several times while the program is made: one for each of the types that its tensors turn out to have. It must not do anything to Python's objects but by tensors.
-- Both branches return the same structure (nested lists, tuples, dicts) of tensors. What is no tensor must be equal in both; numbers that are not become tensors.
-- A variable that only one branch gives a value, or that has none before a loop which gives it one, is `UNDEFINED` there: it is zeros where the program goes the other way. Who must not read
-  it then has to see to that.
-- Sizes may differ between branches, and from round to round of a loop: what they are is known once the program has run. Element types and ranks may not.
+- What it writes to, in place or to the state of the random generator, is written where the op stands, as if Python had run it: of both
+  branches by either, of a loop by every round.
+- A function may be run several times while the program is made: one for each of the types that its tensors turn out to have. It must not do
+  anything to Python's objects but by tensors.
+- Both branches return the same structure (nested lists, tuples, dicts) of tensors. What is no tensor must be equal in both; numbers that
+  are not become tensors.
+- A variable that only one branch gives a value, or that has none before a loop which gives it one, is `UNDEFINED` there: it is zeros where
+  the program goes the other way. Who must not read it then has to see to that.
+- Sizes may differ between branches, and from round to round of a loop: what they are is known once the program has run. Element types and
+  ranks may not.
 """
 
 from __future__ import annotations
@@ -62,8 +67,9 @@ def is_traced(value: Any) -> bool:
 def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], Any] | None) -> Any:
     """What `then_fn()` returns if `pred` holds and what `else_fn()` does otherwise; None for a function returns None.
 
-    `pred` is a bool, or a tensor of one element, which a cast makes a bool. In a traced function, for a tensor, both functions are run on stand-ins and become the bodies of one `nn.if`.
-    `TraceError` (at the user's line) where they return different structures, or values of other element types or ranks.
+    `pred` is a bool, or a tensor of one element, which a cast makes a bool. In a traced function, for a tensor, both functions are run on
+    stand-ins and become the bodies of one `nn.if`. `TraceError` (at the user's line) where they return different structures, or values of
+    other element types or ranks.
     """
     first, second = (_nothing if fn is None else fn for fn in (then_fn, else_fn))
     if not is_traced(pred):
@@ -104,10 +110,11 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
 def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequence[Any]) -> list[Any]:
     """The values `carried` after `while cond_fn(*carried): carried = body_fn(*carried)`.
 
-    Each of `carried` is a tensor, a number, or a nested structure of them; `body_fn` returns a list or tuple like `carried` (or, for one value, the value). In a traced function Python runs
-    the loop as long as the condition is no tensor; from there on it is one `nn.while`: numbers become tensors, and both functions are run on stand-ins. A size of a carried value that
-    changes from round to round gets a name. `TraceError` (at the user's line) where the body returns another structure, element type or rank than it is given, or the condition writes to a
-    tensor.
+    Each of `carried` is a tensor, a number, or a nested structure of them; `body_fn` returns a list or tuple like `carried` (or, for one
+    value, the value). In a traced function Python runs the loop as long as the condition is no tensor; from there on it is one `nn.while`:
+    numbers become tensors, and both functions are run on stand-ins. A size of a carried value that changes from round to round gets a name.
+    `TraceError` (at the user's line) where the body returns another structure, element type or rank than it is given, or the condition
+    writes to a tensor.
     """
     values = list(carried)
     while True:
@@ -119,12 +126,16 @@ def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequ
         values = _as_carried(body_fn(*values), len(values))
 
 
-def steps(body_fn: Callable[..., Any], carried: Sequence[Any], xs: Sequence[Tensor] = (), count: Dim | None = None, reverse: bool = False) -> list[Any]:
-    """The values `carried` after `for t in range(count): carried = body_fn(*(x[t] for x in xs), *carried)`; with `reverse` the last step comes first.
+def steps(
+    body_fn: Callable[..., Any], carried: Sequence[Any], xs: Sequence[Tensor] = (), count: Dim | None = None, reverse: bool = False
+) -> list[Any]:
+    """The values `carried` after `for t in range(count): carried = body_fn(*(x[t] for x in xs), *carried)`; with `reverse` the last step
+    comes first.
 
-    `count` is by default the first size of `xs`, which all of them have; without `xs` it has to be given. `carried` is as `loop` has it, but no value may change its sizes: use `loop` for those.
-    In a traced function it is one `nn.scan`, whose code does not grow with the number of steps, also if that is known: whoever wants steps written one after the other calls `body_fn` himself.
-    Its gradients run in one native call, where those of a `loop` need the host to know how many rounds there were.
+    `count` is by default the first size of `xs`, which all of them have; without `xs` it has to be given. `carried` is as `loop` has it,
+    but no value may change its sizes: use `loop` for those. In a traced function it is one `nn.scan`, whose code does not grow with the
+    number of steps, also if that is known: whoever wants steps written one after the other calls `body_fn` himself. Its gradients run in
+    one native call, where those of a `loop` need the host to know how many rounds there were.
     """
     if count is None:
         if not xs:
@@ -157,7 +168,10 @@ def _predicate(pred: Tensor, what: str) -> Tensor:
     """A condition as one bool."""
     kind = pred.type
     if kind.elements != 1:
-        raise TraceError(f"expected {what} to be one element but got a tensor of shape {list(kind.shape)}; reduce it with paddle.all or paddle.any", caller_location())
+        raise TraceError(
+            f"expected {what} to be one element but got a tensor of shape {list(kind.shape)}; reduce it with paddle.all or paddle.any",
+            caller_location(),
+        )
     return pred if kind.dtype == i1 else dispatch.call(ops.Cast, pred, dtype=i1)
 
 
@@ -168,7 +182,9 @@ def _stop(result: Tensor, needs_none: bool) -> None:
 
 
 def _write(recorder: Any, written: Iterable[Tensor], results: Iterable[Tensor]) -> None:
-    """Let tensors that bodies wrote to have what the op says they are then. Leaves that need gradients stay leaves: only their contents can have been written."""
+    """Let tensors that bodies wrote to have what the op says they are then. Leaves that need gradients stay leaves: only their contents can
+    have been written.
+    """
     for tensor, result in zip(written, results, strict=True):
         dispatch.assign(tensor, recorder.contents(result) if views.is_gradient_leaf(tensor) else result)
 
@@ -215,7 +231,8 @@ def _merge(results: Sequence[Any], what: str) -> tuple[Template, list[tuple[Any,
             pairs.append((a, b))
             return LEAF
         raise TraceError(
-            f"expected both branches to give values of one kind as {path} but the first one gives {_kind(a)} and the second one {_kind(b)}, and which of them runs is known only when the program "
+            f"expected both branches to give values of one kind as {path} but the first one gives {_kind(a)} and the second one "
+            f"{_kind(b)}, and which of them runs is known only when the program "
             "does; give tensors of one shape and dtype in both, or the same value", caller_location(),
         )  # fmt: skip
 
@@ -267,7 +284,9 @@ def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
 
 
 def _keeps_its_meaning(value: Any, dtype: ScalarType) -> bool:
-    """Whether a number is what it was as one of `dtype`: of no lower kind, within its range, and a whole number or one of a short dtype exactly. (Floats of Python's are rounded, as ever.)"""
+    """Whether a number is what it was as one of `dtype`: of no lower kind, within its range, and a whole number or one of a short dtype
+    exactly. (Floats of Python's are rounded, as ever.)
+    """
     if _number_type(value).kind == "f":
         return dtype.kind in "fc" and (dtype.bits >= 32 or not math.isfinite(value) or _rounded(value, dtype) == value)
     if dtype.kind in "iu":
@@ -291,7 +310,11 @@ def _check_alike(bodies: Sequence[Body], names: Sequence[str]) -> None:
     first, second = (body.block.terminator.operands for body in bodies)
     for a, b, name in zip(first, second, names, strict=True):
         if a.type.dtype != b.type.dtype or a.type.rank != b.type.rank:
-            notes = [Diagnostic(f"the {which} branch makes {v.type} here", place) for which, v in (("first", a), ("second", b)) if (place := place_of(v))]
+            notes = [
+                Diagnostic(f"the {which} branch makes {v.type} here", place)
+                for which, v in (("first", a), ("second", b))
+                if (place := place_of(v))
+            ]
             why = f"expected both branches to give tensors of one dtype and rank as {name} but the first one gives {a.type} and the second one {b.type}; cast or reshape one of them"
             raise TraceError(Diagnostic(why, place_of(b) or place_of(a) or caller_location(), tuple(notes)))
 
@@ -335,7 +358,9 @@ def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carri
 
 
 def _of_leaves(body_fn: Callable[..., Any], template: Template, count: int, rows: int = 0) -> Callable[..., list[Any]]:
-    """The body of a loop as a function of `rows` tensors, and of the leaves in the `count` values that it carries, which are nested as in `template`."""
+    """The body of a loop as a function of `rows` tensors, and of the leaves in the `count` values that it carries, which are nested as in
+    `template`.
+    """
 
     def body(*values: Any) -> list[Any]:
         made = _as_carried(body_fn(*values[:rows], *unflatten(template, iter(values[rows:]))), count)
@@ -348,7 +373,9 @@ def _of_leaves(body_fn: Callable[..., Any], template: Template, count: int, rows
 
 
 class _Kept:
-    """Leaves of a loop that its body hands on as it is given them. They are no carried values but tensors around the loop, which it reads and writes as such."""
+    """Leaves of a loop that its body hands on as it is given them. They are no carried values but tensors around the loop, which it reads
+    and writes as such.
+    """
 
     def __init__(self, leaves: Sequence[Any], given: Sequence[Any], ends: Sequence[Any]):
         self.leaves = leaves
@@ -388,7 +415,9 @@ def _note_results(recorder: Any, results: Sequence[Tensor], leaves: Sequence[Any
     _note_pairs(recorder, results, ends)
 
 
-def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any]], leaves: Sequence[Any], names: Sequence[str]) -> list[Any]:
+def _loop_of_leaves(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any]], leaves: Sequence[Any], names: Sequence[str]
+) -> list[Any]:
     recorder = _recorder()
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
     for tensor in tensors:
@@ -408,7 +437,10 @@ def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any
             pred = cond_fn(*_entered(recorder, condition, stops, written, leaves))
             pred = _predicate(pred, "the condition of a loop") if isinstance(pred, Tensor) else dispatch.full((), bool(pred), i1)
             if any(all(t is not w for w in written) for t in condition.written):
-                raise TraceError("expected the condition of a loop to write to no tensor, such as the state of the random generator; do it in the body", caller_location())
+                raise TraceError(
+                    "expected the condition of a loop to write to no tensor, such as the state of the random generator; do it in the body",
+                    caller_location(),
+                )
             recorder.end_body([pred])
         with recorder.doubting() as others, recorder.inside(body):
             inside = _entered(recorder, body, stops, written, leaves)
@@ -442,7 +474,11 @@ def _loop_of_leaves(cond_fn: Callable[..., Any], body_fn: Callable[..., list[Any
         for b in bodies:
             recorder.give_up(b)
     else:
-        raise TraceError("expected what the body of a loop hands on to come to types that it is given, but these kept changing; give the carried tensors the shapes that they have in the loop", caller_location())
+        raise TraceError(
+            "expected what the body of a loop hands on to come to types that it is given, but these kept changing; give the carried "
+            "tensors the shapes that they have in the loop",
+            caller_location(),
+        )
     captured = {value: tensor for b in bodies for value, (_, tensor) in b.captures.items()}
     for b in bodies:
         captured |= {value: tensor for value, (_, tensor) in b.captures.items() if not tensor.stop_gradient}
@@ -463,7 +499,9 @@ def _handed(recorder: Any, ends: Sequence[Any], mark: int) -> list[Any]:
     return [end if id(end) in shared else None for end in ends]
 
 
-def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template, body: Body | None = None) -> list[Any]:
+def _defined(
+    recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template, body: Body | None = None
+) -> list[Any]:
     """The carried values with zeros in place of those that have no value yet, of the types that the body hands on."""
     body = body or Body()
     with recorder.inside(body):
@@ -477,14 +515,18 @@ def _defined(recorder: Any, body_fn: Callable[..., Any], carried: list[Any], lea
         if leaf is not UNDEFINED:
             first.append(leaf)
         elif end is UNDEFINED:
-            raise TraceError("expected the body of a loop to give every carried variable a value that has none before the loop", caller_location())
+            raise TraceError(
+                "expected the body of a loop to give every carried variable a value that has none before the loop", caller_location()
+            )
         else:
             first.append(_as_tensor(UNDEFINED, end.type if isinstance(end, Tensor) else TensorType((), _number_type(end))))
     return list(unflatten(template, iter(first)))
 
 
 def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor], firsts: Sequence[Any]) -> list[Tensor]:
-    """What stands in `body`, which was just entered, for `firsts`, what it is given in the first round; tensors that it writes to stand for theirs."""
+    """What stands in `body`, which was just entered, for `firsts`, what it is given in the first round; tensors that it writes to stand for
+    theirs.
+    """
     stand_ins: list[Tensor] = recorder.given(body, stops)
     count = len(stand_ins) - len(written)
     for tensor, stand_in in zip(written, stand_ins[count:], strict=True):
@@ -501,7 +543,12 @@ def _values(tensors: Sequence[Tensor]) -> list[Any]:
 
 
 def _widened(
-    recorder: Any, types: Sequence[TensorType], yielded: Sequence[TensorType], names: Sequence[str], body: Body, changing: dict[tuple[Dim, Dim], Dim]
+    recorder: Any,
+    types: Sequence[TensorType],
+    yielded: Sequence[TensorType],
+    names: Sequence[str],
+    body: Body,
+    changing: dict[tuple[Dim, Dim], Dim],
 ) -> tuple[list[TensorType], bool]:
     """The types of carried values with names in place of sizes that the body hands on otherwise; whether there are new ones."""
     known = set(changing.values())
@@ -509,7 +556,11 @@ def _widened(
     for before, after, name, value in zip(types, yielded, names, body.block.terminator.operands, strict=True):
         if before.dtype != after.dtype or before.rank != after.rank:
             place: Location = place_of(value) or caller_location()
-            raise TraceError(f"expected {name} to keep its dtype and rank from round to round of the loop but it is {before} at the start of a round and {after} at its end; cast or reshape it", place)
+            raise TraceError(
+                f"expected {name} to keep its dtype and rank from round to round of the loop but it is {before} at the start of a round "
+                f"and {after} at its end; cast or reshape it",
+                place,
+            )
         shape = []
         for a, b in zip(before.shape, after.shape, strict=True):
             if a != b and a not in known:
@@ -542,7 +593,9 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
     return list(unflatten(template, iter(_steps_of_leaves(body, leaves, xs, count, reverse, list(paths(template, "carried"))))))
 
 
-def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], xs: list[Tensor], count: Dim, reverse: bool, names: Sequence[str]) -> list[Any]:
+def _steps_of_leaves(
+    body_fn: Callable[..., list[Any]], leaves: Sequence[Any], xs: list[Tensor], count: Dim, reverse: bool, names: Sequence[str]
+) -> list[Any]:
     recorder = _recorder()
     rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
@@ -569,14 +622,18 @@ def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], x
         if kept:
             recorder.give_up(body)
             recorder.uncertain = known
-            return kept.all(_steps_of_leaves(kept.around_body(body_fn, len(xs)), kept.changing(leaves), xs, count, reverse, kept.changing(names)))
+            return kept.all(
+                _steps_of_leaves(kept.around_body(body_fn, len(xs)), kept.changing(leaves), xs, count, reverse, kept.changing(names))
+            )
         recorder.settle_doubts(doubts)
         if new:
             written += new
             types += [t.type for t in new]
             stops += [t.stop_gradient for t in new]
         else:
-            for before, value, name in zip(types, body.block.terminator.operands, [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True):
+            for before, value, name in zip(
+                types, body.block.terminator.operands, [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True
+            ):
                 if value.type != before:
                     why = f"expected {name} to keep its dtype and shape from step to step but it is {before} at the start of a step and {value.type} at its end; cast or reshape it"
                     raise TraceError(why, place_of(value) or caller_location())
@@ -588,7 +645,9 @@ def _steps_of_leaves(body_fn: Callable[..., list[Any]], leaves: Sequence[Any], x
     captured = {value: tensor for value, (_, tensor) in body.captures.items()}
     region = body.region(list(captured))
     with recorder.in_front():
-        results = _tuple(dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region))
+        results = _tuple(
+            dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region)
+        )
     for result, needs in zip(results, stops, strict=False):
         _stop(result, needs)
     _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])

@@ -1,7 +1,8 @@
 """Places and devices: where ops compute, one by one or compiled together.
 
-The current device is the CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on numpy and checks every
-access. A tensor has its contents in main memory on every device; a GPU keeps a copy of what its kernels have read or made (`runtime/gpu_copies.py`).
+The current device is the CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on
+numpy and checks every access. A tensor has its contents in main memory on every device; a GPU keeps a copy of what its kernels have read or
+made (`runtime/gpu_copies.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.errors import RuntimeFault
 
 __all__ = [
-    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "XPUPlace", "get_cudnn_version", "get_device", "is_compiled_with_cuda", "is_compiled_with_rocm",
+    "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "XPUPlace", "get_cudnn_version", "get_device", "is_compiled_with_cuda",
+    "is_compiled_with_rocm",
     "is_compiled_with_xpu", "set_device",
 ]  # fmt: skip
 
@@ -106,7 +108,9 @@ def _driver(kind: str) -> Any:
         try:
             _drivers[kind] = open_driver(kind)
         except RuntimeFault as error:
-            raise DeviceError(f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}", caller_location()) from error
+            raise DeviceError(
+                f"expected a GPU for the device '{kind}' but it cannot be used: {error.message}", caller_location()
+            ) from error
     return _drivers[kind]
 
 
@@ -127,7 +131,9 @@ def follow(told: Callable[[Place], None]) -> None:
 
 
 def as_place(device: Any) -> Place:
-    """The place meant by None (main memory), a name such as `"cpu"`, `"gpu"` or `"gpu-emulated"`, or a place; `ValueError` for devices that are not there."""
+    """The place meant by None (main memory), a name such as `"cpu"`, `"gpu"` or `"gpu-emulated"`, or a place; `ValueError` for devices that
+    are not there.
+    """
     if device is None:
         return CPU
     if isinstance(device, Place):

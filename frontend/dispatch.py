@@ -1,6 +1,7 @@
 """The one dispatch point: every function of the Paddle API ends in `call` with an op of the `nn` dialect.
 
-Three modes, chosen by what is going on. *Eager*: no recorder is active; the op runs now on the current device: on the CPU its reference on numpy arrays (or a
+Three modes, chosen by what is going on. *Eager*: no recorder is active; the op runs now on the current device: on the CPU its reference on
+numpy arrays (or a
 compiled kernel), on a GPU a kernel of its own.
 *Tracing* and *static*: a `Recorder` is active; it is handed the op and answers with tensors that stand for its results. In every mode
 the step is put on the tape when an operand needs a gradient.
@@ -63,7 +64,8 @@ def recorder() -> Recorder | None:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Inside the `with` ops run when they are called, also where they are gathered otherwise: what was gathered before is computed first."""
+    """Inside the `with` ops run when they are called, also where they are gathered otherwise: what was gathered before is computed first.
+    """
     found = _state.recorder
     if not isinstance(found, Gathering):
         yield
@@ -74,7 +76,8 @@ def at_once() -> Iterator[None]:
 
 
 def set_recorder(recorder: Recorder | None) -> None:
-    """Hand ops to `recorder` from now on, in this thread; None means eager. Inside a `trace_into` this is an error: it would end with it."""
+    """Hand ops to `recorder` from now on, in this thread; None means eager. Inside a `trace_into` this is an error: it would end with it.
+    """
     if _state.nested:
         raise RuntimeError("expected to switch between static and dygraph mode outside of traced functions and host operators")
     _state.recorder = recorder
@@ -94,8 +97,9 @@ def trace_into(recorder: Recorder | None) -> Iterator[None]:
 
 # --- eager execution
 
-# `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None for
-# ops that the reference serves well. With None everything runs by reference. This is about the CPU; kernels for GPUs are those of `device_kernels.py`.
+# `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None
+# for ops that the reference serves well. With None everything runs by reference. This is about the CPU; kernels for GPUs are those of
+# `device_kernels.py`.
 heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = choose
 
 
@@ -131,7 +135,9 @@ class Plan:
             self.fast = _scalar_kernel(cls, self.result_types) or _view_kernel(cls, bound)
 
     def gradients(self, saved: Sequence[Any], results: Sequence[Array], grad: Array, edges: Sequence[Any]) -> list[Array | None] | None:
-        """The gradients of the operands by a recipe; None where the rule must run as it stands: on another device, and where it has no recipe."""
+        """The gradients of the operands by a recipe; None where the rule must run as it stands: on another device, and where it has no
+        recipe.
+        """
         if len(results) != 1 or self.place is not CPU or _plans.place is not CPU or _state.recorder is not None:
             return None
         if grad.shape != results[0].shape or grad.dtype != results[0].dtype:
@@ -155,7 +161,9 @@ def types_of(operand: Any) -> Any:
     return tuple(t.type for t in operand) if isinstance(operand, (list, tuple)) else operand.type
 
 
-def _kernel(place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]) -> Kernel | None:
+def _kernel(
+    place: Place, cls: type[Op], types: Sequence[Any], attributes: dict[str, Any], result_types: tuple[TensorType, ...]
+) -> Kernel | None:
     if place.is_gpu_place():
         from polyreme.compiled import device_kernels
 
@@ -343,7 +351,11 @@ def compiled_gradient(
     if found is None:
         return None
     rule, work = found
-    arrays = {"operand": [None if t is None else t._value for t in operands], "result": results, "grad": [None if g is None else g._value for g in grads]}
+    arrays = {
+        "operand": [None if t is None else t._value for t in operands],
+        "result": results,
+        "grad": [None if g is None else g._value for g in grads],
+    }
     made = rule.run(arrays, work)
     if made is None:
         return None
@@ -456,7 +468,9 @@ def _shares(recorder: Recorder) -> bool:
 
 
 def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tensor:
-    """As `call`, for an op that moves nothing: the result is a view of `x`, which shares its contents. (Variables of a static program share none.)"""
+    """As `call`, for an op that moves nothing: the result is a view of `x`, which shares its contents. (Variables of a static program share
+    none.)
+    """
     recorder, recorded = _state.recorder, tape.is_grad_enabled()
     result: Tensor
     if recorder is None:

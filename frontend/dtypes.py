@@ -12,7 +12,8 @@ from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.types import ScalarType
 
 __all__ = [
-    "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64", "get_default_dtype", "half", "int", "int8", "int16",
+    "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "float", "float16", "float32", "float64",
+    "get_default_dtype", "half", "int", "int8", "int16",
     "int32", "int64", "long", "set_default_dtype", "short", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
@@ -69,7 +70,9 @@ _BY_PYTHON = {builtins.float: float64, builtins.int: int64, builtins.bool: bool,
 
 
 def as_dtype(value: Any) -> dtype:
-    """The dtype meant by a dtype, a name (`"float32"`, or as numpy says it, `"int"`, `"i4"`), a numpy dtype or type, or a Python number type; `TypeError` otherwise."""
+    """The dtype meant by a dtype, a name (`"float32"`, or as numpy says it, `"int"`, `"i4"`), a numpy dtype or type, or a Python number
+    type; `TypeError` otherwise.
+    """
     if isinstance(value, dtype):
         return value
     if isinstance(value, ScalarType):

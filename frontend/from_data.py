@@ -1,4 +1,6 @@
-"""Tensors from numbers, lists and arrays: all that a program needs which only runs models. So nothing is imported here that brings ops with it."""
+"""Tensors from numbers, lists and arrays: all that a program needs which only runs models. So nothing is imported here that brings ops with
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Values that ops have been asked for but that nobody has computed yet: what stands behind a tensor while ops are gathered.
 
-Whoever looks at one as at an array gets the array: it is computed then. So code that knows nothing of gathering still sees the right numbers.
+Whoever looks at one as at an array gets the array: it is computed then. So code that knows nothing of gathering still sees the right
+numbers.
 """
 
 from __future__ import annotations
@@ -46,11 +47,26 @@ class Owner(Protocol):
 class Pending:
     """The result of a gathered op. `array` is there once it is computed, with the place that it has on the tape.
 
-    `needs` says whether gradients flow through it; `tensors` are those that hold it, which get the array when it is there. One that is `apart` from another
-    has its contents, but no place on the tape.
+    `needs` says whether gradients flow through it; `tensors` are those that hold it, which get the array when it is there. One that is
+    `apart` from another has its contents, but no place on the tape.
     """
 
-    __slots__ = ("__weakref__", "apart_from", "array", "detached", "dtype", "index", "needs", "node", "number", "owner", "readers", "shape", "tensors", "type")
+    __slots__ = (
+        "__weakref__",
+        "apart_from",
+        "array",
+        "detached",
+        "dtype",
+        "index",
+        "needs",
+        "node",
+        "number",
+        "owner",
+        "readers",
+        "shape",
+        "tensors",
+        "type",
+    )
 
     def __init__(self, type: TensorType, dtype: np.dtype[Any], owner: Owner, number: int, needs: bool, tensor: Tensor):
         self.type = type
@@ -123,7 +139,9 @@ class Pending:
         if self.array is None:
             self.owner.flush(reason)
         if self.array is None:
-            raise RuntimeError("expected a value that was computed but the op that should have made it failed: see the error before this one")
+            raise RuntimeError(
+                "expected a value that was computed but the op that should have made it failed: see the error before this one"
+            )
         return self.array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

@@ -77,7 +77,9 @@ class Generator:
             return self._drawn(ops.Uniform, shape=tuple(shape), low=float(low), high=float(high), dtype=dtype)
 
     def normal(self, shape: Sequence[Dim], mean: float, std: float, dtype: ScalarType) -> Tensor:
-        """Normal numbers by the polar method. Traced functions draw them on the host when they run: drawing until it succeeds is nothing for a kernel."""
+        """Normal numbers by the polar method. Traced functions draw them on the host when they run: drawing until it succeeds is nothing
+        for a kernel.
+        """
         if dispatch.active_trace() is not None:
             return self._drawn(host.Normal, shape=tuple(shape), mean=float(mean), std=float(std), dtype=dtype)
         sizes = tuple(int(d) for d in shape)
@@ -154,7 +156,9 @@ def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
 
 
 def get_cuda_rng_state() -> list[Array]:
-    """The states of the generators of GPUs, for `set_cuda_rng_state`: none without a GPU, else the program's one, which draws for every device."""
+    """The states of the generators of GPUs, for `set_cuda_rng_state`: none without a GPU, else the program's one, which draws for every
+    device.
+    """
     return get_rng_state() if is_compiled_with_cuda() else []
 
 

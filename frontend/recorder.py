@@ -19,7 +19,9 @@ __all__ = ["Gathering", "Recorder"]
 
 
 class Recorder(ABC):
-    """What dispatch hands ops and writes to. What a recorder does not say itself is as where the tape knows all gradients, and sizes are known."""
+    """What dispatch hands ops and writes to. What a recorder does not say itself is as where the tape knows all gradients, and sizes are
+    known.
+    """
 
     taped = False
     """Whether steps are put on the tape, too: a static program is differentiated from its operators instead."""
@@ -28,28 +30,36 @@ class Recorder(ABC):
 
     @abstractmethod
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-        """Record the op and return a tensor for its result, or a tuple of them. Operands are tensors of any kind, None, or sequences of tensors."""
+        """Record the op and return a tensor for its result, or a tuple of them. Operands are tensors of any kind, None, or sequences of
+        tensors.
+        """
 
     @abstractmethod
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Record that `tensor` (perhaps an eager one, such as a running mean) has the contents of `value` from here on."""
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:
-        """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by itself."""
+        """As `assign`, of a tensor that shares contents with one that was assigned to (see `views.py`): once the ops have run it follows by
+        itself.
+        """
         self.assign(tensor, value)
 
     def turn(self, tensor: Tensor) -> None:  # noqa: B027
         """Called before `tensor` comes to see its contents in another shape or order; an error where that cannot be recorded."""
 
     def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: B027
-        """Record that `tensor`, for which `before` stands now, is about to see its contents as `made`, which is what `make(before, *args, **kwargs)` gave."""
+        """Record that `tensor`, for which `before` stands now, is about to see its contents as `made`, which is what `make(before, *args,
+        **kwargs)` gave.
+        """
 
     def is_reachable(self, tensor: Tensor) -> bool:
         """Whether ops recorded from here on can read `tensor`. What was made in a body that is over, of a branch or loop, they cannot."""
         return True
 
     def shares(self, tensor: Tensor, count: int) -> None:  # noqa: B027
-        """Record that `tensor`, which the last `count` ops have made, one of the other, shares contents with what they were made of: they made no copy."""
+        """Record that `tensor`, which the last `count` ops have made, one of the other, shares contents with what they were made of: they
+        made no copy.
+        """
 
     def alias(self, tensor: Tensor) -> Tensor:
         """Another tensor that is what `tensor` is now, and stays that, with its place in the graph."""
@@ -60,20 +70,31 @@ class Recorder(ABC):
         return views.without_place(self.alias(tensor))
 
     def apart(self, tensor: Tensor) -> None:  # noqa: B027
-        """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a leaf."""
+        """Record that `tensor`, whose contents are those of another one, is no part of the graph: if it needs gradients later, it is a
+        leaf.
+        """
+
 
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
+        self,
+        values: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        rule: Callable[..., Sequence[Tensor | None]],
+        function: Callable[..., Any] | None,
+        what: str,
         takes_zeros: bool = True,
     ) -> Sequence[Tensor]:
-        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in place of `values`.
+        """Record that the gradients of `values` go to `inputs` as `rule(*gradients)` has it, which calls the user's `function`: tensors in
+        place of `values`.
 
         It takes zeros for a gradient that there is none of where it `takes_zeros`, and None elsewhere.
         """
         return values
 
     def hook(self, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None] | None:
-        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to forget it on the tape."""
+        """Record that the gradient of `tensor` passes through the hook. What is returned takes it off again, if there is more to do than to
+        forget it on the tape.
+        """
         return None
 
     def retain(self, tensor: Tensor) -> None:  # noqa: B027
@@ -94,7 +115,9 @@ class Recorder(ABC):
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:  # noqa: B027
-        """Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see `math.common.check_within`."""
+        """Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see
+        `math.common.check_within`.
+        """
 
     @abstractmethod
     def fresh_size(self) -> Dim:
@@ -105,7 +128,8 @@ class Recorder(ABC):
     ) -> dict[str, Tensor] | None:
         """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there.
 
-        None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch norm.
+        None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch
+        norm.
         """
         return None
 

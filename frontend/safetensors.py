@@ -1,7 +1,9 @@
-"""Tensors by name in a file of the safetensors format, which other frameworks read, too: nothing in such a file runs, and reading checks all of it.
+"""Tensors by name in a file of the safetensors format, which other frameworks read, too: nothing in such a file runs, and reading checks
+all of it.
 
-A file is the length of its header (8 bytes, little-endian), the header, a JSON object, and the numbers. The header says of every name its dtype, its shape and where
-its numbers begin and end; together they fill the rest of the file without gaps. Under "__metadata__" it may hold texts by name.
+A file is the length of its header (8 bytes, little-endian), the header, a JSON object, and the numbers. The header says of every name its
+dtype, its shape and where its numbers begin and end; together they fill the rest of the file without gaps. Under "__metadata__" it may hold
+texts by name.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from polyreme.tensor import Tensor
 __all__ = ["SafetensorsError", "load", "load_file", "save", "save_file"]
 
 DTYPES: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype(np.bool_), "U8": np.dtype(np.uint8), "I8": np.dtype(np.int8), "I16": np.dtype("<i2"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8"),
+    "BOOL": np.dtype(np.bool_), "U8": np.dtype(np.uint8), "I8": np.dtype(np.int8), "I16": np.dtype("<i2"), "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
     "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16), "F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "C64": np.dtype("<c8"),
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -78,7 +81,9 @@ def _array(name: str, tensor: Any) -> np.ndarray[Any, Any]:
     if not isinstance(name, str) or name == METADATA:
         raise SafetensorsError(f"expected a text other than '{METADATA}' as a tensor's name but got {name!r}", caller_location())
     if not isinstance(tensor, Tensor):
-        raise SafetensorsError(f"expected a Tensor for '{name}' but got {type(tensor).__name__}: the format holds tensors only", caller_location())
+        raise SafetensorsError(
+            f"expected a Tensor for '{name}' but got {type(tensor).__name__}: the format holds tensors only", caller_location()
+        )
     array = tensor.numpy()
     if array.dtype == np.uint16:  # how bfloat16 leaves a tensor; there are no tensors of uint16
         array = array.view(ml_dtypes.bfloat16)

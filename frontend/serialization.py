@@ -4,8 +4,8 @@ A state dict is a pickle of `{structured name: array}` with a table of parameter
 its name and its array. Reading runs nothing (see `loaders.safe_pickle`); writing replaces a file in one step, so that a crash leaves
 the old file.
 
-Behind the pickle, where Paddle does not look, a file of ours has a *seal*: a digest of all that comes before, by which damage is seen that leaves a pickle well formed, such as a
-flipped bit of a weight. Paddle's own files have none, so theirs may hide such damage.
+Behind the pickle, where Paddle does not look, a file of ours has a *seal*: a digest of all that comes before, by which damage is seen that
+leaves a pickle well formed, such as a flipped bit of a weight. Paddle's own files have none, so theirs may hide such damage.
 """
 
 from __future__ import annotations
@@ -181,7 +181,9 @@ def _join_large(content: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _holds_named(value: Any) -> bool:
-    """Whether Tensors were saved in it, as they are since Paddle 2.1: arrays beside them are arrays then. Before, Tensors were saved as mere arrays."""
+    """Whether Tensors were saved in it, as they are since Paddle 2.1: arrays beside them are arrays then. Before, Tensors were saved as
+    mere arrays.
+    """
     if isinstance(value, dict):
         value = list(value.values())
     return isinstance(value, NamedArray) or isinstance(value, (list, tuple, set)) and any(map(_holds_named, value))
@@ -225,7 +227,8 @@ def destination(path: Any) -> Iterator[Any]:
     folder, name = os.path.split(text)
     if not name:
         raise SaveError(
-            "The input path MUST be format of dirname/filename [dirname\\filename in Windows system], but received filename is empty string."
+            "The input path MUST be format of dirname/filename [dirname\\filename in Windows system], but received filename is empty "
+            "string."
         )
     if folder:
         os.makedirs(folder, exist_ok=True)

@@ -1,4 +1,6 @@
-"""Shapes as users see them, and the sizes in them that a static program leaves free: equal to -1, printed as -1, and usable as the size they stand for."""
+"""Shapes as users see them, and the sizes in them that a static program leaves free: equal to -1, printed as -1, and usable as the size
+they stand for.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ __all__ = ["FreeSize", "Size", "plain_size", "shown_size"]
 
 
 class Size(list[Any]):
-    """The shape of a tensor: a list of sizes that prints as Paddle 3.3.1 prints it, `paddle.Size([2, 3])`. Sums, products and parts of it are of its kind."""
+    """The shape of a tensor: a list of sizes that prints as Paddle 3.3.1 prints it, `paddle.Size([2, 3])`. Sums, products and parts of it
+    are of its kind.
+    """
 
     __slots__ = ()
 
@@ -48,7 +52,8 @@ class Size(list[Any]):
 class FreeSize(Expr):
     """The symbolic size that -1 in a variable's shape stands for.
 
-    In arithmetic and in shapes given to functions it is that size, so that `reshape(x, [x.shape[0], -1])` keeps the batch; compared with -1 it is equal.
+    In arithmetic and in shapes given to functions it is that size, so that `reshape(x, [x.shape[0], -1])` keeps the batch; compared with -1
+    it is equal.
     """
 
     __slots__ = ()

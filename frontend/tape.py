@@ -1,8 +1,8 @@
 """The tape: what eager ops leave behind so that gradients can flow back through them.
 
-Every differentiable result points to the `Node` that made it; a node points to the nodes of its operands. `backward` visits the
-nodes against the order of their making and calls the gradient rules of `lowering.gradients.autodiff` through the dispatch point, so the gradients of
-gradients are recorded like everything else when `create_graph` asks for it. The arrays behind tensors are never written in place (an
+Every differentiable result points to the `Node` that made it; a node points to the nodes of its operands. `backward` visits the nodes
+against the order of their making and calls the gradient rules of `lowering.gradients.autodiff` through the dispatch point, so the gradients
+of gradients are recorded like everything else when `create_graph` asks for it. The arrays behind tensors are never written in place (an
 in-place function replaces the array and counts up the tensor's version), so a node may keep them without copies.
 """
 
@@ -49,7 +49,9 @@ class Node:
         self.retained: dict[int, weakref.ref[Tensor]] | None = None
 
     def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
-        """The gradients of the inputs, None where there is none: tensors, or arrays where nothing is recorded. So are `grads`, those of the outputs."""
+        """The gradients of the inputs, None where there is none: tensors, or arrays where nothing is recorded. So are `grads`, those of the
+        outputs.
+        """
         raise NotImplementedError
 
     def free(self) -> None:
@@ -89,7 +91,9 @@ _compiled_rules: Container[type[Op]] = ()
 
 
 def use_compiled_rules(ops: Container[type[Op]]) -> None:
-    """Let the gradients of these ops be asked of `heavy_gradients` first. Who has their kernels says so: the tape loads nothing that a program may not need."""
+    """Let the gradients of these ops be asked of `heavy_gradients` first. Who has their kernels says so: the tape loads nothing that a
+    program may not need.
+    """
     global _compiled_rules
     _compiled_rules = ops
 
@@ -121,7 +125,8 @@ def changed_in_place(what: str, version: int, expected: int) -> str:
     """What is wrong when a gradient needs a tensor as it was at version `expected`."""
     return (
         f"Tensor '{what}' used in gradient computation has been modified by an inplace operation. Its version is {version} but the "
-        f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used in gradient computation."
+        f"expected version is {expected}. Please fix your code to void calling an inplace operator after using the Tensor which will used "
+        f"in gradient computation."
     )
 
 
@@ -257,8 +262,8 @@ class OpNode(Node):
 class FunctionNode(Node):
     """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions.
 
-    One with a `run` behind it may have results that others of its results are computed from. Whoever wants all of the gradient of such a result has it taken apart: from
-    then on it hands gradients on to `places`, where the steps of its parts give each result.
+    One with a `run` behind it may have results that others of its results are computed from. Whoever wants all of the gradient of such a
+    result has it taken apart: from then on it hands gradients on to `places`, where the steps of its parts give each result.
     """
 
     __slots__ = ("floor", "function", "inputs", "name", "places", "run")
@@ -312,7 +317,9 @@ class Run(Protocol):
 
 
 def stand_for(result: Tensor, tensor: Tensor) -> None:
-    """Let `result`, which steps on the tape keep, stand for the user's `tensor`, which has its contents: where that is changed, gradients that need it are an error."""
+    """Let `result`, which steps on the tape keep, stand for the user's `tensor`, which has its contents: where that is changed, gradients
+    that need it are an error.
+    """
     from polyreme.stale import StandIn
 
     result.__class__ = StandIn
@@ -331,7 +338,9 @@ def _nodes_since(waiting: list[Node], since: int) -> list[Node]:
 
 
 def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None = None) -> None:
-    """Let all of the gradient of `tensor` arrive at its place on the tape, also what comes by other results of one step, if that is a program's; of the results `among` these, if given."""
+    """Let all of the gradient of `tensor` arrive at its place on the tape, also what comes by other results of one step, if that is a
+    program's; of the results `among` these, if given.
+    """
     settle(tensor)
     while (node := tensor._node).__class__ is FunctionNode:
         assert isinstance(node, FunctionNode)
@@ -391,7 +400,9 @@ _dispatch: Any = None  # imported when the first gradient is asked for: it impor
 
 
 def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
-    """As `_emit`, but what is computed from a changed tensor has no values, only types: it is an error when a gradient that is needed comes of it."""
+    """As `_emit`, but what is computed from a changed tensor has no values, only types: it is an error when a gradient that is needed comes
+    of it.
+    """
     from polyreme.stale import StaleTensor
 
     flat = [t for o in operands for t in (o if isinstance(o, (list, tuple)) else [o])]
@@ -406,7 +417,9 @@ def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
 
 
 def _fresh_size() -> Dim:
-    """A name for a size that is known once an op has run, in the function that is being traced: rules of branches and loops, which are recorded only there, ask for one."""
+    """A name for a size that is known once an op has run, in the function that is being traced: rules of branches and loops, which are
+    recorded only there, ask for one.
+    """
     from polyreme.dispatch import active_trace
 
     recorder = active_trace()
@@ -418,7 +431,9 @@ _emit.fresh_size = _emit_around_stale.fresh_size = _fresh_size  # type: ignore[a
 
 
 def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], results: Sequence[Tensor], plan: Any = None) -> None:
-    """Remember that `results` came from an op; those of floating dtype need gradients from now on. `plan` is what dispatch knows of an eager call."""
+    """Remember that `results` came from an op; those of floating dtype need gradients from now on. `plan` is what dispatch knows of an
+    eager call.
+    """
     if cls in (_rules or gradient_rules()):
         attach(OpNode(cls, operands, attributes, results, plan), results)
 
@@ -432,7 +447,8 @@ def record_function(
 ) -> FunctionNode | None:
     """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input.
 
-    `needing` says of each result whether it needs a gradient, where not all of floating dtype do. The step, or None where no gradient is needed.
+    `needing` says of each result whether it needs a gradient, where not all of floating dtype do. The step, or None where no gradient is
+    needed.
     """
     if not is_grad_enabled() or not any(t is not None and not t.stop_gradient for t in inputs):
         return None
@@ -541,8 +557,8 @@ def grad(
 ) -> list[Tensor | None]:
     """The gradients of `outputs` with respect to `inputs`, as a list; nothing is added to `.grad`.
 
-    With `create_graph` they can be differentiated again. An input that the outputs do not depend on is an error unless `allow_unused`, which
-    gives None for it. Gradients do not flow through `no_grad_vars`.
+    With `create_graph` they can be differentiated again. An input that the outputs do not depend on is an error unless `allow_unused`,
+    which gives None for it. Gradients do not flow through `no_grad_vars`.
     """
     if dump_backward_graph_path is not None:
         raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
@@ -563,7 +579,8 @@ def grad(
     for i, result in enumerate(found):
         if result is None and not allow_unused:
             raise ValueError(
-                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) but they do "
+                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) but "
+                f"they do "
                 "not; allow_unused=True gives None for it"
             )
     return found
@@ -614,7 +631,9 @@ def place_of(tensor: Tensor) -> Any:
     return _key(tensor)
 
 
-def gradients_since(since: int, outputs: Sequence[Tensor], grads: Sequence[Tensor], wanted: Sequence[Tensor], create_graph: bool) -> list[Tensor | None]:
+def gradients_since(
+    since: int, outputs: Sequence[Tensor], grads: Sequence[Tensor], wanted: Sequence[Tensor], create_graph: bool
+) -> list[Tensor | None]:
     """The gradients of `wanted` by the steps recorded since then alone, as a part of a backward."""
     if not outputs:
         return [None] * len(wanted)
@@ -649,7 +668,9 @@ def _run(
 
 
 class _Presence:
-    """In a traced function: which gradients are there for some calls only, since a branch or loop of the program decides (`lowering/gradients/presence.py`)."""
+    """In a traced function: which gradients are there for some calls only, since a branch or loop of the program decides
+    (`lowering/gradients/presence.py`).
+    """
 
     def __init__(self) -> None:
         from polyreme.lowering.gradients import presence
@@ -740,7 +761,8 @@ def _send(
             edge = edge_of(tensor)
             if edge is None:
                 raise RuntimeError(
-                    f"expected a tensor with stop_gradient=False but backward started at one (shape {list(tensor.shape)}) that needs no gradient"
+                    f"expected a tensor with stop_gradient=False but backward started at one (shape {list(tensor.shape)}) that needs no "
+                    f"gradient"
                 )
             if seed is None:
                 seed = full(tensor.type.shape, 1, tensor.type.dtype)
@@ -827,7 +849,8 @@ def _accumulate(tensor: Tensor, value: Tensor) -> None:
     name = f"{tensor._name or tensor.name}@GRAD"
     if held is not None:
         value = add(held, value)
-        # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes on.
+        # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes
+        # on.
         if held._name == name and not is_grad_enabled():
             assign(held, value)
             return

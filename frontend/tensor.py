@@ -1,7 +1,7 @@
 """The tensor that users hold: a numpy array in eager mode, an IR value while a function is traced, and its place on the tape.
 
-Functions of the Paddle API become methods here through `polyreme.math`, which binds them from its table, and loads when the first of them is used. An array behind a tensor is
-never written to: whatever changes a tensor gives it another array (`dispatch.assign`).
+Functions of the Paddle API become methods here through `polyreme.math`, which binds them from its table, and loads when the first of them
+is used. An array behind a tensor is never written to: whatever changes a tensor gives it another array (`dispatch.assign`).
 """
 
 from __future__ import annotations
@@ -78,12 +78,14 @@ class TensorHookRemoveHelper:
 class Tensor:
     """A dense array with Paddle's interface.
 
-    `Tensor(data)` copies what `paddle.to_tensor` takes, besides a tensor, whose contents it shares: a view, as are the results of indexing by numbers and slices, of
-    `reshape`, `transpose`, `detach` and others (`views.py`). What is written to a view, or to the tensor that it was made of, is seen in both. `stop_gradient` is True unless the tensor needs gradients.
+    `Tensor(data)` copies what `paddle.to_tensor` takes, besides a tensor, whose contents it shares: a view, as are the results of indexing
+    by numbers and slices, of `reshape`, `transpose`, `detach` and others (`views.py`). What is written to a view, or to the tensor that it
+    was made of, is seen in both. `stop_gradient` is True unless the tensor needs gradients.
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "_view", "persistable", "stop_gradient",
+        "__dict__", "__weakref__", "_grad", "_hooks", "_index", "_name", "_node", "_place", "_type", "_value", "_version", "_view",
+        "persistable", "stop_gradient",
     )  # fmt: skip
     # Higher than numpy's, so that `array + tensor` is left to the tensor.
     __array_priority__ = 100
@@ -287,8 +289,10 @@ class Tensor:
         condition = "if, while, and, or, not cannot follow a tensor there; choose with paddle.where"
         way_out = condition if what == "bool()" else "keep to tensor functions there"
         raise PolyremeError(
-            f"{what} expected a tensor with values but got one that has none while the function is traced: {way_out}, or do this outside of the traced function",
-            caller_location(), code="E0502",
+            f"{what} expected a tensor with values but got one that has none while the function is traced: {way_out}, or do this outside "
+            f"of the traced function",
+            caller_location(),
+            code="E0502",
         )
 
     def _held(self) -> Any:
@@ -299,7 +303,9 @@ class Tensor:
         return value.resolve("a check of values") if value.__class__ is Pending else value
 
     def _known(self) -> Array | None:
-        """Its elements as Python numbers and symbolic sizes, as far as these are known while a function is traced: a literal, or computed from shapes."""
+        """Its elements as Python numbers and symbolic sizes, as far as these are known while a function is traced: a literal, or computed
+        from shapes.
+        """
         from polyreme.contents import known_contents
 
         return known_contents(self)
@@ -374,7 +380,9 @@ class Tensor:
         count = self.type.shape[0]
         if not isinstance(count, int):
             raise PolyremeError(
-                f"a loop over a tensor expected a known first size but got '{count}' in the traced function", caller_location(), code="E0502"
+                f"a loop over a tensor expected a known first size but got '{count}' in the traced function",
+                caller_location(),
+                code="E0502",
             )
         return (self[i] for i in range(count))
 
@@ -420,14 +428,19 @@ class Tensor:
         """The gradient as numpy array, None when there is none."""
         return None if self._grad is None else self._grad.numpy()
 
-    def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False, *, dump_backward_graph_path: str | None = None) -> None:
+
+    def backward(
+        self, grad_tensor: Tensor | None = None, retain_graph: bool = False, *, dump_backward_graph_path: str | None = None
+    ) -> None:
         """Add gradients to the leaves this tensor was computed from, starting from `grad_tensor` or ones."""
         if dump_backward_graph_path is not None:
             raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
         tape.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:
-        """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the zeros, but not what is added after that."""
+        """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the
+        zeros, but not what is added after that.
+        """
         held = self._grad
         if held is None:
             return
@@ -598,7 +611,8 @@ class Tensor:
         tape.settle(self)
         if self._node is not None:
             raise RuntimeError(
-                "Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support deepcopy"
+                "Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support "
+                "deepcopy"
             )
         twin = self.__class__.__new__(self.__class__)
         memo[id(self)] = twin
@@ -630,7 +644,9 @@ def _load_methods() -> None:
 
 
 def _late(name: str) -> Callable[..., Any]:
-    """The method for an operator of Python's until `polyreme.math` binds its own: Python looks for them in the class, never by `__getattr__`."""
+    """The method for an operator of Python's until `polyreme.math` binds its own: Python looks for them in the class, never by
+    `__getattr__`.
+    """
 
     def apply(self: Tensor, *args: Any) -> Any:
         _load_methods()
@@ -640,7 +656,22 @@ def _late(name: str) -> Callable[..., Any]:
 
 
 _PAIRS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
-for _name in (*_PAIRS, *(f"r{name}" for name in _PAIRS), "eq", "ne", "lt", "le", "gt", "ge", "invert", "neg", "pos", "abs", "getitem", "setitem"):
+for _name in (
+    *_PAIRS,
+    *(f"r{name}" for name in _PAIRS),
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "invert",
+    "neg",
+    "pos",
+    "abs",
+    "getitem",
+    "setitem",
+):
     setattr(Tensor, f"__{_name}__", _late(f"__{_name}__"))
 
 

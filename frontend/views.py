@@ -1,17 +1,18 @@
 """Views: tensors that share their contents with another one, so that a write to any of them is seen in all.
 
-Nobody writes into an array. Tensors that share contents have a `Storage` in common. One of them is its owner, from which the others were made; these know the
-*steps* (ops with their attributes) that lead from the owner's contents to theirs. A write to the owner, or to a view, gives the owner its next
-contents, in which for a write to a view the steps are undone around what stays; the contents of all others are then made anew by their steps. They are
-given to them there and then, so that to read a tensor costs nothing.
+Nobody writes into an array. Tensors that share contents have a `Storage` in common. One of them is its owner, from which the others were
+made; these know the *steps* (ops with their attributes) that lead from the owner's contents to theirs. A write to the owner, or to a view,
+gives the owner its next contents, in which for a write to a view the steps are undone around what stays; the contents of all others are
+then made anew by their steps. They are given to them there and then, so that to read a tensor costs nothing.
 
-Gradients: what is written with a place in the graph gives the owner a place in the graph as well, and so the views. A view that was detached, or made
-while nothing was recorded, shares contents only: what is written through it changes no graph but its own. And a leaf that needs gradients stays a leaf, whatever is
-written through its views.
+Gradients: what is written with a place in the graph gives the owner a place in the graph as well, and so the views. A view that was
+detached, or made while nothing was recorded, shares contents only: what is written through it changes no graph but its own. And a leaf that
+needs gradients stays a leaf, whatever is written through its views.
 
-A view is registered by `dispatch.view` or `link`; `dispatch.assign` and `Tensor._put` have the others follow. What a tensor has in its slot `_view` is None where it never had to do with
-views, its storage where it is the owner, and else a tuple (storage, steps, owner), in which a view that shares contents only has no owner. So the other views keep the owner alive, whose
-graph may be large, but nothing keeps a view alive.
+A view is registered by `dispatch.view` or `link`; `dispatch.assign` and `Tensor._put` have the others follow. What a tensor has in its slot
+`_view` is None where it never had to do with views, its storage where it is the owner, and else a tuple (storage, steps, owner), in which a
+view that shares contents only has no owner. So the other views keep the owner alive, whose graph may be large, but nothing keeps a view
+alive.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from polyreme.recorder import Recorder
 
 __all__ = [
-    "Step", "Storage", "alias", "become", "can_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in", "strides", "without_place",
+    "Step", "Storage", "alias", "become", "can_reshape", "is_contiguous", "is_gradient_leaf", "leave", "link", "put", "sharing", "stand_in",
+    "strides", "without_place",
     "write", "write_recorded",
 ]  # fmt: skip
 
@@ -121,7 +123,9 @@ def sharing(tensor: Tensor) -> list[Tensor]:
 
 
 def write(tensor: Tensor, value: Tensor) -> None:
-    """Let all that shares contents with `tensor` follow, which is about to have the contents of `value`, and its place in the graph if it has one."""
+    """Let all that shares contents with `tensor` follow, which is about to have the contents of `value`, and its place in the graph if it
+    has one.
+    """
     if value.type != tensor.type:
         leave(tensor)
         return
@@ -307,7 +311,9 @@ def _array_written(storage: Storage, steps: Sequence[Step], array: Array) -> Arr
     """The contents, with `array` in the part that the steps see."""
     held = storage.contents()
     if not isinstance(held, np.ndarray):
-        raise RuntimeError("expected to write to a view of a tensor with contents but got one of a tensor that belongs to a traced function")
+        raise RuntimeError(
+            "expected to write to a view of a tensor with contents but got one of a tensor that belongs to a traced function"
+        )
     copied = held.copy()
     part = _array_seen(copied, steps)
     if part.size and not np.may_share_memory(part, copied):
@@ -439,7 +445,9 @@ def can_reshape(tensor: Tensor, shape: Sequence[Dim]) -> bool:
 
 
 def _reshaped(shape: Sequence[Dim], strides: Sequence[Dim], new: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The strides in a new shape; None where there are none. Old axes that follow each other evenly are one row, which the last new axes that are left fill."""
+    """The strides in a new shape; None where there are none. Old axes that follow each other evenly are one row, which the last new axes
+    that are left fill.
+    """
     if any(isinstance(size, int) and size == 0 for size in shape):
         return _by_rows(new)
     found: list[Dim] = []

@@ -6,10 +6,11 @@ For floats of a type whose neighbours of 1 lie `eps` apart, a result `y` of an o
 
     ulp * ulp(y)  +  absolute * eps  +  summed * eps * sqrt(n) * |op(|x|)|
 
-of what the op would give in exact arithmetic. The first part is for functions that round their result, the second for results near 0 of numbers near 1
-(a logarithm of a sum). The third is for sums, in which large terms may cancel: `op(|x|)`, the op on the magnitudes of its operands, says how large they
-were, and `n` is how many there are. The square root instead of `n` itself is what rounding errors of either sign add up to, with all but certainty
-(Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). So the bound does not depend on the order in which a kernel adds.
+of what the op would give in exact arithmetic. The first part is for functions that round their result, the second for results near 0 of
+numbers near 1 (a logarithm of a sum). The third is for sums, in which large terms may cancel: `op(|x|)`, the op on the magnitudes of its
+operands, says how large they were, and `n` is how many there are. The square root instead of `n` itself is what rounding errors of either
+sign add up to, with all but certainty (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). So the bound does
+not depend on the order in which a kernel adds.
 
 Integers, truths and what an op merely moves are exact. `ir/debug/tolerance.py` makes bounds for whole programs from these.
 """
@@ -72,7 +73,8 @@ SUM = Accuracy(ulp=0.5, summed=2.0)
 def terms_of(operands: Sequence[Any], result: Any) -> float:
     """About how many terms are added up for each element of `result`.
 
-    That is what one operand has too many (a reduction), or two have together: the product of an m x k and a k x n matrix has mk * kn / mn = k * k.
+    That is what one operand has too many (a reduction), or two have together: the product of an m x k and a k x n matrix has mk * kn / mn =
+    k * k.
     """
     count = max(np.size(result), 1)
     sizes = sorted((np.size(x) for x in operands), reverse=True)

@@ -105,7 +105,9 @@ class Dense:
         if not isinstance(other, Dense) or self._make is not None or other._make is not None:
             return False
         mine, its = self.array, other.array
-        return mine is its or (hash(self) == hash(other) and mine.dtype == its.dtype and mine.shape == its.shape and bool((self.raw == other.raw).all()))
+        return mine is its or (
+            hash(self) == hash(other) and mine.dtype == its.dtype and mine.shape == its.shape and bool((self.raw == other.raw).all())
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -130,7 +132,8 @@ _TYPE_CLASSES = (ScalarType, TensorType, PendingType, BufferType, VectorType, Fu
 def normalize(kind: Any, value: Any, what: str) -> Any:
     """`value` as the attribute kind wants it; `InferError` naming `what` when it does not fit.
 
-    `kind` is bool, int, float, `Number` (any of the three), str, `Dim`, `Type`, `ScalarType`, `TensorType`, `Dense`, `SymbolRef`, or a `tuple[kind, ...]`.
+    `kind` is bool, int, float, `Number` (any of the three), str, `Dim`, `Type`, `ScalarType`, `TensorType`, `Dense`, `SymbolRef`, or a
+    `tuple[kind, ...]`.
     """
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
@@ -186,7 +189,9 @@ def kind_text(kind: Any) -> str:
 
 
 def attribute_key(value: Any) -> Any:
-    """What stands for an attribute value in comparisons: tells apart what compares equal but differs (1, 1.0 and True; 0.0 and -0.0); nan equals nan."""
+    """What stands for an attribute value in comparisons: tells apart what compares equal but differs (1, 1.0 and True; 0.0 and -0.0); nan
+    equals nan.
+    """
     if isinstance(value, float):
         return float, value.hex()
     if isinstance(value, tuple):

@@ -45,7 +45,10 @@ class Module(Op):
         """The function called `name`; an unknown name is an error with the nearest known one."""
         found = {f.sym_name: f for f in self.functions}
         if name not in found:
-            raise PolyremeError(f"expected a function '@{name}' in the module but it has {', '.join(found) or 'none'}{did_you_mean(name, found)}", code="E0212")
+            raise PolyremeError(
+                f"expected a function '@{name}' in the module but it has {', '.join(found) or 'none'}{did_you_mean(name, found)}",
+                code="E0212",
+            )
         return found[name]
 
 
@@ -61,7 +64,8 @@ class Func(Op):
     `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
     weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
     and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes, as
-    `ir/sizes/facts.py` has them. A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they are.
+    `ir/sizes/facts.py` has them. A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is
+    made of them as they are.
     """
 
     sym_name = attr(str)
@@ -78,7 +82,15 @@ class Func(Op):
         return None
 
     @staticmethod
-    def empty(name: str, inputs: Sequence[Type], results: Sequence[Type] = (), arg_names: Sequence[str] = (), loc: Location = UNKNOWN, **attributes: Any) -> Func:
+
+    def empty(
+        name: str,
+        inputs: Sequence[Type],
+        results: Sequence[Type] = (),
+        arg_names: Sequence[str] = (),
+        loc: Location = UNKNOWN,
+        **attributes: Any,
+    ) -> Func:
         """A function with an empty block. `finish` sets the result types from the `return` once it is there."""
         body = Region(Block(inputs, arg_names))
         kind = FunctionType(tuple(inputs), tuple(results))

@@ -31,7 +31,9 @@ def lookup_op(name: str) -> type[Op]:
     if name in OPS:
         return OPS[name]
     if prefix not in _DIALECTS:
-        raise PolyremeError(f"expected an op of the dialects {', '.join(sorted(_DIALECTS))} but got '{name}'{did_you_mean(prefix, _DIALECTS)}", code="E0105")
+        raise PolyremeError(
+            f"expected an op of the dialects {', '.join(sorted(_DIALECTS))} but got '{name}'{did_you_mean(prefix, _DIALECTS)}", code="E0105"
+        )
     raise PolyremeError(f"the dialect '{prefix}' has no op '{name}'{did_you_mean(name, OPS)}", code="E0105")
 
 

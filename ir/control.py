@@ -33,7 +33,9 @@ def regions_of_control(root: Op) -> list[Region]:
 
 @contextmanager
 def as_function(region: Region, name: str = "body") -> Iterator[Func]:
-    """Inside, the block of `region` is that of a function, which returns what the region yields. Its arguments, and how many values it returns, have to stay what they are."""
+    """Inside, the block of `region` is that of a function, which returns what the region yields. Its arguments, and how many values it
+    returns, have to stay what they are.
+    """
     owner = region.parent
     block = region.block
     func = Func.empty(name, (), loc=owner.location if owner is not None else UNKNOWN)
@@ -67,7 +69,9 @@ def copied_function(region: Region, name: str = "body") -> Func:
     """A function that computes what the region yields; the region stays as it is."""
     owner = region.parent
     block = region.block
-    func = Func.empty(name, [a.type for a in block.args], (), [a.name for a in block.args], loc=owner.location if owner is not None else UNKNOWN)
+    func = Func.empty(
+        name, [a.type for a in block.args], (), [a.name for a in block.args], loc=owner.location if owner is not None else UNKNOWN
+    )
     inside: dict[Value, Value] = dict(zip(block.args, func.args, strict=True))
     for op in block.ops[:-1]:
         func.block.append(op.clone(inside))

@@ -9,8 +9,8 @@
         return b(Map, e, total, fn="div")
 
 A rule gets the op, a builder in front of it, and its operands (a tuple for a variadic one, None for an absent one), converted already. It
-returns what takes the place of the results. Rules may make ops of the source level, which are converted in turn. A rule that does not
-apply returns None and the next one of the class is tried. At the end no op of the source may be left, and none but the target's may have come.
+returns what takes the place of the results. Rules may make ops of the source level, which are converted in turn. A rule that does not apply
+returns None and the next one of the class is tried. At the end no op of the source may be left, and none but the target's may have come.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Conversion:
     def _convert(self, op: Op, faults: list[Diagnostic], chain: int) -> None:
         if op.dialect not in self.source:
             if op.dialect not in self.target:
-                faults.append(Diagnostic(f"'{op.name}' is not legal after '{self.name}', whose target is {', '.join(sorted(self.target))}", op.location))
+                faults.append(
+                    Diagnostic(
+                        f"'{op.name}' is not legal after '{self.name}', whose target is {', '.join(sorted(self.target))}", op.location
+                    )
+                )
             self._convert_regions(op, faults, chain)
             return
         if chain > MAX_CHAIN:
@@ -104,8 +108,16 @@ class Conversion:
                 new.erase()
         tried = ", ".join(rule.__name__ for rule in self.rules.get(type(op), ()))
         why = f"the rules tried were {tried}" if tried else "it has no rule for it"
-        faults.append(Diagnostic(f"'{self.name}' cannot take '{op.name}' to {', '.join(sorted(self.target - {'builtin', 'func'}))}: {why}", op.location))
+        faults.append(
+            Diagnostic(
+                f"'{self.name}' cannot take '{op.name}' to {', '.join(sorted(self.target - {'builtin', 'func'}))}: {why}", op.location
+            )
+        )
 
     def _check_count(self, rule: Rule, op: Op, values: tuple[Value, ...]) -> None:
         if len(values) != len(op.results):
-            raise ConversionError(f"the rule '{rule.__name__}' made {len(values)} values for the {len(op.results)} results of '{op.name}'", op.location, code="E0405")
+            raise ConversionError(
+                f"the rule '{rule.__name__}' made {len(values)} values for the {len(op.results)} results of '{op.name}'",
+                op.location,
+                code="E0405",
+            )

@@ -16,16 +16,17 @@
         @staticmethod
         def reference(x, *, axis): ...    # result array(s) from operand arrays
 
-The example is the indented paragraph of the class docstring, which `ir/debug/examples.py` reads; tests parse, verify and run it for every op. It is either
-text that starts with `func` or `module`, taken whole (ops with terminators, callees or buffers of their own), or lines of ops that the test wraps
-in a function. Values that such lines use but do not make become arguments: a comment gives their types, and without one they have the first result's type:
+The example is the indented paragraph of the class docstring, which `ir/debug/examples.py` reads; tests parse, verify and run it for every
+op. It is either text that starts with `func` or `module`, taken whole (ops with terminators, callees or buffers of their own), or lines of
+ops that the test wraps in a function. Values that such lines use but do not make become arguments: a comment gives their types, and without
+one they have the first result's type:
 
     %y = nn.linear %x, %w : tensor<Nx3xf32>      // %x: tensor<Nx10xf32>, %w: tensor<10x3xf32>
 
 Symbolic sizes need no declaration. The text format is described in `ir/text.py`.
 
-`infer` gets types where `reference` gets arrays: a plain operand is one, a `variadic` operand a tuple, an absent `optional` one None. An op with
-regions gets them by name in `infer` too, and overrides `Op.evaluate` in place of `reference`.
+`infer` gets types where `reference` gets arrays: a plain operand is one, a `variadic` operand a tuple, an absent `optional` one None. An op
+with regions gets them by name in `infer` too, and overrides `Op.evaluate` in place of `reference`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,12 @@ Terminator = Trait("Terminator", "ends a block; passes its operands on")
 IsolatedFromAbove = Trait("IsolatedFromAbove", "its regions use no value from outside")
 ConstantLike = Trait("ConstantLike", "no operands; its value stands in its attributes")
 Elementwise = Trait("Elementwise", "each result element depends on the operand elements at the same place, after broadcasting")
-BindsSizes = Trait("BindsSizes", "sizes that stand alone as axes of its results, and that no argument of the function has, are known once it has run")
-ControlFlow = Trait("ControlFlow", "its regions are programs of their own, which passes over functions go into; it is pure if all that is in them is")
+BindsSizes = Trait(
+    "BindsSizes", "sizes that stand alone as axes of its results, and that no argument of the function has, are known once it has run"
+)
+ControlFlow = Trait(
+    "ControlFlow", "its regions are programs of their own, which passes over functions go into; it is pure if all that is in them is"
+)
 View = Trait("View", "moves elements without computing: its result may share its operand's memory")
 
 _REQUIRED: Any = object()
@@ -325,7 +330,9 @@ class Definition:
             result = self.cls.infer(*types, **attributes, **named)  # type: ignore[attr-defined]
         except InferError as error:
             fault = error.diagnostics[0]
-            raise InferError(fault.message if fault.message.startswith("'") else f"'{self.name}' {fault.message}", code=fault.code) from None
+            raise InferError(
+                fault.message if fault.message.startswith("'") else f"'{self.name}' {fault.message}", code=fault.code
+            ) from None
         return tuple(result) if isinstance(result, (tuple, list)) else () if result is None else (result,)
 
     def call_reference(self, args: Sequence[Any], segments: tuple[int, ...] | None, attributes: dict[str, Any]) -> Any:
@@ -339,7 +346,9 @@ OPS: dict[str, type[Op]] = {}
 
 
 def op(name: str, *traits: Trait, accuracy: AccuracyOf = EXACT) -> Callable[[OpClass], OpClass]:
-    """Declare an op class under `dialect.name` and register it. `accuracy` says how far a result may be from the exact one; see `accuracy.py`."""
+    """Declare an op class under `dialect.name` and register it. `accuracy` says how far a result may be from the exact one; see
+    `accuracy.py`.
+    """
 
     def declare(cls: OpClass) -> OpClass:
         if name in OPS and OPS[name].__qualname__ != cls.__qualname__:

@@ -86,7 +86,8 @@ def _source_line(file: str, line: int) -> str:
 class PolyremeError(Exception):
     """Base of every error that is the user's to mend; `diagnostics` holds all the faults found.
 
-    A class whose name says the kind of mistake gives its `code`; elsewhere the place that raises does. Diagnostics that have a code keep it.
+    A class whose name says the kind of mistake gives its `code`; elsewhere the place that raises does. Diagnostics that have a code keep
+    it.
     """
 
     code: ClassVar[str] = ""

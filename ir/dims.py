@@ -1,8 +1,8 @@
 """Symbolic sizes: a dimension is a Python int, or an `Expr` over named symbols.
 
-An `Expr` is a polynomial with integer coefficients whose atoms are symbols or the opaque forms
-`floordiv`, `mod`, `max` and `min`. It is kept canonical, so that two equal polynomials compare and hash equal, and so do two ways to write one rounding;
-an expression without symbols is always a plain `int`. Symbols stand for sizes, so they are never negative.
+An `Expr` is a polynomial with integer coefficients whose atoms are symbols or the opaque forms `floordiv`, `mod`, `max` and `min`. It is
+kept canonical, so that two equal polynomials compare and hash equal, and so do two ways to write one rounding; an expression without
+symbols is always a plain `int`. Symbols stand for sizes, so they are never negative.
 
     >>> N, T = symbol("N"), symbol("T")
     >>> str((2 * T + 1) * N - N)
@@ -42,7 +42,8 @@ class Atom:
 
 
 class UnknownSize(TypeError):
-    """Python asked for the number behind a symbolic size, which is not known while the program is built. `sizes` are those it asked about."""
+    """Python asked for the number behind a symbolic size, which is not known while the program is built. `sizes` are those it asked about.
+    """
 
     def __init__(self, message: str, *sizes: Dim):
         super().__init__(message)
@@ -144,7 +145,11 @@ class Expr:
     def _beyond(self, other: object) -> Any:
         """What Python is told about arithmetic whose result is no size: a tensor, say, knows what to do with one."""
         if isinstance(other, (int, float, Expr)):
-            raise UnknownSize(f"expected a known size but got the symbolic size '{self}', of which sums, differences, products, whole quotients and remainders are known alone", self)
+            raise UnknownSize(
+                f"expected a known size but got the symbolic size '{self}', of which sums, differences, products, whole quotients and "
+                f"remainders are known alone",
+                self,
+            )
         return NotImplemented
 
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _beyond
@@ -197,7 +202,9 @@ def _less(a: Any, b: Any, left: Any, right: Any) -> bool:
             return answer
     elif not isinstance(a, (int, float, Expr)) or not isinstance(b, (int, float, Expr)):
         return NotImplemented
-    raise UnknownSize(f"expected known sizes but got '{left}' and '{right}', whose order is not known while the program is built", left, right)
+    raise UnknownSize(
+        f"expected known sizes but got '{left}' and '{right}', whose order is not known while the program is built", left, right
+    )
 
 
 def asked_equal(a: Dim, b: Dim) -> bool | None:
@@ -354,7 +361,8 @@ def known_nonnegative(dim: Dim) -> bool:
     """True when every symbol being >= 0 makes `dim` >= 0; False when that is not known.
 
     Sums of things that are not negative are known; beyond that, a quotient, `max` or `min` in the way is replaced by what bounds it:
-    `floordiv(p, b)` is between `(p-b+1)/b` and `p/b`, `max(a, b)` is at least either, `min(a, b)` at most either. So `N - min(N, 4)` is known.
+    `floordiv(p, b)` is between `(p-b+1)/b` and `p/b`, `max(a, b)` is at least either, `min(a, b)` at most either. So `N - min(N, 4)` is
+    known.
     """
     return dim >= 0 if isinstance(dim, int) else _proven(dim, _PROOF_DEPTH)
 
@@ -364,7 +372,9 @@ def _proven(dim: Dim, depth: int) -> bool:
         return dim >= 0
     if all(coef >= 0 and all(_nonnegative_atom(a) for a in mono) for mono, coef in dim.terms):
         return True
-    if depth == 0 or (isinstance(dim.terms[-1][1], int) and all(coef <= 0 for _, coef in dim.terms) and not any(a.fn for m, _ in dim.terms for a in m)):
+    if depth == 0 or (
+        isinstance(dim.terms[-1][1], int) and all(coef <= 0 for _, coef in dim.terms) and not any(a.fn for m, _ in dim.terms for a in m)
+    ):
         return False
     for mono, coef in dim.terms:
         if len(mono) == 1 and mono[0].fn:
@@ -398,7 +408,9 @@ def _nonnegative_atom(atom: Atom) -> bool:
 
 
 def line_of(dim: Dim) -> tuple[str, int, int] | None:
-    """`(name, scale, offset)` of a size `scale*name + offset` with a positive scale, from whose value that of the name can be told; else None."""
+    """`(name, scale, offset)` of a size `scale*name + offset` with a positive scale, from whose value that of the name can be told; else
+    None.
+    """
     if isinstance(dim, int) or len(dim.terms) > 2:
         return None
     (mono, scale), *constant = dim.terms

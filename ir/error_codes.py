@@ -1,8 +1,8 @@
 """The codes of errors: one for each kind of mistake that a user can look up, with a page in `docs/errors/`.
 
-A code keeps its meaning; one that is no longer used is not given away again. The first two digits say which part speaks. A new one is a line here and a page
-with an example, whose message `pytest tests/test_error_pages.py --update-golden` fills in. `page(code)` is the text that `polyreme explain` shows: the
-packaging takes the folder of pages along as `polyreme.error_pages`.
+A code keeps its meaning; one that is no longer used is not given away again. The first two digits say which part speaks. A new one is a
+line here and a page with an example, whose message `pytest tests/test_error_pages.py --update-golden` fills in. `page(code)` is the text
+that `polyreme explain` shows: the packaging takes the folder of pages along as `polyreme.error_pages`.
 """
 
 from __future__ import annotations
@@ -137,5 +137,7 @@ def page(code: str) -> str:
     if wanted.removeprefix("E").isdecimal():
         wanted = f"E{wanted.removeprefix('E').zfill(4)}"
     if wanted not in ERROR_CODES:
-        raise PolyremeError(f"expected the code of an error, such as E0301, but got '{code}'{did_you_mean(wanted, ERROR_CODES)}", code="E0010")
+        raise PolyremeError(
+            f"expected the code of an error, such as E0301, but got '{code}'{did_you_mean(wanted, ERROR_CODES)}", code="E0010"
+        )
     return files("polyreme.error_pages").joinpath(f"{wanted}.md").read_text(encoding="utf-8")

@@ -84,7 +84,9 @@ def resolve_all(dims: Iterable[Dim]) -> tuple[int, ...]:
 
 
 def learn_sizes(kinds: Sequence[Type], values: Sequence[Array], names: Collection[str]) -> None:
-    """Bind those of `names` that the shapes of `values`, which are of types `kinds`, tell, in the run under way: anew, if they are bound already."""
+    """Bind those of `names` that the shapes of `values`, which are of types `kinds`, tell, in the run under way: anew, if they are bound
+    already.
+    """
     if not names:
         return
     sizes = _sizes.get()
@@ -137,7 +139,8 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main",
 
 
 def random_inputs(func: Func, seed: int = 0, size: int = 3, sizes: Mapping[str, int] = _NO_SIZES) -> list[Array]:
-    """Inputs for a function, all but its outputs: numbers that narrow floats hold exactly, every symbolic size that is not in `sizes` is `size`.
+    """Inputs for a function, all but its outputs: numbers that narrow floats hold exactly, every symbolic size that is not in `sizes` is
+    `size`.
 
     Integers are 0 or 1, so that they may be positions too.
     """
@@ -204,7 +207,11 @@ def _explain(func: Func, index: int, axis: int, size: int, sizes: Mapping[str, i
     fits = found is None or substitute(dim, {found[0]: found[1]}) == size
     if needs := reasons(map(Guard.parse, func.guards), dim, "equal" if fits else "divisor", _arg_name(func, index), axis):
         here = f", where {dim} is {wanted}" if isinstance(dim, Expr) and isinstance(wanted, int) and fits else ""
-        raise EvaluateError(f"expected {needs} but got {size}, axis {axis} of the argument '{_arg_name(func, index)}' of '@{func.sym_name}'{here}", func.location, code="E0307")
+        raise EvaluateError(
+            f"expected {needs} but got {size}, axis {axis} of the argument '{_arg_name(func, index)}' of '@{func.sym_name}'{here}",
+            func.location,
+            code="E0307",
+        )
 
 
 def _check_guards(func: Func, sizes: Mapping[str, int]) -> None:
@@ -214,7 +221,9 @@ def _check_guards(func: Func, sizes: Mapping[str, int]) -> None:
         size, low, high = guard.measured
         measured = evaluate_dim(size, sizes)
         if (low is not None and measured < low) or (high is not None and measured > high):
-            raise EvaluateError(f"expected {guard.words} ({guard.origin}) but got {measured} for '@{func.sym_name}'", func.location, code="E0307")
+            raise EvaluateError(
+                f"expected {guard.words} ({guard.origin}) but got {measured} for '@{func.sym_name}'", func.location, code="E0307"
+            )
 
 
 def _check_kind(func: Func, index: int, value: Any) -> None:
@@ -274,7 +283,9 @@ class _Run:
 
     def call(self, func: Func, args: Sequence[Any], sizes: Mapping[str, int], depth: int = 1) -> list[Any]:
         if depth > MAX_CALL_DEPTH:
-            raise EvaluateError(f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location)
+            raise EvaluateError(
+                f"expected at most {MAX_CALL_DEPTH} calls inside each other but '@{func.sym_name}' goes deeper", func.location
+            )
         known = dict(sizes)  # which ops that bind sizes add to
         with with_sizes(known):
             return _Frame(self, func, known, depth).run(func.body, args)
@@ -282,13 +293,16 @@ class _Run:
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name
         if name not in self.functions:
-            raise EvaluateError(f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, self.functions)}", op.location)
+            raise EvaluateError(
+                f"'{op.name}' calls '@{name}', which is no function of the module{did_you_mean(name, self.functions)}", op.location
+            )
         return self.functions[name]
 
 
 class _Number(NamedTuple):
-    """How an op is run that makes one number, or one vector of them, by its reference alone. Kernels have few others, and run them thousands of times: what can be known
-    of an op before it runs is looked up once."""
+    """How an op is run that makes one number, or one vector of them, by its reference alone. Kernels have few others, and run them
+    thousands of times: what can be known of an op before it runs is looked up once.
+    """
 
     op: Op
     reference: Callable[..., Any]
@@ -302,10 +316,24 @@ class _Number(NamedTuple):
     def of(cls, op: Op) -> _Number | None:
         kind = op.results[0].type if len(op.results) == 1 else None
         reference = getattr(type(op), "reference", None)
-        if not isinstance(kind, (ScalarType, VectorType)) or reference is None or type(op).evaluate is not Op.evaluate or "callee" in op.attributes or BindsSizes in op.traits:
+        if (
+            not isinstance(kind, (ScalarType, VectorType))
+            or reference is None
+            or type(op).evaluate is not Op.evaluate
+            or "callee" in op.attributes
+            or BindsSizes in op.traits
+        ):
             return None
         shape = (kind.lanes,) if isinstance(kind, VectorType) else None
-        return cls(op, reference, op.definition.split(op._operands, op.segments), op.attributes, op.results[0], shape, shape is None and ConstantLike in op.traits)
+        return cls(
+            op,
+            reference,
+            op.definition.split(op._operands, op.segments),
+            op.attributes,
+            op.results[0],
+            shape,
+            shape is None and ConstantLike in op.traits,
+        )
 
 
 class _Frame:

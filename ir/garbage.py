@@ -11,8 +11,9 @@ __all__ = ["collect_new", "without_collections"]
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """No search for garbage inside. Ops and values point at each other, so the search looks at all of them again and again: half the time of compiling a
-    network went there. What is erased meanwhile is freed by the first search afterwards. This holds for the whole process, other threads included.
+    """No search for garbage inside. Ops and values point at each other, so the search looks at all of them again and again: half the time
+    of compiling a network went there. What is erased meanwhile is freed by the first search afterwards. This holds for the whole process,
+    other threads included.
     """
     on = gc.isenabled()
     gc.disable()
@@ -24,6 +25,8 @@ def without_collections() -> Iterator[None]:
 
 
 def collect_new() -> None:
-    """Free what was made and dropped since collections stopped, or since the last call: erased constants hold the weights of a network. Nothing is looked at twice."""
+    """Free what was made and dropped since collections stopped, or since the last call: erased constants hold the weights of a network.
+    Nothing is looked at twice.
+    """
     if not gc.isenabled():
         gc.collect(0)

@@ -9,7 +9,9 @@ import numpy as np
 
 
 def let_go(array: np.ndarray[Any, Any]) -> None:
-    """Takes the pages of a file that an array was mapped from, to be read only, out of this process' memory: they come back when somebody looks at them. Nothing for any other array."""
+    """Takes the pages of a file that an array was mapped from, to be read only, out of this process' memory: they come back when somebody
+    looks at them. Nothing for any other array.
+    """
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -11,11 +11,11 @@
 
         def run(self, module): ...
 
-Fields are the options: `parse_passes("cse,fuse-elementwise{max-inputs=4}")` makes `[Cse(), FuseElementwise(max_inputs=4)]`. A `Conversion` is a
-pass too. Every pass takes and leaves a valid module, changing it in place.
+Fields are the options: `parse_passes("cse,fuse-elementwise{max-inputs=4}")` makes `[Cse(), FuseElementwise(max_inputs=4)]`. A `Conversion`
+is a pass too. Every pass takes and leaves a valid module, changing it in place.
 
-When a pass fails, the manager leaves its input in a file with the command that repeats the failure (`reproducer.py`). The input is made again from a copy of
-the first module, so that a compilation that goes well pays for one copy only.
+When a pass fails, the manager leaves its input in a file with the command that repeats the failure (`reproducer.py`). The input is made
+again from a copy of the first module, so that a compilation that goes well pays for one copy only.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from polyreme.ir.verify import verify
 class PassLike(Protocol):
     """What the manager runs: a `Pass`, or a `Conversion`.
 
-    `takes` are the levels whose modules it is for (none: all), `leaves` the level that they are at afterwards (empty: the same). Levels are called by their
-    dialects: "nn", "dist" (nn with collectives), "tensor", "kernel".
+    `takes` are the levels whose modules it is for (none: all), `leaves` the level that they are at afterwards (empty: the same). Levels are
+    called by their dialects: "nn", "dist" (nn with collectives), "tensor", "kernel".
     """
 
     @property
@@ -59,7 +59,9 @@ class PassLike(Protocol):
 
 @dataclass(frozen=True)
 class Pass:
-    """A step that changes a module in place. Subclasses are frozen dataclasses whose fields are the options; for `takes` and `leaves` see `PassLike`."""
+    """A step that changes a module in place. Subclasses are frozen dataclasses whose fields are the options; for `takes` and `leaves` see
+    `PassLike`.
+    """
 
     name: ClassVar[str] = ""
     takes: ClassVar[tuple[str, ...]] = ()
@@ -222,10 +224,11 @@ def _value_text(value: Any) -> str:
 class PassManager:
     """Runs stages (or bare passes) over modules.
 
-    `verify_each` verifies the module before the first pass and after every one. `inputs`, arrays for `main`, makes each pass prove on top of that
-    that it did not change what is computed: the module runs after each, and results that are further from the first module's than the bounds of its ops
-    allow (`tolerance.py`) are an error that names the pass. `after_pass(stage, pass, module)` and `after_stage(stage, module)` are called at the end of each.
-    `timing` tells about the last run: a part per stage, in it a part per pass; with `detailed`, in these one per function and per pattern.
+    `verify_each` verifies the module before the first pass and after every one. `inputs`, arrays for `main`, makes each pass prove on top
+    of that that it did not change what is computed: the module runs after each, and results that are further from the first module's than
+    the bounds of its ops allow (`tolerance.py`) are an error that names the pass. `after_pass(stage, pass, module)` and `after_stage(stage,
+    module)` are called at the end of each. `timing` tells about the last run: a part per stage, in it a part per pass; with `detailed`, in
+    these one per function and per pattern.
     """
 
     def __init__(

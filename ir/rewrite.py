@@ -201,7 +201,8 @@ class _Driver:
             raise self.endless()
 
     def endless(self) -> RewriteError:
-        """The error that names the patterns which keep firing: those of the last rewrites. Others may have fired more often, and be done."""
+        """The error that names the patterns which keep firing: those of the last rewrites. Others may have fired more often, and be done.
+        """
         busiest = sorted(dict.fromkeys(self.recent), key=lambda p: -self.fired[p])[:MOST_NAMED]
         listed = ", ".join(f"'{p.name}' ({self.fired[p]} times)" for p in busiest)
         message = f"expected patterns to come to an end within {self.budget} rewrites but these kept firing: {listed}"

@@ -25,7 +25,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """`result` is "same" (dtype of the operands), "bool", or "attr" (a `dtype` attribute says). `accuracy` holds for every machine and for numpy."""
+    """`result` is "same" (dtype of the operands), "bool", or "attr" (a `dtype` attribute says). `accuracy` holds for every machine and for
+    numpy.
+    """
 
     name: str
     arity: int
@@ -172,7 +174,12 @@ _BINARY: list[tuple[str, Callable[..., Any], str, dict[str, Any]]] = [
     ("sub", np.subtract, "a - b", {"kinds": "fiuc", "accuracy": ROUNDED}),
     ("mul", np.multiply, "a * b", {"commutative": True, "kinds": "fiuc", "accuracy": ROUNDED}),
     ("div", _div, "a / b; integers round towards zero, and a zero divisor gives 0", {"kinds": "fiuc", "accuracy": ROUNDED}),
-    ("floor_divide", _floor_divide, "the exact a / b rounded down, so that a - floor_divide(a, b) * b is the remainder; nan of an infinite a", {}),
+    (
+        "floor_divide",
+        _floor_divide,
+        "the exact a / b rounded down, so that a - floor_divide(a, b) * b is the remainder; nan of an infinite a",
+        {},
+    ),
     ("mod", _mod, "a - floor(a / b) * b, with the sign of b", {"accuracy": Accuracy(ulp=1)}),
     ("pow", _pow, "a to the power b; integers to a negative power without their fraction", {"accuracy": ELEMENTARY}),
     ("max", np.maximum, "the larger one; nan when either is nan", {"commutative": True, "kinds": "fiub"}),
@@ -230,7 +237,9 @@ for _arity, _rows in ((1, _UNARY), (2, _BINARY)):
 
 _row("cast", 1, cast, "conversion to the element type `dtype`", kinds="fiubc", result="attr", accuracy=ROUNDED)
 _row("select", 3, np.where, "b where a holds, else c", kinds="fiubc")
-_row("fma", 3, _quiet(lambda a, b, c: a * b + c), "a * b + c; code generators round once", kinds="f", accuracy=Accuracy(ulp=0.5, summed=0.5))
+_row(
+    "fma", 3, _quiet(lambda a, b, c: a * b + c), "a * b + c; code generators round once", kinds="f", accuracy=Accuracy(ulp=0.5, summed=0.5)
+)
 
 
 def apply_scalar(fn: str, operands: tuple[Array, ...], dtype: ScalarType | None = None) -> Array:

@@ -14,7 +14,8 @@ __all__ = ["first_difference"]
 def first_difference(a: Op, b: Op, locations: bool = False, names: bool = False) -> str:
     """What differs first between two ops and all that is in them, in a line; nothing when they are the same.
 
-    Places in the source count only with `locations`, and what values are called only with `names`. Values from outside both ops have to be the same ones.
+    Places in the source count only with `locations`, and what values are called only with `names`. Values from outside both ops have to be
+    the same ones.
     """
     return _Comparison(locations, names).ops(a, b, a.name)
 
@@ -71,7 +72,8 @@ def _shape(op: Op) -> str:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Equality that tells 1 from 1.0 and True, and 0.0 from -0.0; one nan is like another. Constants that are made later are made for it."""
+    """Equality that tells 1 from 1.0 and True, and 0.0 from -0.0; one nan is like another. Constants that are made later are made for it.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, Dense):

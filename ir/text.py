@@ -10,22 +10,22 @@ The readable form:
       }
     }
 
-- An op is `results = dialect.op operands {attributes} : result types regions`. Only attributes that differ from their defaults are printed. Result
-  types are always printed; the parser infers them where they are left out.
+- An op is `results = dialect.op operands {attributes} : result types regions`. Only attributes that differ from their defaults are printed.
+  Result types are always printed; the parser infers them where they are left out.
 - Operands are a flat list where it can be split one way only. Otherwise there is one entry per declared operand: a group `[%a, %b]` for a
   variadic one, `_` for an absent optional one. An op of which only the name is left is `dialect.op ()`, unless it ends its block.
 - A region is `{ (%i: index, %acc: vector<16xf32>) ops }`, its block's arguments first.
-- Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants
-  `dense<[1.0, 2.0]> : tensor<2xf32>` (one number when all are equal). Where a constant has the sizes and elements of the op's first result, its
-  type is left out. Those of many elements are `dense_resource<name>`, and stand in a section at the end of the text: see `resources.py`.
+- Attribute values: `true`, `3`, `0.5`, `inf`, `"text"`, `[1, 2]`, sizes `2*N+1`, types, `@function`, and constants `dense<[1.0, 2.0]> :
+  tensor<2xf32>` (one number when all are equal). Where a constant has the sizes and elements of the op's first result, its type is left
+  out. Those of many elements are `dense_resource<name>`, and stand in a section at the end of the text: see `resources.py`.
 - Values carry the user's names, `%x_1` for the second `x` of a function; values without a name are numbered.
 - A function's argument names are those of its values; `arg_names` is printed when it says otherwise.
 - `loc("file":line:column)`, `loc("name"("file":line:column))` end an op when locations are asked for. `//` starts a comment.
 - Text with functions but no `module` around them is a module.
 
-The generic form is MLIR's own, for `mlir-opt --allow-unregistered-dialect`: `"polyreme.nn.softmax"(%0) {axis = 1 : i64} : (tensor<?x3xf32, ["N"]>) -> …`.
-Our ops get the prefix `polyreme.`, because MLIR has dialects of these names; a symbolic size is `?` with its expression in the type's
-encoding; buffers are `!polyreme.buffer<…>`; sizes among attributes are `#polyreme.size<"2*N+1">`. The parser reads both forms.
+The generic form is MLIR's own, for `mlir-opt --allow-unregistered-dialect`: `"polyreme.nn.softmax"(%0) {axis = 1 : i64} : (tensor<?x3xf32,
+["N"]>) -> …`. Our ops get the prefix `polyreme.`, because MLIR has dialects of these names; a symbolic size is `?` with its expression in
+the type's encoding; buffers are `!polyreme.buffer<…>`; sizes among attributes are `#polyreme.size<"2*N+1">`. The parser reads both forms.
 `docs/text_format.md` is the page for users, with what each of our things is to MLIR and why.
 """
 
@@ -56,8 +56,8 @@ _ODD = re.compile(r"[^A-Za-z0-9_$.]")
 def print_module(op: Op, generic: bool = False, locations: bool = False, elide: int | None = None) -> str:
     """The text of a module (or of any op): the readable form, or with `generic` MLIR's; with `locations` each op's place.
 
-    Constants of more than `elide` elements are left out (None: none are), but not those whose elements are all equal. Such text reads well on a
-    terminal; the parser refuses it by saying how to print it in full.
+    Constants of more than `elide` elements are left out (None: none are), but not those whose elements are all equal. Such text reads well
+    on a terminal; the parser refuses it by saying how to print it in full.
     """
     printer = (_Generic if generic else _Readable)(locations, elide, True)
     printer.op(op, 0)
@@ -65,7 +65,8 @@ def print_module(op: Op, generic: bool = False, locations: bool = False, elide: 
 
 
 def identity_text(op: Op) -> str:
-    """What a module (or any op) means, to tell it from others: modules that mean the same, and differ in what values are called, have the same text.
+    """What a module (or any op) means, to tell it from others: modules that mean the same, and differ in what values are called, have the
+    same text.
 
     Values are numbered, and long constants stand as their digests: a network's weights are looked at once, and not written out.
     """

@@ -5,8 +5,8 @@
         with timed("lower"): ...      # opens parts of its own
     print(root.table())
 
-Parts of one step that have the same name are one part, run several times. Without an open step `timed` measures what is its own only, so that deep code may
-say what it is without knowing who listens.
+Parts of one step that have the same name are one part, run several times. Without an open step `timed` measures what is its own only, so
+that deep code may say what it is without knowing who listens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ __all__ = ["Timing", "open_timing", "reported", "timed"]
 
 @dataclass(slots=True)
 class Timing:
-    """`seconds` in `count` runs of the step called `name`, the parts included. `detailed` asks the step for parts that cost time to measure."""
+    """`seconds` in `count` runs of the step called `name`, the parts included. `detailed` asks the step for parts that cost time to
+    measure.
+    """
 
     name: str
     seconds: float = 0.0

@@ -1,4 +1,6 @@
-"""Types: scalars, tensors (values, also those on their way), buffers (memory) and vectors (registers). All are immutable and compare by value."""
+"""Types: scalars, tensors (values, also those on their way), buffers (memory) and vectors (registers). All are immutable and compare by
+value.
+"""
 
 from __future__ import annotations
 

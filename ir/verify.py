@@ -2,7 +2,8 @@
 A fault of invariant 7 has the code E0207, and so on.
 
 Structure
- 1. A module holds functions only, whose names differ, and its block takes no arguments. Other ops have the regions they declare, each with one block.
+ 1. A module holds functions only, whose names differ, and its block takes no arguments. Other ops have the regions they declare, each with
+    one block.
  2. Links agree both ways: op and block, block and region, region and op, neighbours in a block, results and arguments with owner and index.
  3. The number of operands fits the declaration, and `segments` splits them as it says.
  4. Use lists are exact: every operand is noted as a use of its value, every noted use is an operand of an op inside the module.
@@ -18,8 +19,8 @@ Meaning
 10. Types are well formed: sizes are from 0 to `MAX_SIZE`, the rank is at most `MAX_RANK`, vectors have lanes.
 11. A function's type is that of its arguments and of what it returns; names and roles, where given, are one per argument or result.
 12. Calls name a function of the module, and operands and results are what it takes and gives, for some choice of its sizes.
-13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`, in the same block or one around it; in a function on
-    buffers it may also be one of `main`'s. An axis of size `8*N+3` tells `N`, too.
+13. Every symbolic size in a function is the size of an axis of one of its arguments, or of a result of an earlier op that `BindsSizes`, in
+    the same block or one around it; in a function on buffers it may also be one of `main`'s. An axis of size `8*N+3` tells `N`, too.
 14. Calls form no circle: no function calls itself, directly or not.
 15. An op that is `Pure` has only pure ops in its regions.
 
@@ -28,11 +29,12 @@ Collectives
 
 Kernels
 17. A function on buffers takes buffers and, if it is a kernel, index values; it returns nothing.
-18. Memory of role "input", "param", "packed" or "constant", and that of `kernel.data`, is not written, neither in the function nor by what it calls.
-19. Memory of the arena, at offsets that are multiples of 64, and `kernel.data` stand in `main` and `prepare`, local memory in kernels, shared memory in
-    kernels that are launched.
-20. What asks for a thread's place or for other threads stands in kernels that are launched, and barriers where all threads of a block come: not under a condition
-    or in a loop that differs from thread to thread.
+18. Memory of role "input", "param", "packed" or "constant", and that of `kernel.data`, is not written, neither in the function nor by what
+    it calls.
+19. Memory of the arena, at offsets that are multiples of 64, and `kernel.data` stand in `main` and `prepare`, local memory in kernels,
+    shared memory in kernels that are launched.
+20. What asks for a thread's place or for other threads stands in kernels that are launched, and barriers where all threads of a block come:
+    not under a condition or in a loop that differs from thread to thread.
 21. Not every iteration of a `kernel.parallel` writes to the same place.
 
 Sizes
@@ -40,11 +42,13 @@ Sizes
 
 What 17, 19 and 20 say of where things stand is asked of functions that somebody runs: `main`, `prepare`, and those that are called.
 
-Not checked, since no look at the text can tell: positions lie inside their buffers, memory is written before it is read, iterations of `kernel.parallel` and
-threads between two barriers touch different places (beyond 21), buffers that are live together lie apart in the arena, and all ranks make the same collective
-calls. The evaluator, the PTX runner and the null device find breaches of these when a module runs.
+Not checked, since no look at the text can tell: positions lie inside their buffers, memory is written before it is read, iterations of
+`kernel.parallel` and threads between two barriers touch different places (beyond 21), buffers that are live together lie apart in the
+arena, and all ranks make the same collective calls. The evaluator, the PTX runner and the null device find breaches of these when a module
+runs.
 
-Invariants 16 to 21 are their dialects' own: a dialect adds a check by `invariants_of`. It runs where 1 to 8 hold, so that it may rely on them.
+Invariants 16 to 21 are their dialects' own: a dialect adds a check by `invariants_of`. It runs where 1 to 8 hold, so that it may rely on
+them.
 """
 
 from __future__ import annotations
@@ -338,7 +342,9 @@ class _Verifier:
             return
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # An inference that trips is a fault of this op like any other, and must not hide those of the rest.
-            self.fault("E0209", f"the types of '{op.name}' cannot be inferred: {type(error).__name__}: {error}", op, *operand_notes(op.operands))
+            self.fault(
+                "E0209", f"the types of '{op.name}' cannot be inferred: {type(error).__name__}: {error}", op, *operand_notes(op.operands)
+            )
             return
         got = tuple(r.type for r in op.results)
         if got != wanted:
@@ -356,7 +362,9 @@ class _Verifier:
     # --- use lists
 
     def uses(self) -> None:
-        """That use lists are exact. Every noted use that holds is an operand of its own, so as many of them as there are operands are all there are."""
+        """That use lists are exact. Every noted use that holds is an operand of its own, so as many of them as there are operands are all
+        there are.
+        """
         if self.is_cut:
             return  # uses in what was left out would seem to be missing
         noted = 0
@@ -389,7 +397,12 @@ class _Verifier:
             if not isinstance(op, Func):
                 self.fault("E0201", f"expected only functions in a module but got '{op.name}'", op)
             elif op.attributes.get("sym_name") in found:
-                self.fault("E0201", f"the function '@{op.sym_name}' is defined twice", op, Diagnostic("the other one is here", found[op.sym_name].location))
+                self.fault(
+                    "E0201",
+                    f"the function '@{op.sym_name}' is defined twice",
+                    op,
+                    Diagnostic("the other one is here", found[op.sym_name].location),
+                )
             else:
                 found[op.attributes.get("sym_name", "")] = op
         for op, name in self.calls:
@@ -464,7 +477,9 @@ class _Verifier:
                 self.fault("E0211", f"expected {count} entries in '{attribute}' of {name} but got {len(given)}", func)
         for role in func.attributes.get("arg_roles", ()):
             if role not in ROLES:
-                self.fault("E0211", f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func)
+                self.fault(
+                    "E0211", f"expected the roles of {name} to be of {', '.join(ROLES)} but got '{role}'{did_you_mean(role, ROLES)}", func
+                )
         self.sizes(func, name, checked)
 
     def sizes(self, func: Func, name: str, checked: Sequence[Op]) -> None:
@@ -494,7 +509,11 @@ class _Verifier:
                 self.fault("E0222", f"{error}, in {name}", func)
                 continue
             for size in sorted(used - bound):
-                self.fault("E0222", f"the guard {text!r} of {name} is about the size '{size}', which is not the size of an axis of any argument", func)
+                self.fault(
+                    "E0222",
+                    f"the guard {text!r} of {name} is about the size '{size}', which is not the size of an axis of any argument",
+                    func,
+                )
 
 
 def _sizes_of(values: Iterable[Value]) -> set[str]:
@@ -539,9 +558,11 @@ _PLAIN = frozenset((bool, int, str, type(None)))
 
 
 def _likeness(op: Op) -> tuple[Any, ...] | None:
-    """What decides whether an op without regions fits its declaration: ops with equal answers fit alike. None where that is not worth knowing.
+    """What decides whether an op without regions fits its declaration: ops with equal answers fit alike. None where that is not worth
+    knowing.
 
-    Types are told by identity, which is quick; the module keeps them alive meanwhile. Attributes are told with their classes, since 1 equals True.
+    Types are told by identity, which is quick; the module keeps them alive meanwhile. Attributes are told with their classes, since 1
+    equals True.
     """
     operands = op._operands
     if not operands:

@@ -74,7 +74,8 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_inner_product, build_bf16x3, build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
+    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_inner_product, build_bf16x3,
+    build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
 
@@ -116,7 +117,9 @@ class MakeKernels(Pass):
 @register_pass
 @dataclass(frozen=True)
 class MakeInvertedResiduals(FuncPass):
-    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group: `GroupInvertedResiduals` by name."""
+    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group:
+    `GroupInvertedResiduals` by name.
+    """
 
     name: ClassVar[str] = GroupInvertedResiduals.name
     takes: ClassVar[tuple[str, ...]] = GroupInvertedResiduals.takes
@@ -135,13 +138,21 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     how far it has come, as `TensorToKernel` has it.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = () if target.code == "ptx" else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
+    layouts = (
+        ()
+        if target.code == "ptx"
+        else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
+    )
     reductions = () if target.code == "ptx" else (ExtremesInTwoPasses(), ReduceRowsFirst())
     # Pads are looked through there, and never written.
     pads = (MovePads(),) if target.code == "ptx" else ()
     chains = () if target.code == "ptx" else (GroupInvertedResiduals(target, prepare),)
     # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
-    steps = (UnrollScans(), CountRanks()) if target.code == "ptx" else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
+    steps = (
+        (UnrollScans(), CountRanks())
+        if target.code == "ptx"
+        else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
+    )
     # What was folded in a step is a constant there.
     constants = () if target.code == "ptx" else (HoistFromScans(),)
     # Nor have they products of bytes.
@@ -183,20 +194,25 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
         if op.has(ControlFlow):
             if names := sizes_learnt(op):
                 why = (
-                    f"expected a function that is compiled in one piece but the size '{names[0]}' is known only when '{op.name}' has run, and native code knows all sizes when it starts; give "
-                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is cut there and runs in parts"
+                    f"expected a function that is compiled in one piece but the size '{names[0]}' is known only when '{op.name}' has run, "
+                    f"and native code knows all sizes when it starts; give "
+                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is "
+                    f"cut there and runs in parts"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
             if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
                 why = (
-                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of launches cannot; a function of "
+                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of "
+                    f"launches cannot; a function of "
                     "`paddle.jit.to_static` is cut there, and the host chooses"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
         elif is_host_op(op):
             why = (
-                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not have; a function of "
-                "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
+                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not "
+                f"have; a function of "
+                "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or "
+                f"choose with paddle.where in place of a mask"
             )
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
 
@@ -212,7 +228,10 @@ def stages(target: Target, first: str, last: str, prepare: str = "", progress: P
     _check_level(first)
     _check_level(last)
     if LEVELS.index(first) > LEVELS.index(last):
-        raise PolyremeError(f"expected a level to stop at that '{first}' leads to ({', '.join(LEVELS[LEVELS.index(first):])}) but got '{last}'", code="E0005")
+        raise PolyremeError(
+            f"expected a level to stop at that '{first}' leads to ({', '.join(LEVELS[LEVELS.index(first) :])}) but got '{last}'",
+            code="E0005",
+        )
     return pipeline(target, prepare, progress=progress)[LEVELS.index(first) : LEVELS.index(last) + 1]
 
 
@@ -230,7 +249,9 @@ def level_of(module: Module) -> str:
 def compile_module(
     module: Module, target: Target | None = None, name: str = "model", verify: bool = False, prepare: str = "", room: Room | None = None
 ) -> CompiledModule:
-    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room`: see `link.build_artifact`."""
+    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room`: see
+    `link.build_artifact`.
+    """
     return CompiledModule(module, target or find_target(), name, verify, prepare, room)
 
 

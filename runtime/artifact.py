@@ -1,8 +1,9 @@
 """An artifact: the manifest (what a model takes and gives), its object code, and its constants.
 
-In a file: a header of fixed size, the constants, then the manifest as JSON, the object code, and a checksum per block of constants (`checksum.py`). Constants come
-first since they are known before the code is: both are made at the same time. The header holds a digest of all but the constants, so a truncated or changed file is refused before anything of it is used. Reading checks every field of
-the manifest against the limits below. Constants stay where they are read from, which may be a mapped file.
+In a file: a header of fixed size, the constants, then the manifest as JSON, the object code, and a checksum per block of constants
+(`checksum.py`). Constants come first since they are known before the code is: both are made at the same time. The header holds a digest of
+all but the constants, so a truncated or changed file is refused before anything of it is used. Reading checks every field of the manifest
+against the limits below. Constants stay where they are read from, which may be a mapped file.
 """
 
 from __future__ import annotations
@@ -90,10 +91,11 @@ class SizeSpec(NamedTuple):
 
 
 class GuardSpec(NamedTuple):
-    """What the code was compiled for, as to `size`, an expression over the manifest's sizes; `what` says it in words, with the line that asks for it.
+    """What the code was compiled for, as to `size`, an expression over the manifest's sizes; `what` says it in words, with the line that
+    asks for it.
 
-    `kind` is "bound" where `size` has to be from `low` to `high`; "divisor" or "equal" say why inputs have axes of just this size, "fixed" why one axis,
-    with which its words begin, has this number.
+    `kind` is "bound" where `size` has to be from `low` to `high`; "divisor" or "equal" say why inputs have axes of just this size, "fixed"
+    why one axis, with which its words begin, has this number.
     """
 
     size: str
@@ -118,8 +120,8 @@ class TargetSpec(NamedTuple):
 class Manifest:
     """Everything that must be known to call a model.
 
-    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number). `objects` gives the bytes of each object
-    file in the code, which is a single one when there are none.
+    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number). `objects` gives the bytes
+    of each object file in the code, which is a single one when there are none.
     """
 
     name: str
@@ -146,7 +148,9 @@ class Manifest:
         return tuple(guard for guard in self.guards if guard.kind == "bound")
 
     def reasons(self, spec: TensorSpec, axis: int, kind: str) -> str:
-        """In words, why an axis of an input has to be of its size: the guards of the kind, or all if there are none of it; empty without guards."""
+        """In words, why an axis of an input has to be of its size: the guards of the kind, or all if there are none of it; empty without
+        guards.
+        """
         size, begin = str(spec.shape[axis]), f"axis {axis} of '{spec.name}' to be "
         about = [g for g in self.guards if g.size == size and (g.what.startswith(begin) if g.kind == "fixed" else g.kind != "bound")]
         return " and ".join(guard.what for guard in [g for g in about if g.kind == kind] or about)
@@ -158,23 +162,30 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "inputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.inputs],
-            "outputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.outputs],
-            "constants": [
-                {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "offset": c.offset, "bytes": c.bytes} for c in self.constants
-            ],
-            "sizes": [
-                {"name": s.name, "input": s.input, "axis": s.axis} | ({} if (s.scale, s.offset) == (1, 0) else {"scale": s.scale, "offset": s.offset})
-                for s in self.sizes
-            ],
-            "arguments": [list(a) for a in self.arguments],
-            "target": {"triple": self.target.triple, "cpu": self.target.cpu, "features": self.target.features},
-            "extra": dict(sorted(self.extra.items())),
-        } | ({"guards": [{"size": g.size, "what": g.what, "kind": g.kind, "low": g.low, "high": g.high} for g in self.guards]} if self.guards else {}) | (
-            {"objects": list(self.objects)} if self.objects else {}
+        return (
+            {
+                "format": FORMAT,
+                "name": self.name,
+                "inputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.inputs],
+                "outputs": [{"name": t.name, "dtype": t.dtype, "shape": list(t.shape), "role": t.role} for t in self.outputs],
+                "constants": [
+                    {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "offset": c.offset, "bytes": c.bytes} for c in self.constants
+                ],
+                "sizes": [
+                    {"name": s.name, "input": s.input, "axis": s.axis}
+                    | ({} if (s.scale, s.offset) == (1, 0) else {"scale": s.scale, "offset": s.offset})
+                    for s in self.sizes
+                ],
+                "arguments": [list(a) for a in self.arguments],
+                "target": {"triple": self.target.triple, "cpu": self.target.cpu, "features": self.target.features},
+                "extra": dict(sorted(self.extra.items())),
+            }
+            | (
+                {"guards": [{"size": g.size, "what": g.what, "kind": g.kind, "low": g.low, "high": g.high} for g in self.guards]}
+                if self.guards
+                else {}
+            )
+            | ({"objects": list(self.objects)} if self.objects else {})
         )
 
     def to_bytes(self) -> bytes:
@@ -285,7 +296,9 @@ class _Reader:
         for size in shape:
             known = _is_int(size) and 0 <= size <= MAX_SIZE
             if not known and not (isinstance(size, str) and 0 < len(size) <= MAX_LENGTH):
-                raise ArtifactError(f"expected the sizes in '{self.path}.{key}' to be from 0 to {MAX_SIZE}, or texts, but got {size!r:.100}")
+                raise ArtifactError(
+                    f"expected the sizes in '{self.path}.{key}' to be from 0 to {MAX_SIZE}, or texts, but got {size!r:.100}"
+                )
         return tuple(shape)
 
 
@@ -294,7 +307,9 @@ def _is_int(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else f"{value!r:.100}"
+    return (
+        "nothing" if value is None else f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else f"{value!r:.100}"
+    )
 
 
 def _tensor(reader: _Reader, roles: Sequence[str]) -> TensorSpec:
@@ -375,7 +390,9 @@ def _check_consistent(manifest: Manifest) -> None:
         for known in constant.shape:
             elements *= known
         if elements * DTYPES[constant.dtype] != constant.bytes:
-            raise ArtifactError(f"expected the constant '{constant.name}' to have {elements * DTYPES[constant.dtype]} bytes but got {constant.bytes}")
+            raise ArtifactError(
+                f"expected the constant '{constant.name}' to have {elements * DTYPES[constant.dtype]} bytes but got {constant.bytes}"
+            )
         if constant.offset % ALIGNMENT:
             raise ArtifactError(f"expected the constant '{constant.name}' at a multiple of {ALIGNMENT} bytes but got {constant.offset}")
     counts = {"input": len(manifest.inputs), "constant": len(manifest.constants), "output": len(manifest.outputs)}
@@ -403,8 +420,10 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. The constants may stand in memory of any kind, and
-    in `pieces`; they may be those of a file of the cache, `draft`, which has them in their places and lacks the rest."""
+    """A compiled model. `code` is one object file (ELF) for `manifest.target` or several, one after the other. The constants may stand in
+    memory of any kind, and in `pieces`; they may be those of a file of the cache, `draft`, which has them in their places and lacks the
+    rest.
+    """
 
     manifest: Manifest
     code: bytes

@@ -2,10 +2,10 @@
 
 How much a folder may hold is the process's to say, or else stands in the folder itself, in a file `limit`, for all processes.
 
-Keys are digests of everything that an entry depends on (`digest_of`). An entry carries a checksum; one that does not match is removed and reported
-as absent, so it is compiled again and never trusted. Large entries that have checksums of their own are mapped in place of being read (`keep`, `mapped`). Entries are
-written whole or not at all, and never changed, so processes may share a folder and what they have mapped. A folder that cannot be read or written costs time, not
-correctness: it is warned about once.
+Keys are digests of everything that an entry depends on (`digest_of`). An entry carries a checksum; one that does not match is removed and
+reported as absent, so it is compiled again and never trusted. Large entries that have checksums of their own are mapped in place of being
+read (`keep`, `mapped`). Entries are written whole or not at all, and never changed, so processes may share a folder and what they have
+mapped. A folder that cannot be read or written costs time, not correctness: it is warned about once.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from polyreme.runtime.draft import Draft
 
 MAGIC = b"polyreme-cache2\n"
 DIGEST_BYTES = 32
-# What an entry says of itself: the magic, whether its checksum is in front of it or its own matter, and the checksum. What follows is at a whole cache line.
+# What an entry says of itself: the magic, whether its checksum is in front of it or its own matter, and the checksum. What follows is at a
+# whole cache line.
 CHECKED, OWN = b"checked\0".ljust(16, b"\0"), b"own\0".ljust(16, b"\0")
 HEAD_BYTES = len(MAGIC) + len(CHECKED) + DIGEST_BYTES
-# Models lie there with their weights as kernels want them, so that the next start need not make them: this holds a few of hundreds of megabytes.
+# Models lie there with their weights as kernels want them, so that the next start need not make them: this holds a few of hundreds of
+# megabytes.
 DEFAULT_DISK_BYTES = 4 << 30
 DEFAULT_MEMORY_BYTES = 64 << 20
 # Of a disk with less than this free, entries of this size take nothing: others need it more than the next start does.
@@ -76,7 +78,8 @@ class Entry(NamedTuple):
 class Cache:
     """Bytes by key. `folder` None keeps them in memory only. Least recently used entries go first when a limit is reached.
 
-    `limit` is how many bytes the folder may hold, by default what `keep_limit` left there, or 4 GiB; `memory_limit` is for this process alone.
+    `limit` is how many bytes the folder may hold, by default what `keep_limit` left there, or 4 GiB; `memory_limit` is for this process
+    alone.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, limit: int | None = None, memory_limit: int = DEFAULT_MEMORY_BYTES):
@@ -153,7 +156,9 @@ class Cache:
         return True
 
     def mapped(self, key: str) -> memoryview | None:
-        """What `keep` kept, as it lies on disk: read-only, and not checked, but for being that entry. `remove` it where it is found to be damaged."""
+        """What `keep` kept, as it lies on disk: read-only, and not checked, but for being that entry. `remove` it where it is found to be
+        damaged.
+        """
         _check_key(key)
         if self.folder is None:
             return None
@@ -207,7 +212,9 @@ class Cache:
         return self._limit
 
     def keep_limit(self, limit: int) -> None:
-        """Let the folder hold at most so many bytes, for all processes that are told nothing else; removes at once what is too much. `OSError` when it cannot be written."""
+        """Let the folder hold at most so many bytes, for all processes that are told nothing else; removes at once what is too much.
+        `OSError` when it cannot be written.
+        """
         if self.folder is None:
             raise ValueError("expected a folder to keep a limit in but the cache is in memory only")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -250,7 +257,10 @@ class Cache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not _has_room(path.parent, size):
-                self._warn(f"compiled code of {size >> 20} MiB is not kept there: less than that and {SPARE_BYTES >> 30} GiB for others is free on its disk; POLYREME_CACHE names another folder")
+                self._warn(
+                    f"compiled code of {size >> 20} MiB is not kept there: less than that and {SPARE_BYTES >> 30} GiB for others is free "
+                    f"on its disk; POLYREME_CACHE names another folder"
+                )
                 return False
             write_atomically(path, MAGIC + kind + digest, *parts)
         except OSError as error:

@@ -74,7 +74,9 @@ class CallableModel:
         try:
             return np.asarray(value)
         except (TypeError, ValueError) as error:
-            raise CallError(f"'{self.name}' expected an array as the input '{spec.name}' but got {type(value).__name__}: {error}") from error
+            raise CallError(
+                f"'{self.name}' expected an array as the input '{spec.name}' but got {type(value).__name__}: {error}"
+            ) from error
 
     def _bind(self, arrays: Sequence[Any], named: dict[str, Any]) -> list[Any]:
         """The inputs in order, from those given by position and those given by name."""
@@ -136,7 +138,9 @@ class CallableModel:
 
     def _check_arena(self, count: int, values: dict[str, int]) -> None:
         if not 0 <= count <= MAX_SIZE:
-            raise CallError(f"'{self.name}' needs {count} bytes of working memory for {self._values_text(values)}: expected at most {MAX_SIZE}")
+            raise CallError(
+                f"'{self.name}' needs {count} bytes of working memory for {self._values_text(values)}: expected at most {MAX_SIZE}"
+            )
 
     def _value(self, size: int | str, values: dict[str, int], spec: TensorSpec) -> int:
         if isinstance(size, int):
@@ -145,7 +149,9 @@ class CallableModel:
         try:
             value = evaluate(values)
         except ValueError as error:
-            raise CallError(f"'{self.name}': the size {size} of '{spec.name}' has no value for {self._values_text(values)}: {error}") from error
+            raise CallError(
+                f"'{self.name}': the size {size} of '{spec.name}' has no value for {self._values_text(values)}: {error}"
+            ) from error
         if not 0 <= value <= MAX_SIZE:
             raise CallError(f"'{self.name}': the size {size} of '{spec.name}' would be {value} for {self._values_text(values)}")
         return value

@@ -1,11 +1,13 @@
 """Collective calls between ranks: what they compute, in which order they run, and how a rank learns that the others do something else.
 
-A `Communicator` runs its calls one after another on a thread of its own, so that computing goes on meanwhile; `wait` on what a call gave back
-ends the overlap. Before any data moves, all ranks exchange what they are about to do (`Step`). A difference is a `MismatchError` that says what
-each rank is doing and where; a rank that is gone is a `LostRankError` that names it. After either the communicator is of no more use.
+A `Communicator` runs its calls one after another on a thread of its own, so that computing goes on meanwhile; `wait` on what a call gave
+back ends the overlap. Before any data moves, all ranks exchange what they are about to do (`Step`). A difference is a `MismatchError` that
+says what each rank is doing and where; a rank that is gone is a `LostRankError` that names it. After either the communicator is of no more
+use.
 
-Reductions combine the ranks' contributions in the order of the ranks, element by element: each rank adds up one share of the elements and hands it to
-all. So the bits of a result depend on the contributions alone, neither on how arrays are grouped into calls nor on timing, and are the same in all ranks.
+Reductions combine the ranks' contributions in the order of the ranks, element by element: each rank adds up one share of the elements and
+hands it to all. So the bits of a result depend on the contributions alone, neither on how arrays are grouped into calls nor on timing, and
+are the same in all ranks.
 
 How bytes move is for subclasses: between threads here (`LocalGroup`), between processes in `runtime/mpi.py`.
 """
@@ -27,7 +29,8 @@ import numpy as np
 from polyreme.runtime.errors import RuntimeFault
 
 __all__ = [
-    "REDUCTIONS", "CollectiveError", "Communicator", "LocalGroup", "LostRankError", "MismatchError", "OneRank", "Pending", "Step", "ThreadedCommunicator",
+    "REDUCTIONS", "CollectiveError", "Communicator", "LocalGroup", "LostRankError", "MismatchError", "OneRank", "Pending", "Step",
+    "ThreadedCommunicator",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -69,8 +72,8 @@ class LostRankError(CollectiveError):
 class Step:
     """One collective call.
 
-    `kind` is its op, `detail` what besides must be equal in all ranks (shapes, dtype, bucket), `schedule` the fingerprint of the plan that it belongs to, and
-    `place` the line that made it in this rank, which may differ.
+    `kind` is its op, `detail` what besides must be equal in all ranks (shapes, dtype, bucket), `schedule` the fingerprint of the plan that
+    it belongs to, and `place` the line that made it in this rank, which may differ.
     """
 
     kind: str
@@ -362,7 +365,13 @@ class ThreadedCommunicator:
 
     def lost(self, ranks: Sequence[int], step: Step) -> LostRankError:
         """The error of a rank that waits in `step` for ranks that are gone."""
-        who = f"rank {ranks[0]} was lost" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} were lost" if ranks else "a rank was lost"
+        who = (
+            f"rank {ranks[0]} was lost"
+            if len(ranks) == 1
+            else f"ranks {', '.join(map(str, ranks))} were lost"
+            if ranks
+            else "a rank was lost"
+        )
         return LostRankError(f"{who} (the process ended, perhaps killed) while rank {self.rank} was in {step}", ranks)
 
     def late(self, ranks: Sequence[int], step: Step, patience: float) -> CollectiveError:

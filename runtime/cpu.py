@@ -17,7 +17,8 @@ from polyreme.runtime.errors import ArtifactError
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
 
-# Memory from so many bytes on lies on pages of the larger size: what is read again and again then fills the second-level cache evenly, not as chance has put small pages.
+# Memory from so many bytes on lies on pages of the larger size: what is read again and again then fills the second-level cache evenly, not
+# as chance has put small pages.
 LARGE_PAGES_FROM, LARGE_PAGE = 256 << 10, 2 << 20
 # Constants up to this size are copied to large pages, which takes a millisecond or two.
 NEAR_BYTES = 8 << 20
@@ -27,8 +28,10 @@ _FEATURES = {
     "sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx": "avx", "avx2": "avx2", "fma": "fma", "f16c": "f16c", "avx512f": "avx512f",
     "avx512bw": "avx512bw", "avx512dq": "avx512dq", "avx512vl": "avx512vl", "avx512cd": "avx512cd", "avx512vnni": "avx512_vnni",
     "avx512bf16": "avx512_bf16", "avx512vpopcntdq": "avx512_vpopcntdq", "avx512bitalg": "avx512_bitalg",
-    "avx512vbmi2": "avx512_vbmi2", "avx512ifma": "avx512ifma", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "movbe": "movbe", "popcnt": "popcnt",
-    "gfni": "gfni", "vaes": "vaes", "vpclmulqdq": "vpclmulqdq", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi", "avxvnni": "avx_vnni",
+    "avx512vbmi2": "avx512_vbmi2", "avx512ifma": "avx512ifma", "bmi": "bmi1", "bmi2": "bmi2", "lzcnt": "abm", "movbe": "movbe",
+    "popcnt": "popcnt",
+    "gfni": "gfni", "vaes": "vaes", "vpclmulqdq": "vpclmulqdq", "avx512fp16": "avx512_fp16", "avx512vbmi": "avx512vbmi",
+    "avxvnni": "avx_vnni",
     "amx-tile": "amx_tile", "amx-int8": "amx_int8", "amx-bf16": "amx_bf16",
 }  # fmt: skip
 
@@ -47,9 +50,17 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
     features = [f[1:] for f in target.features.split(",") if f.startswith("+")]
     missing = [f for f in features if known and f in _FEATURES and _FEATURES[f] not in known]
     if missing:
-        raise ArtifactError(f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it again", code="E0802")
+        raise ArtifactError(
+            f"{what}: the code is for {target.cpu or 'a processor'} with {', '.join(missing)}, which this processor lacks: compile it "
+            f"again",
+            code="E0802",
+        )
     if "amx-tile" in features and not tiles_allowed():
-        raise ArtifactError(f"{what}: the code is for a processor with amx-tile, which this one has, but the system does not let programs use its tiles: compile it again", code="E0802")
+        raise ArtifactError(
+            f"{what}: the code is for a processor with amx-tile, which this one has, but the system does not let programs use its tiles: "
+            f"compile it again",
+            code="E0802",
+        )
 
 
 # What Linux on x86-64 is asked: the number of arch_prctl, ARCH_REQ_XCOMP_PERM, and the part of a thread's state that tiles are.
@@ -69,7 +80,19 @@ def processor_text() -> str:
     """What tells this machine's processor from others: its model and what it can do, in Linux's words; empty where it says nothing."""
     told = []
     for field, value in _processor_fields():
-        if field in ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "CPU variant", "Features", "isa", "uarch"):
+        if field in (
+            "vendor_id",
+            "cpu family",
+            "model",
+            "stepping",
+            "flags",
+            "CPU implementer",
+            "CPU part",
+            "CPU variant",
+            "Features",
+            "isa",
+            "uarch",
+        ):
             told.append(f"{field}={value}")
     return " ".join([platform.machine(), *told]) if told else ""
 
@@ -105,7 +128,9 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
-    """`count` bytes at a multiple of `alignment` (a power of two up to 2 MiB); on large pages from `LARGE_PAGES_FROM` bytes on, where the system has them."""
+    """`count` bytes at a multiple of `alignment` (a power of two up to 2 MiB); on large pages from `LARGE_PAGES_FROM` bytes on, where the
+    system has them.
+    """
     if count >= LARGE_PAGES_FROM and hasattr(mmap, "MADV_HUGEPAGE"):
         # numpy asks for large pages itself, but from 4 MiB on only, and for memory that begins in the middle of one.
         with contextlib.suppress(OSError):  # a kernel without them, or no memory, which is then told of in the usual way
@@ -117,8 +142,9 @@ def aligned_empty(count: int, alignment: int = 64) -> np.ndarray[Any, Any]:
 
 
 def near_constants(given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Bytes of constants at a whole cache line: where they are, if that is one, else copied. Those that caches can hold are copied anyway, to large pages: a file's small ones are where chance
-    has put them, and an LSTM of 2.7 MB took 1.4 times as long from some."""
+    """Bytes of constants at a whole cache line: where they are, if that is one, else copied. Those that caches can hold are copied anyway,
+    to large pages: a file's small ones are where chance has put them, and an LSTM of 2.7 MB took 1.4 times as long from some.
+    """
     near = LARGE_PAGES_FROM <= len(given) <= NEAR_BYTES
     if len(given) and given.ctypes.data % ALIGNMENT == 0 and not near:
         return given

@@ -1,8 +1,8 @@
 """An executable: native code in memory, ready to be called with arrays.
 
-A call checks its arrays (`calling.py` says how), binds the symbolic sizes, and makes one native call without the interpreter lock. What depends on
-shapes alone (sizes, output shapes, bytes of working memory) is worked out once per combination of input shapes. Working memory is kept between calls, one piece per call
-that is running at the same time, so several Python threads may call the same executable.
+A call checks its arrays (`calling.py` says how), binds the symbolic sizes, and makes one native call without the interpreter lock. What
+depends on shapes alone (sizes, output shapes, bytes of working memory) is worked out once per combination of input shapes. Working memory
+is kept between calls, one piece per call that is running at the same time, so several Python threads may call the same executable.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class _Context:
 class Executable(CallableModel):
     """A model that can be called.
 
-    `run([x, y]) -> [array, …]` in the order of `manifest.inputs` and `manifest.outputs`; calling it takes arrays by position or by name, and gives
-    a single output bare and several as a tuple. `keep` is whatever holds the code and the constants in memory.
+    `run([x, y]) -> [array, …]` in the order of `manifest.inputs` and `manifest.outputs`; calling it takes arrays by position or by name,
+    and gives a single output bare and several as a tuple. `keep` is whatever holds the code and the constants in memory.
     """
 
     def __init__(self, manifest: Manifest, functions: ModelFunctions, constants_at: int, pool: Pool | None, keep: object = None):
@@ -123,7 +123,8 @@ class Executable(CallableModel):
                     array = self._as_array(array, spec)
                 if array.dtype is not dtype and array.dtype != dtype:
                     raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
-                # As `address_of`, which refuses what is not contiguous too; written out, since a call of a small model spends its time here.
+                # As `address_of`, which refuses what is not contiguous too; written out, since a call of a small model spends its time
+                # here.
                 try:
                     address = _addressof(_from_buffer(array if dtype.num < _FOREIGN else array.view(_BITS)))
                 except (TypeError, ValueError, BufferError):
@@ -163,7 +164,8 @@ class Executable(CallableModel):
 
         Packed weights are only taken here: they have to stand at whole cache lines, and are copied if they do not.
 
-        An input that a free size is read from cannot be bound. Code, constants and working memory are shared, and binding the same inputs again is cheap.
+        An input that a free size is read from cannot be bound. Code, constants and working memory are shared, and binding the same inputs
+        again is cheap.
         """
         bound = copy(self._with_inputs(tuple(i for i in range(len(self._inputs)) if i not in arrays)))
         addresses = []
@@ -187,7 +189,9 @@ class Executable(CallableModel):
         made = self._parts.get(left)
         if made is None:
             sizes = tuple(size._replace(input=left.index(size.input)) for size in self.manifest.sizes)
-            arguments = [(kind, left.index(i) if kind == "input" else i) for kind, i in self.manifest.arguments if kind != "input" or i in left]
+            arguments = [
+                (kind, left.index(i) if kind == "input" else i) for kind, i in self.manifest.arguments if kind != "input" or i in left
+            ]
             inputs = tuple(self.manifest.inputs[i] for i in left)
             made = copy(self)
             made.manifest = replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments))

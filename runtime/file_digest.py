@@ -1,7 +1,7 @@
 """Digests of files, remembered for as long as the system says that a file has not changed.
 
-What tells an unchanged file is what git looks at: device, inode, size, and the times of the last change of its content and of its entry. A file that was
-changed just before it was read could be changed once more without another time: its digest is not remembered yet.
+What tells an unchanged file is what git looks at: device, inode, size, and the times of the last change of its content and of its entry. A
+file that was changed just before it was read could be changed once more without another time: its digest is not remembered yet.
 """
 
 from __future__ import annotations

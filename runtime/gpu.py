@@ -1,7 +1,7 @@
 """Devices that run kernels: one protocol, and two drivers that keep it.
 
-`open_driver("gpu")` is a CUDA device through pycuda, which is imported then and never before; `open_driver("gpu-emulated")` runs the same PTX on numpy,
-with its memory accesses checked (`ptx/runner.py`). Addresses are plain integers on both.
+`open_driver("gpu")` is a CUDA device through pycuda, which is imported then and never before; `open_driver("gpu-emulated")` runs the same
+PTX on numpy, with its memory accesses checked (`ptx/runner.py`). Addresses are plain integers on both.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ class CudaModule:
 
 
 class CudaDriver:
-    """A CUDA device, in its primary context, on one stream: the default one. A context belongs to a thread: use a driver in the thread that made it."""
+    """A CUDA device, in its primary context, on one stream: the default one. A context belongs to a thread: use a driver in the thread that
+    made it.
+    """
 
     name = "gpu"
 

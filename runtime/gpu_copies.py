@@ -1,8 +1,8 @@
 """What of the arrays of main memory lies on a device: copies that stay there from call to call.
 
-An array is known by its identity, so only arrays that nobody writes to may be given: those behind tensors, since whatever changes a tensor gives it another
-array. That is also enforced where it can be: an array with a copy is read-only from then on, and an array that is a view of another one, which someone
-may still write to through the other, is copied at every call instead.
+An array is known by its identity, so only arrays that nobody writes to may be given: those behind tensors, since whatever changes a tensor
+gives it another array. That is also enforced where it can be: an array with a copy is read-only from then on, and an array that is a view
+of another one, which someone may still write to through the other, is copied at every call instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class DeviceCopies:
         return len(self._copies)
 
     def address_of(self, array: Array, borrowed: list[tuple[int, int]]) -> int:
-        """Where the contents of `array` are on the device, row-major. Memory that serves this call only is put on `borrowed`, for `give_back`."""
+        """Where the contents of `array` are on the device, row-major. Memory that serves this call only is put on `borrowed`, for
+        `give_back`.
+        """
         found = self._copies.get(id(array))
         if found is not None and found[0]() is array:
             return found[1]

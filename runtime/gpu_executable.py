@@ -1,8 +1,9 @@
 """An executable whose kernels run on a GPU, through any driver of `gpu.py`: a real device, or the runner that executes PTX on numpy.
 
-It owns its memory on the device: the constants and the code from the beginning, the arena (laid out by the same plan as on the CPU) and, for `run`, inputs and
-outputs for the shapes of the latest call. `run` copies the inputs, launches the kernels in order, and copies the results back: the arrays are the caller's
-and may have changed since the last call. `run_kept` is for arrays that do not change: they are copied once, and results stay on the device, too.
+It owns its memory on the device: the constants and the code from the beginning, the arena (laid out by the same plan as on the CPU) and,
+for `run`, inputs and outputs for the shapes of the latest call. `run` copies the inputs, launches the kernels in order, and copies the
+results back: the arrays are the caller's and may have changed since the last call. `run_kept` is for arrays that do not change: they are
+copied once, and results stay on the device, too.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _QUEUED = 8
 
 @dataclass
 class _Memory:
-    """What a call with inputs of some shapes needs: addresses of the constants and, once `run` needs them, of inputs and outputs, and the launches with
-    numbers in place. A launch ends in (place, argument) pairs for the addresses that are still to be put among its arguments."""
+    """What a call with inputs of some shapes needs: addresses of the constants and, once `run` needs them, of inputs and outputs, and the
+    launches with numbers in place. A launch ends in (place, argument) pairs for the addresses that are still to be put among its arguments.
+    """
 
     shapes: Shapes
     output_shapes: Shapes
@@ -78,10 +80,13 @@ class GpuExecutable(CallableModel):
                     result[...] = whole
         return results
 
-    def run_kept(self, arrays: Sequence[Array], copies: DeviceCopies, shapes: Shapes | None = None, result_shapes: Shapes | None = None) -> list[Array]:
-        """The outputs for arrays that nobody writes to any more, of the dtypes of the inputs. What lies on the device already is not copied there, and
-        the outputs, which are read-only, keep their copies there. `shapes` and `result_shapes` are for arrays whose elements are taken in
-        other shapes than the arrays have: those of the inputs, and of the arrays returned.
+
+    def run_kept(
+        self, arrays: Sequence[Array], copies: DeviceCopies, shapes: Shapes | None = None, result_shapes: Shapes | None = None
+    ) -> list[Array]:
+        """The outputs for arrays that nobody writes to any more, of the dtypes of the inputs. What lies on the device already is not copied
+        there, and the outputs, which are read-only, keep their copies there. `shapes` and `result_shapes` are for arrays whose elements are
+        taken in other shapes than the arrays have: those of the inputs, and of the arrays returned.
         """
         shapes = tuple(a.shape for a in arrays) if shapes is None else shapes
         borrowed: list[tuple[int, int]] = []
@@ -114,8 +119,9 @@ class GpuExecutable(CallableModel):
         return [result for result, _ in made]
 
     def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
-        """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and results stay there.
-        Calls are made for `seconds`, at least `fewest`, and queued so that the device waits for the host only where launching takes longer than the kernels.
+        """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and
+        results stay there. Calls are made for `seconds`, at least `fewest`, and queued so that the device waits for the host only where
+        launching takes longer than the kernels.
         """
         arrays = self._checked(inputs)
         times: list[float] = []

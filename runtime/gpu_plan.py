@@ -1,7 +1,7 @@
 """What a model does on a GPU: the launches in order, as data beside its PTX.
 
-The plan stands as JSON in the manifest's `extra`, under `GPU_PLAN`. Sizes are texts over the manifest's sizes, read as all its sizes are, and every field is
-checked when the plan is read.
+The plan stands as JSON in the manifest's `extra`, under `GPU_PLAN`. Sizes are texts over the manifest's sizes, read as all its sizes are,
+and every field is checked when the plan is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MAX_THREADS = 1024
 
 @dataclass(frozen=True)
 class Argument:
-    """What a kernel is given: argument number `value` of the model ("buffer"), a byte offset into the arena ("arena"), or a number ("size")."""
+    """What a kernel is given: argument number `value` of the model ("buffer"), a byte offset into the arena ("arena"), or a number
+    ("size").
+    """
 
     kind: str
     value: int | str
@@ -46,7 +48,8 @@ class GpuPlan:
 
     def to_text(self) -> str:
         launches = [
-            {"kernel": x.kernel, "grid": list(x.grid), "block": list(x.block), "arguments": [[a.kind, a.value] for a in x.arguments]} for x in self.launches
+            {"kernel": x.kernel, "grid": list(x.grid), "block": list(x.block), "arguments": [[a.kind, a.value] for a in x.arguments]}
+            for x in self.launches
         ]
         return json.dumps({"launches": launches, "arena": list(self.arena)}, separators=(",", ":"))
 
@@ -105,8 +108,12 @@ def _launch(data: Any, number: int, names: Collection[str], buffers: int) -> Lau
             raise ArtifactError(f"expected positive numbers of threads in {what} but got {n!r:.100}")
         threads *= n
     if not grid or not block or threads > MAX_THREADS:
-        raise ArtifactError(f"expected from 1 to 3 axes of blocks, and of at most {MAX_THREADS} threads, in {what} but got {grid} and {block}")
-    return LaunchSpec(kernel, grid, block, tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES)))
+        raise ArtifactError(
+            f"expected from 1 to 3 axes of blocks, and of at most {MAX_THREADS} threads, in {what} but got {grid} and {block}"
+        )
+    return LaunchSpec(
+        kernel, grid, block, tuple(_argument(a, names, buffers, what) for a in _items(fields["arguments"], what, MAX_LAUNCHES))
+    )
 
 
 def _argument(data: Any, names: Collection[str], buffers: int, what: str) -> Argument:

@@ -39,7 +39,17 @@ class _Table(ctypes.Structure):
 
     _fields_ = [("format", ctypes.c_int64)] + [
         (name, ctypes.c_void_p)
-        for name in ("identity", "run", "arena_bytes", "output_shapes", "constants", "pool_create", "pool_destroy", "pool_threads", "pool_set_threads")
+        for name in (
+            "identity",
+            "run",
+            "arena_bytes",
+            "output_shapes",
+            "constants",
+            "pool_create",
+            "pool_destroy",
+            "pool_threads",
+            "pool_set_threads",
+        )
     ]
 
 
@@ -74,7 +84,9 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
             f"{name}: expected a library of format {FORMAT} but got format {version}: compile the model again", code="E0802"
         )
     if manifest_bytes > min(MAX_MANIFEST_BYTES, len(data) - TRAILER.size):
-        raise ArtifactError(f"{name}: expected a manifest of at most {len(data) - TRAILER.size} bytes but got {manifest_bytes}: the file is damaged")
+        raise ArtifactError(
+            f"{name}: expected a manifest of at most {len(data) - TRAILER.size} bytes but got {manifest_bytes}: the file is damaged"
+        )
     if hashlib.blake2b(memoryview(data)[:-32], digest_size=32).digest() != digest:
         raise ArtifactError(f"{name}: expected content that matches its checksum: the file is damaged")
     start = len(data) - TRAILER.size - manifest_bytes
@@ -87,8 +99,8 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
     """Open a compiled library, ready to be called with arrays.
 
-    `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without its
-    weights, or one for another machine is an `ArtifactError`.
+    `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without
+    its weights, or one for another machine is an `ArtifactError`.
     """
     path = Path(path)
     found = read_library(path)
@@ -154,6 +166,12 @@ def map_weights(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
         raise ArtifactError(f"{path}: expected the weights of '{manifest.name}' but got an empty file") from error
     weights = np.frombuffer(mapped, np.uint8)[WEIGHTS_HEADER.size :]
     wanted = manifest.extra.get("weights_digest", "")
-    if mapped[: WEIGHTS_HEADER.size] != weights_header(weights.data) or mapped[16:48].hex() != wanted or len(weights) < manifest.constant_bytes:
-        raise ArtifactError(f"{path}: expected the weights that were written with '{manifest.name}': the file is damaged or belongs to another library")
+    if (
+        mapped[: WEIGHTS_HEADER.size] != weights_header(weights.data)
+        or mapped[16:48].hex() != wanted
+        or len(weights) < manifest.constant_bytes
+    ):
+        raise ArtifactError(
+            f"{path}: expected the weights that were written with '{manifest.name}': the file is damaged or belongs to another library"
+        )
     return weights

@@ -1,8 +1,9 @@
 """The memory plan: from lifetimes to offsets in one arena. Pure functions; they know neither programs nor devices.
 
-Buffers that are never live together may share bytes. Buffers of known size are placed exactly. A buffer whose size is a number of bytes times a symbolic
-`unit` (such as the batch `N`) is planned in units among the buffers of the same unit, which is as tight as a static plan and right for every value
-of the unit. Each unit gets a region of its own, one after the other in the arena. Where that wastes too much, buffers of several units share slots, one at a time.
+Buffers that are never live together may share bytes. Buffers of known size are placed exactly. A buffer whose size is a number of bytes
+times a symbolic `unit` (such as the batch `N`) is planned in units among the buffers of the same unit, which is as tight as a static plan
+and right for every value of the unit. Each unit gets a region of its own, one after the other in the arena. Where that wastes too much,
+buffers of several units share slots, one at a time.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def plan_arena(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Are
 def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> tuple[list[int], int]:
     """Offsets of buffers of known size, and the total. The result depends on the arguments alone.
 
-    Best fit in several orders; the smallest total wins, the first at equal totals. No plan beats the most bytes live at once, so an order that reaches
-    them ends the search. When none does, filling so many bytes from both ends is tried.
+    Best fit in several orders; the smallest total wins, the first at equal totals. No plan beats the most bytes live at once, so an order
+    that reaches them ends the search. When none does, filling so many bytes from both ends is tried.
     """
     sizes = [align(lifetime.bytes, alignment) for lifetime in lifetimes]
     bound = most_live(lifetimes, alignment)
@@ -73,8 +74,9 @@ def plan_offsets(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> t
 
 
 def plan_slots(lifetimes: Sequence[Lifetime]) -> list[int]:
-    """The slot of each buffer: a place for one buffer at a time, as large as the largest that comes there. `bytes` are estimates, so that no plan depends on them: large buffers
-    choose first, each the first slot that nobody else has while it lives."""
+    """The slot of each buffer: a place for one buffer at a time, as large as the largest that comes there. `bytes` are estimates, so that
+    no plan depends on them: large buffers choose first, each the first slot that nobody else has while it lives.
+    """
     slots = [0] * len(lifetimes)
     taken: list[list[Lifetime]] = []
     for i in sorted(range(len(lifetimes)), key=lambda i: (-lifetimes[i].bytes, lifetimes[i].first, i)):

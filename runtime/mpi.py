@@ -1,8 +1,9 @@
 """Collectives between processes: a `Communicator` over MPI, by mpi4py.
 
-Once it is made, only the communicator's thread calls MPI, until the end. What the ranks are about to do is exchanged by messages that are polled for, so
-that waiting for a slow rank takes no processor; once all are there, data moves by MPI's own blocking collectives. With OpenMPI's fault
-tolerance (`mpiexec --with-ft ulfm`) a killed process is an error in the others, which name it; without it, mpiexec ends them.
+Once it is made, only the communicator's thread calls MPI, until the end. What the ranks are about to do is exchanged by messages that are
+polled for, so that waiting for a slow rank takes no processor; once all are there, data moves by MPI's own blocking collectives. With
+OpenMPI's fault tolerance (`mpiexec --with-ft ulfm`) a killed process is an error in the others, which name it; without it, mpiexec ends
+them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def is_installed() -> bool:
 
 
 def load_mpi() -> Any:
-    """The module `mpi4py.MPI`, MPI initialized. At the end of the process MPI is finalized by the communicator, which knows whether the others are alive."""
+    """The module `mpi4py.MPI`, MPI initialized. At the end of the process MPI is finalized by the communicator, which knows whether the
+    others are alive.
+    """
     if not is_installed():
         raise MissingMpi(f"several processes talk to each other by MPI, but mpi4py is not installed; {EXTRA}")
     import mpi4py
@@ -55,7 +58,9 @@ def load_mpi() -> Any:
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_SERIALIZED)
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
-        raise CollectiveError("expected MPI to be initialized for calls from any thread (MPI_THREAD_SERIALIZED) but it was initialized for fewer")
+        raise CollectiveError(
+            "expected MPI to be initialized for calls from any thread (MPI_THREAD_SERIALIZED) but it was initialized for fewer"
+        )
     return MPI
 
 
@@ -103,7 +108,10 @@ class MpiCommunicator(ThreadedCommunicator):
         whole = _whole(parts)
         sent = _bytes(whole if whole is not None else np.concatenate(parts))
         self._call(
-            lambda: self._world.Alltoallv([sent, counts, _offsets(counts), byte], [got, [mine] * self.size, _offsets([mine] * self.size), byte]), step
+            lambda: self._world.Alltoallv(
+                [sent, counts, _offsets(counts), byte], [got, [mine] * self.size, _offsets([mine] * self.size), byte]
+            ),
+            step,
         )
         return [row.view(parts[0].dtype) for row in got]
 

@@ -1,4 +1,6 @@
-"""Constants that stand in memory piece by piece, as they were made: written without being copied, laid out as a whole for those who need them so."""
+"""Constants that stand in memory piece by piece, as they were made: written without being copied, laid out as a whole for those who need
+them so.
+"""
 
 from __future__ import annotations
 

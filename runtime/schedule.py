@@ -1,7 +1,8 @@
 """A schedule: compiled regions, and between them what the host does, in one fixed order.
 
-Values live in numbered slots. A step takes some and gives others; a slot is emptied after the last step that takes it, so that memory is not held longer
-than needed. A step of the host may be a Python function, or give something that is on its way, such as the result of a collective call; a later step waits for it.
+Values live in numbered slots. A step takes some and gives others; a slot is emptied after the last step that takes it, so that memory is
+not held longer than needed. A step of the host may be a Python function, or give something that is on its way, such as the result of a
+collective call; a later step waits for it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class ScheduledStep:
 
 
 class Schedule(CallableModel):
-    """Runs steps in order; called like an executable. The first slots are its arguments, as the manifest has them, and the slots `results` what it returns.
+    """Runs steps in order; called like an executable. The first slots are its arguments, as the manifest has them, and the slots `results`
+    what it returns.
 
     What sizes the results have may be known only when they are there: the manifest says nothing of them.
     """

@@ -1,7 +1,7 @@
 """Code that a process keeps for itself: an artifact whose object files are linked into a shared object, loaded without LLVM.
 
-The shared object has the model's functions and a copy of the thread pool's. All models of a process wait in one pool, that of the first one loaded: a copy is as good as
-another, since the pool keeps all it knows in memory of its own.
+The shared object has the model's functions and a copy of the thread pool's. All models of a process wait in one pool, that of the first one
+loaded: a copy is as good as another, since the pool keeps all it knows in memory of its own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def constants_of(artifact: Artifact) -> np.ndarray[Any, Any]:
 
 
 def load_shared(artifact: Artifact, threads: int) -> Executable:
-    """The artifact in this process, on the process's pool, which begins with so many `threads`. `ArtifactError` when it is for another machine."""
+    """The artifact in this process, on the process's pool, which begins with so many `threads`. `ArtifactError` when it is for another
+    machine.
+    """
     what = f"the artifact '{artifact.name}'"
     check_runs_here(artifact.manifest.target, what)
     loaded = _Loaded(artifact.code, what)

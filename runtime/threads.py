@@ -1,8 +1,8 @@
 """Threads: how many work on a model, and the pool that they wait in.
 
-The pool itself is native (`pool.ll`). A process has one for all models compiled in it, and every compiled library carries its own copy. All of them
-follow `set_num_threads`, except those that were given a number of their own. Workers wait awake for 4 ms for the next job, giving way to other programs, and
-then sleep. After `os.fork` the child runs models on the calling thread until it calls `set_num_threads`.
+The pool itself is native (`pool.ll`). A process has one for all models compiled in it, and every compiled library carries its own copy. All
+of them follow `set_num_threads`, except those that were given a number of their own. Workers wait awake for 4 ms for the next job, giving
+way to other programs, and then sleep. After `os.fork` the child runs models on the calling thread until it calls `set_num_threads`.
 """
 
 from __future__ import annotations

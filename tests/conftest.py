@@ -1,4 +1,6 @@
-"""What all tests share: a cache of compiled code and a folder for temporary files that are theirs alone, so that no test depends on what ran before or leaves anything; and golden files."""
+"""What all tests share: a cache of compiled code and a folder for temporary files that are theirs alone, so that no test depends on what
+ran before or leaves anything; and golden files.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _what_is_drawn_does_not_depend_on_other_tests(request: pytest.FixtureRequest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where Python leaves no byte code beside the sources, as in most containers, it goes to pytest's cache: else every process of the tests would compile all of them again."""
+    """Where Python leaves no byte code beside the sources, as in most containers, it goes to pytest's cache: else every process of the
+    tests would compile all of them again.
+    """
     if sys.dont_write_bytecode and (kept := getattr(config, "cache", None)) is not None:
         with suppress(OSError):
             sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept.mkdir("bytecode"))
@@ -61,7 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: thousands of tests, through which the garbage collector need not look while modules are built."""
+    """What was imported and collected stays to the end: thousands of tests, through which the garbage collector need not look while modules
+    are built.
+    """
     gc.collect()
     gc.freeze()
 

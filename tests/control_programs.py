@@ -1,4 +1,6 @@
-"""Random programs with branches and loops, inside one another, of any number of values; conditions are about integers, so that rounding decides nothing."""
+"""Random programs with branches and loops, inside one another, of any number of values; conditions are about integers, so that rounding
+decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ class _Grower:
 
     def condition(self, b: Builder, integer: Any, remainder: int | None = None) -> Value:
         two = self.number(b, 2, i64)
-        made: Value = b(nn.Equal, b(nn.Mod, integer, two), self.number(b, int(self.rng.integers(0, 2)) if remainder is None else remainder, i64))
+        made: Value = b(
+            nn.Equal, b(nn.Mod, integer, two), self.number(b, int(self.rng.integers(0, 2)) if remainder is None else remainder, i64)
+        )
         return made
 
     def captured(self, pool: list[Value]) -> list[Value]:
@@ -108,7 +112,10 @@ class _Grower:
                 some.append(self.pick(pool, kind))
         return some
 
-    def body(self, given: list[Any], captured: list[Value], wanted: list[Any], depth: int) -> tuple[Block, Builder, list[Value], list[Value]]:
+
+    def body(
+        self, given: list[Any], captured: list[Value], wanted: list[Any], depth: int
+    ) -> tuple[Block, Builder, list[Value], list[Value]]:
         block = Block([*given, *(v.type for v in captured)])
         b = Builder.at_end(block)
         pool = self.grow(b, list(block.args), int(self.rng.integers(0, 4)), depth)

@@ -1,6 +1,7 @@
 """`python -m tests.coverage_api [-v] [--missing] [GROUP ...]`: how much of Paddle's dynamic-graph API is here, tested and right, per group.
 
-Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.1 (without annotations; null when Paddle tells none). Runs every recorded case, as the tests do.
+Reads `tests/api/names.json`: name, group, kind and the signature of Paddle 3.3.1 (without annotations; null when Paddle tells none). Runs
+every recorded case, as the tests do.
 
 present    the name is here
 tested     a case compares it with Paddle: cases for which Paddle has no kernel do not count
@@ -13,8 +14,8 @@ signature  parameters or defaults differ from Paddle's
 
 `--missing` only lists the kinds of shapes that no case has, name by name, and runs none.
 
-Dtypes, shapes, gradients and options stand as covered / asked: what is not asked of a name, such as gradients of whole numbers, is listed below the table with the reason
-(`tests/api/reasons.py`).
+Dtypes, shapes, gradients and options stand as covered / asked: what is not asked of a name, such as gradients of whole numbers, is listed
+below the table with the reason (`tests/api/reasons.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 
 @dataclass
 class Row:
-    """What is known of one name. `going_in` and `coming_out` hold dtypes and kinds of shapes; `given` the options that cases gave, of `options` in all."""
+    """What is known of one name. `going_in` and `coming_out` hold dtypes and kinds of shapes; `given` the options that cases gave, of
+    `options` in all.
+    """
 
     name: str
     group: str
@@ -148,7 +151,9 @@ def signature_fault(value: Any, told: str) -> str:
     wanted = _parameters(told)
     try:
         found = {
-            ("*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else "") + n: None if p.default is p.empty else _default(p.default)
+            ("*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else "") + n: None
+            if p.default is p.empty
+            else _default(p.default)
             for n, p in inspect.signature(value).parameters.items()
             if n != "self"
         }
@@ -192,7 +197,9 @@ def main(arguments: list[str]) -> None:
     by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_group[row.group].append(row)
-    print(f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>11}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}")
+    print(
+        f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>11}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}"
+    )
     for group, members in [*by_group.items(), *([("all", rows)] if len(by_group) > 1 else [])]:
         answers = {aspect: [r.covers(aspect) for r in members if asked(aspect, r.name)] for aspect in ASPECTS}
         parts = {aspect: f"{sum(answers[aspect])}/{len(answers[aspect])}" for aspect in ("dtypes", "gradient")}
@@ -214,7 +221,14 @@ def main(arguments: list[str]) -> None:
     for reason in REASONS:
         names = [name.removeprefix("paddle.") for name in reason.each() if name in here]
         if names:
-            print(textwrap.fill(f"{', '.join(reason.aspects)} of {len(names)}, since {reason.text}: {', '.join(names)}", 160, initial_indent="  ", subsequent_indent="      "))
+            print(
+                textwrap.fill(
+                    f"{', '.join(reason.aspects)} of {len(names)}, since {reason.text}: {', '.join(names)}",
+                    160,
+                    initial_indent="  ",
+                    subsequent_indent="      ",
+                )
+            )
     print(f"  broadcast of all but the {len(BROADCASTING.split())} names that broadcast: `BROADCASTING` in tests/api/reasons.py")
     print(*(f"  option {option}: it {text}" for option, text in OPTIONS.items()), sep="\n")
     print(f"\n{len(ON_PURPOSE)} ways and {len(SIGNATURES)} signatures differ on purpose: docs/differences.md")

@@ -87,7 +87,11 @@ def _commands(text: str) -> str:
     printed = ""
     for line in text.splitlines():
         words = shlex.split(line.removeprefix("$ "))
-        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.redirect_stdout(io.StringIO()):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stderr(io.StringIO()) as errors,
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
             while "=" in words[0]:
                 patch.setenv(*words.pop(0).split("=", 1))
             assert words[0] == "polyreme", f"expected a command of ours but got {line!r}"

@@ -1,9 +1,9 @@
 """Random valid modules at the `kernel` level; `tests.strategies.modules("kernel")` is the way to ask for them.
 
-`main` allocates buffers and calls one to three kernels, each of which fills the buffers of its own from inputs and earlier buffers. A kernel is one of a few
-shapes of loops around a random expression, whose leaves are loads: whole vectors under a mask, gathers at positions modulo a size, scalars. Every
-position is inside its buffer and no iteration of a parallel loop writes what another one touches, by construction. Every buffer is written wholly
-before it is read, which the evaluator's nan would show.
+`main` allocates buffers and calls one to three kernels, each of which fills the buffers of its own from inputs and earlier buffers. A
+kernel is one of a few shapes of loops around a random expression, whose leaves are loads: whole vectors under a mask, gathers at positions
+modulo a size, scalars. Every position is inside its buffer and no iteration of a parallel loop writes what another one touches, by
+construction. Every buffer is written wholly before it is read, which the evaluator's nan would show.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Modules of every kind, and MLIR's tools to send them through: what `tests/ir/test_mlir_tools.py` and its golden files are made of.
 
-The tools are `iree-opt` (pip install iree-base-compiler: MLIR's own `mlir-opt` with more dialects) and `xdsl-opt` (pip install xdsl). Neither knows our dialects.
+The tools are `iree-opt` (pip install iree-base-compiler: MLIR's own `mlir-opt` with more dialects) and `xdsl-opt` (pip install xdsl).
+Neither knows our dialects.
 """
 
 from __future__ import annotations
@@ -71,7 +72,13 @@ def _with_own_resources(text: str, number: int) -> str:
     return re.sub(r"dense_resource<(?!__elided__)|^ {6}(?=\w+: \"0x)", lambda m: f"{m.group()}m{number}_", text, flags=re.MULTILINE)
 
 
-IREE = Tool("iree-opt", "--mlir-print-op-generic", "--mlir-print-debuginfo", ("--mlir-very-unsafe-disable-verifier-on-parsing", "--verify-each=false"), False)
+IREE = Tool(
+    "iree-opt",
+    "--mlir-print-op-generic",
+    "--mlir-print-debuginfo",
+    ("--mlir-very-unsafe-disable-verifier-on-parsing", "--verify-each=false"),
+    False,
+)
 XDSL = Tool("xdsl-opt", "--print-op-generic", "--print-debuginfo", ("--disable-verify",), True)
 TOOLS = (IREE, XDSL)
 
@@ -125,7 +132,10 @@ def random_modules(level: str, count: int) -> Iterator[Named]:
     """Valid random modules of a level, the same ones at every call."""
     found: list[Module] = []
 
-    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+
+    @settings(
+        max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     @given(st.data())
     def collect(data: st.DataObject) -> None:
         found.append(data.draw(modules(level)).module)
@@ -158,7 +168,13 @@ def lenet() -> Iterator[Named]:
 def groups(count: int) -> dict[str, list[Named]]:
     """All of them, with `count` random modules per level."""
     random = {f"random, {level}": list(random_modules(level, count)) for level in LEVELS}
-    return {"filetests": list(filetests()), "examples": list(examples()), "texts in tests": list(texts_in_tests()), "LeNet": list(lenet()), **random}
+    return {
+        "filetests": list(filetests()),
+        "examples": list(examples()),
+        "texts in tests": list(texts_in_tests()),
+        "LeNet": list(lenet()),
+        **random,
+    }
 
 
 def is_valid(module: Module) -> bool:

@@ -1,7 +1,7 @@
 """One table of `nn` ops with operands, attributes and a formula: the tests of references, lowerings and gradients all go through it.
 
-The formulas are written without the code under test: by `math`, by plain loops, or by other numpy functions. Shapes are odd on purpose, with
-sizes of 0 and 1 and with broadcasting.
+The formulas are written without the code under test: by `math`, by plain loops, or by other numpy functions. Shapes are odd on purpose,
+with sizes of 0 and 1 and with broadcasting.
 """
 
 import itertools
@@ -41,7 +41,9 @@ class Case:
         """The case with its float operands in another type."""
         convert = lambda a: a.astype(dtype) if a is not None and a.dtype == np.float64 else a
         operands = tuple([convert(a) for a in o] if isinstance(o, list) else convert(o) for o in self.operands)
-        attributes = {k: scalar_type(dtype) if k == "dtype" and v.is_float and self.cls is not nn.Cast else v for k, v in self.attributes.items()}
+        attributes = {
+            k: scalar_type(dtype) if k == "dtype" and v.is_float and self.cls is not nn.Cast else v for k, v in self.attributes.items()
+        }
         return Case(self.name, self.cls, operands, attributes, self.formula)
 
     def module(self):
@@ -91,7 +93,9 @@ def each(fn):
     """A function of numbers, at each place of its (broadcast) arrays."""
     def run(*arrays):
         shaped = np.broadcast_arrays(*arrays)
-        return np.array([fn(*(x.item() for x in row)) for row in zip(*(a.reshape(-1) for a in shaped), strict=True)]).reshape(shaped[0].shape)
+        return np.array([fn(*(x.item() for x in row)) for row in zip(*(a.reshape(-1) for a in shaped), strict=True)]).reshape(
+            shaped[0].shape
+        )
     return run
 
 
@@ -99,15 +103,21 @@ def each(fn):
 
 _UNARY = [
     (nn.Neg, lambda x: -x, (-2, 2)), (nn.Abs, abs, (-2, 2)), (nn.Exp, math.exp, (-2, 2)), (nn.Expm1, lambda x: math.exp(x) - 1, (-2, 2)),
-    (nn.Log, math.log, (0.2, 3)), (nn.Log1p, lambda x: math.log(1 + x), (-0.7, 3)), (nn.Log2, math.log2, (0.2, 3)), (nn.Log10, math.log10, (0.2, 3)),
-    (nn.Sqrt, math.sqrt, (0.2, 3)), (nn.Rsqrt, lambda x: x**-0.5, (0.2, 3)), (nn.Square, lambda x: x * x, (-2, 2)), (nn.Reciprocal, lambda x: 1 / x, (0.3, 2)),
-    (nn.Sin, math.sin, (-3, 3)), (nn.Cos, math.cos, (-3, 3)), (nn.Tan, math.tan, (-1, 1)), (nn.Asin, math.asin, (-0.9, 0.9)), (nn.Acos, math.acos, (-0.9, 0.9)),
+    (nn.Log, math.log, (0.2, 3)), (nn.Log1p, lambda x: math.log(1 + x), (-0.7, 3)), (nn.Log2, math.log2, (0.2, 3)),
+    (nn.Log10, math.log10, (0.2, 3)),
+    (nn.Sqrt, math.sqrt, (0.2, 3)), (nn.Rsqrt, lambda x: x**-0.5, (0.2, 3)), (nn.Square, lambda x: x * x, (-2, 2)),
+    (nn.Reciprocal, lambda x: 1 / x, (0.3, 2)),
+    (nn.Sin, math.sin, (-3, 3)), (nn.Cos, math.cos, (-3, 3)), (nn.Tan, math.tan, (-1, 1)), (nn.Asin, math.asin, (-0.9, 0.9)),
+    (nn.Acos, math.acos, (-0.9, 0.9)),
     (nn.Atan, math.atan, (-2, 2)), (nn.Sinh, math.sinh, (-2, 2)), (nn.Cosh, math.cosh, (-2, 2)), (nn.Tanh, math.tanh, (-2, 2)),
-    (nn.Sigmoid, lambda x: 1 / (1 + math.exp(-x)), (-4, 4)), (nn.Erf, math.erf, (-2, 2)), (nn.Floor, math.floor, (-3, 3)), (nn.Ceil, math.ceil, (-3, 3)),
-    (nn.Round, round, (-3, 3)), (nn.Trunc, math.trunc, (-3, 3)), (nn.Sign, lambda x: (x > 0) - (x < 0), (-2, 2)), (nn.Relu, lambda x: max(x, 0), (-2, 2)),
+    (nn.Sigmoid, lambda x: 1 / (1 + math.exp(-x)), (-4, 4)), (nn.Erf, math.erf, (-2, 2)), (nn.Floor, math.floor, (-3, 3)),
+    (nn.Ceil, math.ceil, (-3, 3)),
+    (nn.Round, round, (-3, 3)), (nn.Trunc, math.trunc, (-3, 3)), (nn.Sign, lambda x: (x > 0) - (x < 0), (-2, 2)),
+    (nn.Relu, lambda x: max(x, 0), (-2, 2)),
     (nn.Gelu, lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2, (-3, 3)), (nn.Silu, lambda x: x / (1 + math.exp(-x)), (-4, 4)),
     (nn.LeakyRelu, lambda x: x if x > 0 else 0.01 * x, (-2, 2)), (nn.Softplus, lambda x: math.log(1 + math.exp(x)), (-4, 4)),
-    (nn.IsNan, math.isnan, (-2, 2)), (nn.IsInf, math.isinf, (-2, 2)), (nn.IsFinite, math.isfinite, (-2, 2)), (nn.LogicalNot, lambda x: x == 0, (-2, 2)),
+    (nn.IsNan, math.isnan, (-2, 2)), (nn.IsInf, math.isinf, (-2, 2)), (nn.IsFinite, math.isfinite, (-2, 2)),
+    (nn.LogicalNot, lambda x: x == 0, (-2, 2)),
 ]  # fmt: skip
 for _cls, _fn, (_low, _high) in _UNARY:
     case(f"{_cls.name} of [3, 5]", _cls, floats(3, 5, low=_low, high=_high), formula=each(_fn))
@@ -115,8 +125,21 @@ case("nn.exp of a number", nn.Exp, floats(), formula=each(math.exp))
 case("nn.exp of nothing", nn.Exp, floats(0, 3), formula=lambda x: np.zeros((0, 3)))
 case("nn.is_nan of special values", nn.IsNan, np.array([np.nan, np.inf, 1.0]), formula=each(math.isnan))
 case("nn.leaky_relu with alpha", nn.LeakyRelu, floats(7), alpha=0.3, formula=each(lambda x: x if x > 0 else 0.3 * x))
-case("nn.gelu by tanh", nn.Gelu, floats(7), approximate=True, formula=each(lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))))
-case("nn.softplus beyond its threshold", nn.Softplus, floats(9, low=-3, high=6), beta=2.0, threshold=4.0, formula=each(lambda x: x if 2 * x > 4 else math.log(1 + math.exp(2 * x)) / 2))
+case(
+    "nn.gelu by tanh",
+    nn.Gelu,
+    floats(7),
+    approximate=True,
+    formula=each(lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+)
+case(
+    "nn.softplus beyond its threshold",
+    nn.Softplus,
+    floats(9, low=-3, high=6),
+    beta=2.0,
+    threshold=4.0,
+    formula=each(lambda x: x if 2 * x > 4 else math.log(1 + math.exp(2 * x)) / 2),
+)
 case("nn.logical_not of truths", nn.LogicalNot, bools(6), formula=lambda x: ~x)
 case("nn.neg of integers", nn.Neg, ints(6), formula=each(lambda x: -x))
 case("nn.cast to integers", nn.Cast, floats(6), dtype=i64, formula=each(math.trunc))
@@ -144,8 +167,18 @@ case("nn.mod", nn.Mod, floats(3, 4), _nonzero(4), formula=each(lambda x, y: x - 
 case("nn.mod of integers", nn.Mod, ints(40), ints(40), formula=each(lambda x, y: x % y if y else 0))
 case("nn.pow", nn.Pow, floats(3, 4, low=0.3, high=2), floats(4), formula=each(lambda x, y: math.exp(y * math.log(x))))
 case("nn.atan2", nn.Atan2, floats(3, 4), floats(4), formula=each(math.atan2))
-case("nn.pow of integers", nn.Pow, ints(40), ints(40, high=5), formula=each(lambda x, y: int(math.trunc(float(x) ** y)) if x or y >= 0 else 0))
-for _cls, _fn in [(nn.LogicalAnd, lambda x, y: bool(x) and bool(y)), (nn.LogicalOr, lambda x, y: bool(x) or bool(y)), (nn.LogicalXor, lambda x, y: bool(x) != bool(y))]:
+case(
+    "nn.pow of integers",
+    nn.Pow,
+    ints(40),
+    ints(40, high=5),
+    formula=each(lambda x, y: int(math.trunc(float(x) ** y)) if x or y >= 0 else 0),
+)
+for _cls, _fn in [
+    (nn.LogicalAnd, lambda x, y: bool(x) and bool(y)),
+    (nn.LogicalOr, lambda x, y: bool(x) or bool(y)),
+    (nn.LogicalXor, lambda x, y: bool(x) != bool(y)),
+]:
     case(f"{_cls.name} of truths", _cls, bools(3, 4), bools(4), formula=each(_fn))
     case(f"{_cls.name} of numbers", _cls, ints(20, high=2, low=0), ints(20, high=2, low=0), formula=each(_fn))
 for _cls, _fn in [(nn.BitwiseAnd, lambda x, y: x & y), (nn.BitwiseOr, lambda x, y: x | y), (nn.BitwiseXor, lambda x, y: x ^ y)]:
@@ -163,7 +196,12 @@ case("nn.iota", nn.Iota, shape=(2, 3), axis=-1, dtype=i64, formula=lambda: np.ar
 case("nn.iota along the front", nn.Iota, shape=(2, 3), axis=0, dtype=f32, formula=lambda: np.array([[0, 0, 0], [1, 1, 1]]))
 case("nn.dim_value", nn.DimValue, size=12, dtype=i64, formula=lambda: np.array(12))
 case("nn.constant", nn.Constant, value=np.array([1.5, -2.0], np.float32), formula=lambda: np.array([1.5, -2.0]))
-for _mode, _p, _scale in [("upscale_in_train", 0.3, 0.7), ("downscale_in_infer", 0.3, 1), ("upscale_in_train", 0.0, 1), ("upscale_in_train", 1.0, 1)]:
+for _mode, _p, _scale in [
+    ("upscale_in_train", 0.3, 0.7),
+    ("downscale_in_infer", 0.3, 1),
+    ("upscale_in_train", 0.0, 1),
+    ("upscale_in_train", 1.0, 1),
+]:
     case(
         f"nn.dropout {_mode} p = {_p}", nn.Dropout, floats(4, 5, 3), floats(4, 5, 1, low=0, high=1), p=_p, mode=_mode,
         formula=each(lambda x, d, p=_p, scale=_scale: x / scale if d >= p and p < 1 else 0.0),
@@ -172,9 +210,12 @@ for _mode, _p, _scale in [("upscale_in_train", 0.3, 0.7), ("downscale_in_infer",
 # --- products and convolutions
 
 for _sx, _sy, _tx, _ty in [
-    ((3, 4), (4, 5), False, False), ((4, 3), (4, 5), True, False), ((3, 4), (5, 4), False, True), ((4, 3), (5, 4), True, True), ((4,), (4, 5), False, False),
-    ((3, 4), (4,), False, False), ((4,), (4,), True, True), ((2, 3, 4), (4, 5), False, False), ((2, 1, 3, 4), (6, 4, 5), False, False), ((4,), (2, 5, 4), False, True),
-    ((2, 3, 4), (4,), False, False), ((1, 3, 4), (2, 4, 1), False, False), ((0, 4), (4, 5), False, False), ((3, 0), (0, 5), False, False), ((2, 4, 3), (1, 4, 5), True, False),
+    ((3, 4), (4, 5), False, False), ((4, 3), (4, 5), True, False), ((3, 4), (5, 4), False, True), ((4, 3), (5, 4), True, True),
+    ((4,), (4, 5), False, False),
+    ((3, 4), (4,), False, False), ((4,), (4,), True, True), ((2, 3, 4), (4, 5), False, False), ((2, 1, 3, 4), (6, 4, 5), False, False),
+    ((4,), (2, 5, 4), False, True),
+    ((2, 3, 4), (4,), False, False), ((1, 3, 4), (2, 4, 1), False, False), ((0, 4), (4, 5), False, False), ((3, 0), (0, 5), False, False),
+    ((2, 4, 3), (1, 4, 5), True, False),
 ]:  # fmt: skip
     _equation = lambda x, y, tx=_tx, ty=_ty: np.einsum(
         f"...{'km' if tx else 'mk'},...{'nk' if ty else 'kn'}->...mn" if x.ndim > 1 and y.ndim > 1
@@ -205,7 +246,10 @@ def conv_by_loops(x, w, b=None, strides=(), padding=(), dilations=(), groups=1):
 def conv_transpose_by_loops(x, w, strides=(), padding=(), dilations=(), groups=1, sizes=()):
     spatial = x.ndim - 2
     strides, dilations, padding = strides or (1,) * spatial, dilations or (1,) * spatial, padding or (0,) * 2 * spatial
-    small = [(x.shape[2 + i] - 1) * strides[i] + (w.shape[2 + i] - 1) * dilations[i] + 1 - padding[2 * i] - padding[2 * i + 1] for i in range(spatial)]
+    small = [
+        (x.shape[2 + i] - 1) * strides[i] + (w.shape[2 + i] - 1) * dilations[i] + 1 - padding[2 * i] - padding[2 * i + 1]
+        for i in range(spatial)
+    ]
     sizes = sizes or small
     y = np.zeros((x.shape[0], w.shape[1] * groups, *(s + padding[2 * i] + padding[2 * i + 1] for i, s in enumerate(sizes))))
     per_group = w.shape[0] // groups
@@ -231,7 +275,15 @@ _CONVS = [
 for _name, _sx, _sw, _kw in _CONVS:
     case(f"nn.conv {_name}", nn.Conv, floats(*_sx), floats(*_sw), None, formula=lambda x, w, kw=_kw: conv_by_loops(x, w, **kw), **_kw)
     _x, _y = floats(*_sx), floats(*conv_by_loops(np.zeros(_sx), np.zeros(_sw), **_kw).shape)
-    case(f"nn.conv_transpose {_name}", nn.ConvTranspose, _y, floats(*_sw), sizes=_sx[2:], formula=lambda x, w, kw=_kw, s=_sx[2:]: conv_transpose_by_loops(x, w, sizes=s, **kw), **_kw)
+    case(
+        f"nn.conv_transpose {_name}",
+        nn.ConvTranspose,
+        _y,
+        floats(*_sw),
+        sizes=_sx[2:],
+        formula=lambda x, w, kw=_kw, s=_sx[2:]: conv_transpose_by_loops(x, w, sizes=s, **kw),
+        **_kw,
+    )
 
     def _filter(x, dy, kw=_kw, shape=_sw):
         # The product is linear in the weight: its gradient is the value at each unit weight.
@@ -243,8 +295,23 @@ for _name, _sx, _sw, _kw in _CONVS:
         return dw
 
     case(f"nn.conv_filter {_name}", nn.ConvFilter, _x, _y, kernel=_sw[2:], formula=_filter, **_kw)
-case("nn.conv with bias", nn.Conv, floats(2, 3, 5, 5), floats(4, 3, 3, 3), floats(4), padding=(1, 1, 1, 1), formula=lambda x, w, b: conv_by_loops(x, w, b, padding=(1, 1, 1, 1)))
-case("nn.conv_transpose of smallest size", nn.ConvTranspose, floats(2, 3, 4), floats(3, 2, 3), strides=(2,), formula=lambda x, w: conv_transpose_by_loops(x, w, strides=(2,)))
+case(
+    "nn.conv with bias",
+    nn.Conv,
+    floats(2, 3, 5, 5),
+    floats(4, 3, 3, 3),
+    floats(4),
+    padding=(1, 1, 1, 1),
+    formula=lambda x, w, b: conv_by_loops(x, w, b, padding=(1, 1, 1, 1)),
+)
+case(
+    "nn.conv_transpose of smallest size",
+    nn.ConvTranspose,
+    floats(2, 3, 4),
+    floats(3, 2, 3),
+    strides=(2,),
+    formula=lambda x, w: conv_transpose_by_loops(x, w, strides=(2,)),
+)
 
 
 def pool_by_loops(x, reduce, kernel, strides=(), padding=(), ceil_mode=False, exclusive=True):
@@ -283,20 +350,56 @@ for _name, _sx, _kw in [
 
 # --- reductions, softmax, losses
 
-for _shape, _axis, _keep in [((3, 4), (), False), ((3, 4), (1,), True), ((2, 3, 4), (0, -1), False), ((2, 1, 4), (1,), False), ((2, 0), (0,), False), ((), (), False), ((5, 2, 3), (2, 0, 1), True)]:
+for _shape, _axis, _keep in [
+    ((3, 4), (), False),
+    ((3, 4), (1,), True),
+    ((2, 3, 4), (0, -1), False),
+    ((2, 1, 4), (1,), False),
+    ((2, 0), (0,), False),
+    ((), (), False),
+    ((5, 2, 3), (2, 0, 1), True),
+]:
     _axes = _axis or None
     for _cls, _fn in [(nn.Sum, np.sum), (nn.Mean, np.mean), (nn.Prod, np.prod), (nn.Max, np.max), (nn.Min, np.min)]:
-        case(f"{_cls.name} {_shape} {_axis} {_keep}", _cls, distinct(*_shape), axis=_axis, keepdims=_keep, formula=lambda x, fn=_fn, a=_axes, k=_keep: fn(x, axis=a, keepdims=k))
+        case(
+            f"{_cls.name} {_shape} {_axis} {_keep}",
+            _cls,
+            distinct(*_shape),
+            axis=_axis,
+            keepdims=_keep,
+            formula=lambda x, fn=_fn, a=_axes, k=_keep: fn(x, axis=a, keepdims=k),
+        )
     for _cls, _fn in [(nn.Any, np.any), (nn.All, np.all)]:
-        case(f"{_cls.name} {_shape} {_axis} {_keep}", _cls, bools(*_shape), axis=_axis, keepdims=_keep, formula=lambda x, fn=_fn, a=_axes, k=_keep: fn(x, axis=a, keepdims=k))
+        case(
+            f"{_cls.name} {_shape} {_axis} {_keep}",
+            _cls,
+            bools(*_shape),
+            axis=_axis,
+            keepdims=_keep,
+            formula=lambda x, fn=_fn, a=_axes, k=_keep: fn(x, axis=a, keepdims=k),
+        )
 case("nn.sum of nothing", nn.Sum, floats(0, 3), axis=(0,), formula=lambda x: np.zeros(3))
 case("nn.prod of nothing", nn.Prod, floats(3, 0), axis=(1,), formula=lambda x: np.ones(3))
 case("nn.prod with one zero", nn.Prod, np.array([[2.0, 0.0, 3.0], [1.5, 2.0, -1.0]]), axis=(1,), formula=lambda x: np.array([0.0, -3.0]))
 case("nn.prod with two zeros", nn.Prod, np.array([[2.0, 0.0, 0.0]]), axis=(1,), formula=lambda x: np.array([0.0]))
 case("nn.sum of integers", nn.Sum, ints(3, 4), axis=(0,), formula=lambda x: x.sum(0))
 for _cls, _fn in [(nn.ArgMax, max), (nn.ArgMin, min)]:
-    case(f"{_cls.name}", _cls, ints(4, 6, low=0, high=3).astype(float), axis=-1, formula=lambda x, fn=_fn: np.array([list(r).index(fn(r)) for r in x]))
-    case(f"{_cls.name} along the front", _cls, distinct(4, 3), axis=0, keepdims=True, dtype=i32, formula=lambda x, fn=_fn: np.array([[list(c).index(fn(c)) for c in x.T]]))
+    case(
+        f"{_cls.name}",
+        _cls,
+        ints(4, 6, low=0, high=3).astype(float),
+        axis=-1,
+        formula=lambda x, fn=_fn: np.array([list(r).index(fn(r)) for r in x]),
+    )
+    case(
+        f"{_cls.name} along the front",
+        _cls,
+        distinct(4, 3),
+        axis=0,
+        keepdims=True,
+        dtype=i32,
+        formula=lambda x, fn=_fn: np.array([[list(c).index(fn(c)) for c in x.T]]),
+    )
     case(f"{_cls.name} with nan", _cls, np.array([[1.0, np.nan, 3.0, np.nan]]), axis=1, formula=lambda x: np.array([1]))
 for _shape, _axis in [((3, 4), -1), ((2, 3, 4), 1), ((5, 1), 0), ((7,), 0), ((0, 3), 1), ((2, 40), 1)]:
     case(f"nn.cumsum {_shape} {_axis}", nn.Cumsum, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: np.cumsum(x, a))
@@ -304,14 +407,34 @@ case("nn.cumsum of integers", nn.Cumsum, ints(3, 4), axis=0, formula=lambda x: x
 
 
 def argsort_formula(x, axis, descending, count):
-    return np.apply_along_axis(lambda row: np.array(sorted(range(len(row)), key=lambda i: (math.isnan(row[i]) != descending, -row[i] if descending else row[i]))[:count]), axis, x)
+    return np.apply_along_axis(
+        lambda row: np.array(
+            sorted(range(len(row)), key=lambda i: (math.isnan(row[i]) != descending, -row[i] if descending else row[i]))[:count]
+        ),
+        axis,
+        x,
+    )
 
 
 for _shape, _axis, _count in [((3, 5), -1, None), ((4, 3, 2), 1, 2), ((2, 1), 1, 1), ((60,), 0, 3), ((2, 70), 1, None), ((40, 2), 0, None)]:
     for _down in (False, True):
-        case(f"nn.argsort {_shape} {_axis} {_count} {_down}", nn.Argsort, ints(*_shape, low=-9, high=9).astype(float), axis=_axis, descending=_down, count=_count, formula=lambda x, a=_axis, d=_down, c=_count: argsort_formula(x, a, d, c))
+        case(
+            f"nn.argsort {_shape} {_axis} {_count} {_down}",
+            nn.Argsort,
+            ints(*_shape, low=-9, high=9).astype(float),
+            axis=_axis,
+            descending=_down,
+            count=_count,
+            formula=lambda x, a=_axis, d=_down, c=_count: argsort_formula(x, a, d, c),
+        )
 case("nn.argsort of integers", nn.Argsort, ints(3, 9), axis=1, formula=lambda x: argsort_formula(x, 1, False, None))
-case("nn.argsort with nan", nn.Argsort, np.array([[1.0, np.nan, -3.0, np.nan, -0.0, 0.0]]), axis=1, formula=lambda x: np.array([[2, 4, 5, 0, 1, 3]]))
+case(
+    "nn.argsort with nan",
+    nn.Argsort,
+    np.array([[1.0, np.nan, -3.0, np.nan, -0.0, 0.0]]),
+    axis=1,
+    formula=lambda x: np.array([[2, 4, 5, 0, 1, 3]]),
+)
 
 
 def softmax_formula(x, axis):
@@ -320,7 +443,13 @@ def softmax_formula(x, axis):
 
 for _shape, _axis in [((3, 5), -1), ((4, 3, 2), 1), ((2, 1), 1), ((6,), 0)]:
     case(f"nn.softmax {_shape} {_axis}", nn.Softmax, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: softmax_formula(x, a))
-    case(f"nn.log_softmax {_shape} {_axis}", nn.LogSoftmax, floats(*_shape), axis=_axis, formula=lambda x, a=_axis: np.log(softmax_formula(x, a)))
+    case(
+        f"nn.log_softmax {_shape} {_axis}",
+        nn.LogSoftmax,
+        floats(*_shape),
+        axis=_axis,
+        formula=lambda x, a=_axis: np.log(softmax_formula(x, a)),
+    )
 case("nn.softmax of large numbers", nn.Softmax, np.array([[1e4, 1e4, -1e4]]), formula=lambda x: np.array([[0.5, 0.5, 0.0]]))
 case("nn.softmax of no rows", nn.Softmax, floats(0, 4), formula=lambda x: np.zeros((0, 4)))
 
@@ -328,17 +457,42 @@ case("nn.softmax of no rows", nn.Softmax, floats(0, 4), formula=lambda x: np.zer
 def cross_entropy_formula(x, label, axis=-1, ignore=-100):
     logs = np.moveaxis(np.log(softmax_formula(x, axis)), axis, -1)
     flat = np.moveaxis(label, axis, -1)[..., 0]
-    loss = np.array([0.0 if flat[i] == ignore else -logs[i][flat[i]] if 0 <= flat[i] < x.shape[axis] else np.nan for i in np.ndindex(*flat.shape)])
+    loss = np.array(
+        [0.0 if flat[i] == ignore else -logs[i][flat[i]] if 0 <= flat[i] < x.shape[axis] else np.nan for i in np.ndindex(*flat.shape)]
+    )
     return np.expand_dims(loss.reshape(flat.shape), axis)
 
 
 case("nn.cross_entropy", nn.CrossEntropy, floats(5, 4), ints(5, 1, low=0, high=4), formula=cross_entropy_formula)
-case("nn.cross_entropy in the middle", nn.CrossEntropy, floats(2, 4, 3), ints(2, 1, 3, low=0, high=4), axis=1, formula=lambda x, t: cross_entropy_formula(x, t, 1))
-case("nn.cross_entropy with ignored labels", nn.CrossEntropy, floats(6, 3), np.array([[0], [2], [1], [2], [-100], [2]]), ignore_index=2, formula=lambda x, t: cross_entropy_formula(x, t, ignore=2))
+case(
+    "nn.cross_entropy in the middle",
+    nn.CrossEntropy,
+    floats(2, 4, 3),
+    ints(2, 1, 3, low=0, high=4),
+    axis=1,
+    formula=lambda x, t: cross_entropy_formula(x, t, 1),
+)
+case(
+    "nn.cross_entropy with ignored labels",
+    nn.CrossEntropy,
+    floats(6, 3),
+    np.array([[0], [2], [1], [2], [-100], [2]]),
+    ignore_index=2,
+    formula=lambda x, t: cross_entropy_formula(x, t, ignore=2),
+)
 case("nn.cross_entropy of no class", nn.CrossEntropy, floats(3, 3), np.array([[-100], [3], [1]]), formula=cross_entropy_formula)
-case("nn.cross_entropy with small labels", nn.CrossEntropy, floats(3, 3), np.array([[2], [0], [1]], np.uint8), formula=cross_entropy_formula)
+case(
+    "nn.cross_entropy with small labels", nn.CrossEntropy, floats(3, 3), np.array([[2], [0], [1]], np.uint8), formula=cross_entropy_formula
+)
 case("nn.cross_entropy of large numbers", nn.CrossEntropy, np.array([[1e4, 0.0]]), np.array([[1]]), formula=lambda x, t: np.array([[1e4]]))
-case("nn.cross_entropy with soft labels", nn.CrossEntropy, floats(4, 3), floats(4, 3, low=0, high=1), soft_label=True, formula=lambda x, t: -(np.log(softmax_formula(x, 1)) * t).sum(1, keepdims=True))
+case(
+    "nn.cross_entropy with soft labels",
+    nn.CrossEntropy,
+    floats(4, 3),
+    floats(4, 3, low=0, high=1),
+    soft_label=True,
+    formula=lambda x, t: -(np.log(softmax_formula(x, 1)) * t).sum(1, keepdims=True),
+)
 
 # --- views
 
@@ -354,10 +508,42 @@ case("nn.flip", nn.Flip, floats(3, 4), axes=(-1,), formula=lambda x: x[:, [3, 2,
 case("nn.concat", nn.Concat, [floats(2, 3), floats(2, 0), floats(2, 1)], axis=-1, formula=lambda x, y, z: np.hstack([x, y, z]))
 case("nn.concat of one", nn.Concat, [floats(2, 3)], axis=0, formula=lambda x: x)
 case("nn.pad", nn.Pad, floats(2, 3), padding=(1, 0, 2, 1), value=-1.5, formula=lambda x: np.pad(x, [(1, 0), (2, 1)], constant_values=-1.5))
-case("nn.pad between elements", nn.Pad, floats(3), padding=(1, 2), interior=(2,), formula=lambda x: np.array([0, x[0], 0, 0, x[1], 0, 0, x[2], 0, 0]))
-case("nn.window", nn.Window, floats(2, 9), axes=(1,), sizes=(3,), strides=(2,), dilations=(2,), formula=lambda x: np.stack([x[:, s : s + 5 : 2] for s in (0, 2, 4)], 1))
-case("nn.fold", nn.Fold, floats(2, 3), axes=(0,), sizes=(5,), strides=(2,), dilations=(1,), formula=lambda w: np.array([*w[0], 0, 0]) + np.array([0, 0, *w[1]]))
-case("nn.gather", nn.Gather, floats(5, 3), np.array([[4, 0, -1], [2, 2, -5]]), axis=0, formula=lambda x, i: np.stack([np.stack([x[j] for j in row]) for row in i]))
+case(
+    "nn.pad between elements",
+    nn.Pad,
+    floats(3),
+    padding=(1, 2),
+    interior=(2,),
+    formula=lambda x: np.array([0, x[0], 0, 0, x[1], 0, 0, x[2], 0, 0]),
+)
+case(
+    "nn.window",
+    nn.Window,
+    floats(2, 9),
+    axes=(1,),
+    sizes=(3,),
+    strides=(2,),
+    dilations=(2,),
+    formula=lambda x: np.stack([x[:, s : s + 5 : 2] for s in (0, 2, 4)], 1),
+)
+case(
+    "nn.fold",
+    nn.Fold,
+    floats(2, 3),
+    axes=(0,),
+    sizes=(5,),
+    strides=(2,),
+    dilations=(1,),
+    formula=lambda w: np.array([*w[0], 0, 0]) + np.array([0, 0, *w[1]]),
+)
+case(
+    "nn.gather",
+    nn.Gather,
+    floats(5, 3),
+    np.array([[4, 0, -1], [2, 2, -5]]),
+    axis=0,
+    formula=lambda x, i: np.stack([np.stack([x[j] for j in row]) for row in i]),
+)
 case("nn.gather along the end", nn.Gather, floats(2, 5), np.array(3), axis=-1, formula=lambda x, i: x[:, 3])
 case("nn.gather from outside", nn.Gather, floats(4), np.array([7, -9], np.int32), axis=0, formula=lambda x, i: np.array([x[3], x[0]]))
 case("nn.overwrite", nn.Overwrite, floats(2, 3), floats(2, 3), formula=lambda x, y: y)
@@ -382,7 +568,15 @@ def written_formula(x, u, i):
 
 
 case("nn.scatter", nn.Scatter, floats(5, 3), floats(2, 2, 3), np.array([[4, 0], [-1, 2]]), axis=0, formula=written_formula)
-case("nn.scatter of columns", nn.Scatter, floats(2, 5), floats(2, 2), np.array([3, -5], np.int32), axis=1, formula=lambda x, u, i: np.stack([u[:, 1], *x[:, 1:3].T, u[:, 0], x[:, 4]], 1))
+case(
+    "nn.scatter of columns",
+    nn.Scatter,
+    floats(2, 5),
+    floats(2, 2),
+    np.array([3, -5], np.int32),
+    axis=1,
+    formula=lambda x, u, i: np.stack([u[:, 1], *x[:, 1:3].T, u[:, 0], x[:, 4]], 1),
+)
 
 # --- matrices
 
@@ -466,23 +660,41 @@ for _name, _shape, _axes, _affine, _weights in [
     _sizes = [_shape[a] for a in _affine]
     _w, _b = (floats(*_sizes, low=0.5) if _c in _weights else None for _c in "wb")
     _options = {"axes": _axes, "affine": _affine}
-    _given = lambda x, *rest, options=_options, weights=_weights: standardized_formula(x, **dict(zip([{"w": "weight", "b": "bias"}[c] for c in weights], rest, strict=True)), **options)
+    _given = lambda x, *rest, options=_options, weights=_weights: standardized_formula(
+        x, **dict(zip([{"w": "weight", "b": "bias"}[c] for c in weights], rest, strict=True)), **options
+    )
     case(f"nn.standardize {_name}", nn.Standardize, floats(*_shape), _w, _b, formula=_given, epsilon=1e-5, **_options)
     _statistics = [d for i, d in enumerate(_shape) if i not in [a % len(_shape) for a in _axes]]
     case(
-        f"nn.standardize_gradient {_name}", nn.StandardizeGradient, floats(*_shape), floats(*_shape), floats(*_statistics), floats(*_statistics, low=0.3), _w,
+        f"nn.standardize_gradient {_name}", nn.StandardizeGradient, floats(*_shape), floats(*_shape), floats(*_statistics),
+        floats(*_statistics, low=0.3), _w,
         formula=lambda *given, options=_options: standardized_gradient_formula(*given, **options), **_options,
     )  # fmt: skip
-case("nn.standardize with a large epsilon", nn.Standardize, floats(3, 4), axes=(1,), epsilon=0.5, formula=lambda x: standardized_formula(x, axes=(1,), epsilon=0.5))
+case(
+    "nn.standardize with a large epsilon",
+    nn.Standardize,
+    floats(3, 4),
+    axes=(1,),
+    epsilon=0.5,
+    formula=lambda x: standardized_formula(x, axes=(1,), epsilon=0.5),
+)
 case("nn.standardize over no elements", nn.Standardize, floats(0, 3), axes=(0,), formula=lambda x: standardized_formula(x, axes=(0,)))
 _column = lambda v, n, axis: v.reshape([-1 if i == axis % n else 1 for i in range(n)])
 for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
     _size = _shape[_axis]
     case(
-        f"nn.batch_norm {_shape} {_axis}", nn.BatchNorm, floats(*_shape), floats(_size), floats(_size, low=0.3), floats(_size), floats(_size), axis=_axis, epsilon=1e-3,
+        f"nn.batch_norm {_shape} {_axis}", nn.BatchNorm, floats(*_shape), floats(_size), floats(_size, low=0.3), floats(_size),
+        floats(_size), axis=_axis, epsilon=1e-3,
         formula=lambda x, m, v, w, b, a=_axis: (x - _column(m, x.ndim, a)) / _column(np.sqrt(v + 1e-3), x.ndim, a) * _column(w, x.ndim, a) + _column(b, x.ndim, a),
     )  # fmt: skip
-case("nn.batch_norm without weight and bias", nn.BatchNorm, floats(2, 3), floats(3), floats(3, low=0.3), formula=lambda x, m, v: (x - m) / np.sqrt(v + 1e-5))
+case(
+    "nn.batch_norm without weight and bias",
+    nn.BatchNorm,
+    floats(2, 3),
+    floats(3),
+    floats(3, low=0.3),
+    formula=lambda x, m, v: (x - m) / np.sqrt(v + 1e-5),
+)
 
 # --- numbers in eight bits
 
@@ -507,14 +719,27 @@ def _nearest(x, scale, axis=0, bits=8, away=False):
 _halves = np.arange(-12, 13) / 8  # half steps of 0.25, and the ends of four bits beyond them
 _bytes = _random.integers(-128, 128, (3, 4)).astype(np.int8)
 for _name, _x, _scale, _zero, _axis, _bits in [
-    ("by one scale", floats(3, 5, low=-9, high=9), np.array(0.0625), None, 0, 8), ("of halves", _halves, np.array(0.25), None, 0, 8), ("in three bits", _halves, np.array(0.25), None, 0, 3),
-    ("along an axis", floats(2, 3, 4), np.array([0.5, 0.25, 1 / 64]), None, 1, 8), ("along the last axis", floats(2, 3), np.array([0.5, 0.25, 1 / 64]), None, -1, 8),
-    ("from a zero point", floats(3, 5), np.array(1 / 64), np.array(40, np.int8), 0, 8), ("from zero points", floats(3, 2), np.array([1 / 64, 1 / 32, 1 / 128]), np.array([-5, 100, -128], np.int8), 0, 8),
-    ("of a number", floats(), np.array(0.125), None, 0, 8), ("of nothing", floats(0, 3), np.array(0.125), None, 0, 8), ("of infinities", np.array([np.inf, -np.inf, 1.0]), np.array(0.125), None, 0, 8),
+    ("by one scale", floats(3, 5, low=-9, high=9), np.array(0.0625), None, 0, 8), ("of halves", _halves, np.array(0.25), None, 0, 8),
+    ("in three bits", _halves, np.array(0.25), None, 0, 3),
+    ("along an axis", floats(2, 3, 4), np.array([0.5, 0.25, 1 / 64]), None, 1, 8),
+    ("along the last axis", floats(2, 3), np.array([0.5, 0.25, 1 / 64]), None, -1, 8),
+    ("from a zero point", floats(3, 5), np.array(1 / 64), np.array(40, np.int8), 0, 8),
+    ("from zero points", floats(3, 2), np.array([1 / 64, 1 / 32, 1 / 128]), np.array([-5, 100, -128], np.int8), 0, 8),
+    ("of a number", floats(), np.array(0.125), None, 0, 8), ("of nothing", floats(0, 3), np.array(0.125), None, 0, 8),
+    ("of infinities", np.array([np.inf, -np.inf, 1.0]), np.array(0.125), None, 0, 8),
 ]:  # fmt: skip
     _sign = [] if _zero is None else [_zero]
     if np.isfinite(_x).all():
-        case(f"nn.quantize_linear {_name}", nn.QuantizeLinear, _x, _scale, *_sign, axis=_axis, bit_length=_bits, formula=lambda x, s, z=None, a=_axis, n=_bits: _steps_of(x, s, z, a, n))
+        case(
+            f"nn.quantize_linear {_name}",
+            nn.QuantizeLinear,
+            _x,
+            _scale,
+            *_sign,
+            axis=_axis,
+            bit_length=_bits,
+            formula=lambda x, s, z=None, a=_axis, n=_bits: _steps_of(x, s, z, a, n),
+        )
         if _zero is None:
             for _ties in ("even", "away"):
                 case(
@@ -525,8 +750,23 @@ for _name, _x, _scale, _zero, _axis, _bits in [
         case(f"nn.quantize_linear {_name}", nn.QuantizeLinear, _x, _scale, formula=lambda x, s: np.array([127, -128, 8]))
 case("nn.dequantize_linear by one scale", nn.DequantizeLinear, _bytes, floats(), formula=lambda x, s: x * s)
 case("nn.dequantize_linear along an axis", nn.DequantizeLinear, _bytes, floats(3), axis=0, formula=lambda x, s: x * s[:, None])
-case("nn.dequantize_linear from zero points", nn.DequantizeLinear, _bytes, floats(4), np.array([1, -128, 127, 0], np.int8), axis=-1, formula=lambda x, s, z: (x.astype(float) - z) * s)
-case("nn.dequantize_linear from a zero point", nn.DequantizeLinear, _bytes, floats(), np.array(-7, np.int8), formula=lambda x, s, z: (x.astype(float) + 7) * s)
+case(
+    "nn.dequantize_linear from zero points",
+    nn.DequantizeLinear,
+    _bytes,
+    floats(4),
+    np.array([1, -128, 127, 0], np.int8),
+    axis=-1,
+    formula=lambda x, s, z: (x.astype(float) - z) * s,
+)
+case(
+    "nn.dequantize_linear from a zero point",
+    nn.DequantizeLinear,
+    _bytes,
+    floats(),
+    np.array(-7, np.int8),
+    formula=lambda x, s, z: (x.astype(float) + 7) * s,
+)
 
 # --- recurrent layers
 
@@ -590,7 +830,17 @@ def _recurrent_cases(name, steps, batch, hidden, lengths, reverse, activation="t
     states = run(step, x, w, None, first)[0]
     states = np.where(states == 0, -0.5, states) if activation == "relu" else states  # the slope is that of 0, without the kink
     loss = lambda x, h: np.sum(seeds * run(step, x, w, None, h)[0])
-    case(f"nn.simple_rnn {name}", nn.SimpleRNN, x, w, first, lengths, formula=lambda x, w, h, *_: run(step, x, w, None, h)[0], activation=activation, **options)
+    case(
+        f"nn.simple_rnn {name}",
+        nn.SimpleRNN,
+        x,
+        w,
+        first,
+        lengths,
+        formula=lambda x, w, h, *_: run(step, x, w, None, h)[0],
+        activation=activation,
+        **options,
+    )
     case(
         f"nn.simple_rnn_gradient {name}", nn.SimpleRNNGradient, w, states, seeds, lengths, activation=activation, **options,
         formula=lambda *_: (complex_step(loss, [x, first], 0), complex_step(loss, [x, first], 1)),
@@ -598,8 +848,20 @@ def _recurrent_cases(name, steps, batch, hidden, lengths, reverse, activation="t
 
     gates, wide = floats(steps, batch, 4 * hidden), floats(4 * hidden, hidden)
     after = run(_lstm_step, gates, wide, None, first, cell)
-    both = lambda x, h, c: sum(np.sum(s * v) for s, v in zip([seeds, more] if bias else [seeds], run(_lstm_step, x, wide, None, h, c), strict=False))
-    case(f"nn.lstm {name}", nn.LSTM, gates, wide, first, cell, lengths, formula=lambda x, w, h, c, *_: tuple(run(_lstm_step, x, w, None, h, c)), **options)
+    both = lambda x, h, c: sum(
+        np.sum(s * v) for s, v in zip([seeds, more] if bias else [seeds], run(_lstm_step, x, wide, None, h, c), strict=False)
+    )
+    case(
+        f"nn.lstm {name}",
+        nn.LSTM,
+        gates,
+        wide,
+        first,
+        cell,
+        lengths,
+        formula=lambda x, w, h, c, *_: tuple(run(_lstm_step, x, w, None, h, c)),
+        **options,
+    )
     case(
         f"nn.lstm_gradient {name}", nn.LSTMGradient, gates, wide, first, cell, *after, seeds, more if bias else None, lengths, **options,
         formula=lambda *_: tuple(complex_step(both, [gates, first, cell], k) for k in range(3)),
@@ -614,7 +876,15 @@ def _recurrent_cases(name, steps, batch, hidden, lengths, reverse, activation="t
         return np.sum(seeds * run(each, np.concatenate([x, u], -1), block, None, h)[0])
 
     case(
-        f"nn.gru {name}", nn.GRU, thrice, block, first, shift, lengths, formula=lambda x, w, h, *others: run(_gru_step, x, w, others[0] if bias else None, h)[0], **options
+        f"nn.gru {name}",
+        nn.GRU,
+        thrice,
+        block,
+        first,
+        shift,
+        lengths,
+        formula=lambda x, w, h, *others: run(_gru_step, x, w, others[0] if bias else None, h)[0],
+        **options,
     )
     case(
         f"nn.gru_gradient {name}", nn.GRUGradient, thrice, block, first, made, seeds, shift, lengths, **options,

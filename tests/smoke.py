@@ -1,4 +1,5 @@
-"""What an installed wheel must do, run by `.ci/run` from a folder without the sources: train a step, save, compile, run, and use the command line.
+"""What an installed wheel must do, run by `.ci/run` from a folder without the sources: train a step, save, compile, run, and use the
+command line.
 
 Not a pytest file: `python smoke.py` with nothing but the wheel installed. `examples/` stands beside it.
 """

@@ -12,9 +12,10 @@
     def test_lowering_keeps_what_is_computed(sample):
         assert_same(evaluate(lower(sample.module), sample.inputs), evaluate(sample.module, sample.inputs))
 
-Above the kernel level, `main` takes one to three arguments, some with a symbolic first axis, and is grown op by op from the values there are. Numbers stay
-moderate: inputs are eighths in [-2, 2], functions that grow fast or jump are applied to bounded values or left out, so that results of two
-correct implementations agree to rounding. Comparisons, positions of maxima and other jumps are taken of arguments only, whose values are exact.
+Above the kernel level, `main` takes one to three arguments, some with a symbolic first axis, and is grown op by op from the values there
+are. Numbers stay moderate: inputs are eighths in [-2, 2], functions that grow fast or jump are applied to bounded values or left out, so
+that results of two correct implementations agree to rounding. Comparisons, positions of maxima and other jumps are taken of arguments only,
+whose values are exact.
 """
 
 import math
@@ -171,7 +172,9 @@ class _Grower:
         return self.draw(st.integers(0, value.type.rank - 1))
 
     def axes(self, value, least=0):
-        picked = self.draw(st.sets(st.integers(0, value.type.rank - 1), min_size=least, max_size=value.type.rank)) if value.type.rank else set()
+        picked = (
+            self.draw(st.sets(st.integers(0, value.type.rank - 1), min_size=least, max_size=value.type.rank)) if value.type.rank else set()
+        )
         return tuple(sorted(picked))
 
     def static(self, value, axis):
@@ -283,7 +286,11 @@ def scatter(g):
     x, axis, index = found
     part = g.b(g.dialect.Gather, x, index, axis=axis)
     if g.dialect is nn:
-        return g.b(nn.Scatter, x, g.b(nn.Neg, part), index, axis=axis) if g.draw(st.booleans()) else g.b(nn.ScatterAdd, part, index, axis=axis, size=x.type.shape[axis])
+        return (
+            g.b(nn.Scatter, x, g.b(nn.Neg, part), index, axis=axis)
+            if g.draw(st.booleans())
+            else g.b(nn.ScatterAdd, part, index, axis=axis, size=x.type.shape[axis])
+        )
     return g.b(tensor.Scatter, x, index, g.b(tensor.Map, part, fn="neg"), axis=axis, fn=g.draw(st.sampled_from(["add", "set"])))
 
 
@@ -361,7 +368,9 @@ def argsort(g):
     args = [a for a in g.func.args if a.type.rank]
     if not args:
         return None
-    places = g.b(tensor.Argsort, g.draw(st.sampled_from(args)), descending=g.draw(st.booleans()), count=g.draw(st.sampled_from([None, 1, 2])))
+    places = g.b(
+        tensor.Argsort, g.draw(st.sampled_from(args)), descending=g.draw(st.booleans()), count=g.draw(st.sampled_from([None, 1, 2]))
+    )
     return g.b(tensor.Map, places, fn="cast", dtype=f32)
 
 
@@ -463,7 +472,8 @@ def scan(g):
 
 STEP_RULES = [map_one, map_two, map_exp, reduce, contract, contract, reshape, transpose, broadcast, slice_, reverse, pad, concat, full]
 TENSOR_RULES = [
-    map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, cumulate, argsort, contract, contract, reshape, transpose, broadcast,
+    map_one, map_two, map_two, map_divide, map_exp, map_select, integers, reduce, reduce, arg_reduce, cumulate, argsort, contract, contract,
+    reshape, transpose, broadcast,
     slice_, reverse, pad, window, fold, concat, gather, scatter, full, iota, scan,
 ]  # fmt: skip
 
@@ -594,11 +604,14 @@ def nn_flip(g):
 
 def nn_pad(g):
     x = g.pick(least_rank=1)
-    return x and g.b(nn.Pad, x, padding=[g.draw(st.integers(0, 2)) for _ in range(2 * x.type.rank)], value=g.draw(st.sampled_from([0.0, 1.5])))
+    return x and g.b(
+        nn.Pad, x, padding=[g.draw(st.integers(0, 2)) for _ in range(2 * x.type.rank)], value=g.draw(st.sampled_from([0.0, 1.5]))
+    )
 
 
 NN_RULES = [
-    nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_integers, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool, reshape, transpose, slice_,
+    nn_one, nn_one, nn_two, nn_two, nn_divide, nn_where, nn_integers, nn_reduce, nn_softmax, nn_matmul, nn_linear, nn_conv, nn_pool,
+    reshape, transpose, slice_,
     concat, gather, scatter, full, nn_broadcast, nn_flip, nn_pad,
 ]  # fmt: skip
 

@@ -34,7 +34,9 @@ def test_every_mode_has_the_losses_of_dygraph(mode: str, expected: list[float]) 
 
 
 # Each of the other modes compiles as many kernels again; their parts are tested one by one in tests/gpu.
-@pytest.mark.parametrize("mode", [pytest.param("dygraph", marks=pytest.mark.slow), "to_static", pytest.param("static", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("dygraph", marks=pytest.mark.slow), "to_static", pytest.param("static", marks=pytest.mark.slow)]
+)
 def test_an_emulated_gpu_has_the_losses_of_the_cpu(mode: str, expected: list[float]) -> None:
     assert losses("--mode", mode, "--device", "gpu-emulated") == pytest.approx(expected, rel=1e-5)
 

@@ -69,7 +69,9 @@ def python(code: str) -> str:
 
 def test_importing_the_package_loads_neither_llvm_nor_the_compiler() -> None:
     loaded = set(json.loads(python("import json, sys, polyreme; print(json.dumps(sorted(sys.modules)))")))
-    heavy = {name for name in loaded if name.split(".")[0] in ("llvmlite", "lark", "numpy", "rich", "click") or name.startswith("polyreme.")}
+    heavy = {
+        name for name in loaded if name.split(".")[0] in ("llvmlite", "lark", "numpy", "rich", "click") or name.startswith("polyreme.")
+    }
     assert not heavy
 
 

@@ -30,7 +30,9 @@ def test_a_lowered_module_reads_back_as_it_was_printed(to, data):
 
 
 # Kernels are made of the groups that `fuse` forms; others, such as those with arrays in them, are refused by name.
-@pytest.mark.parametrize(("level", "to"), [("nn", "tensor"), ("nn", "kernel"), ("tensor", "tensor"), ("tensor", "kernel"), ("fused", "tensor")])
+@pytest.mark.parametrize(
+    ("level", "to"), [("nn", "tensor"), ("nn", "kernel"), ("tensor", "tensor"), ("tensor", "kernel"), ("fused", "tensor")]
+)
 @SETTINGS
 @given(st.data())
 def test_lowering_does_not_change_what_is_computed(level, to, data):

@@ -51,6 +51,8 @@ def test_the_commands_of_the_tour_take_these_options(line: str) -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    links = [(page, target) for page in pages for target in re.findall(r"\]\((?!http)([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))]
+    links = [
+        (page, target) for page in pages for target in re.findall(r"\]\((?!http)([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    ]
     assert len(links) > 100
     assert [f"{page.relative_to(ROOT)}: {target}" for page, target in links if not (page.parent / target).exists()] == []

@@ -20,11 +20,20 @@ MAY_IMPORT = {
     "ir": set(),
     "runtime": set(),
 }
-# Linking meets the runtime: it plans the arena, writes manifests, keeps objects and measured choices in the cache, and puts the native parts into libraries. What the system allows
-# programs on this machine is asked by who runs them.
+# Linking meets the runtime: it plans the arena, writes manifests, keeps objects and measured choices in the cache, and puts the native
+# parts into libraries. What the system allows programs on this machine is asked by who runs them.
 EXCEPTIONS = {
     (f"lowering/{name}.py", "runtime")
-    for name in ("machines/targets", "schedule/arena", "link/artifact", "link/objects", "link/tune", "link/c_interface", "link/manifest", "link/gpu")
+    for name in (
+        "machines/targets",
+        "schedule/arena",
+        "link/artifact",
+        "link/objects",
+        "link/tune",
+        "link/c_interface",
+        "link/manifest",
+        "link/gpu",
+    )
 }
 # The folders of `lowering`, each of which may import those in front of it; `kernels` and `emit` have folders of their own.
 LOWERING = ("machines", "analysis", "transforms", "decompose", "gradients", "kernels", "schedule", "emit", "link", "pipeline", "debug")
@@ -86,7 +95,12 @@ def lowering_faults() -> list[str]:
         own = parts[0].removesuffix(".py")
         for module, line in imported(path):
             reached = module.split(".")[2:3]
-            if module.startswith("polyreme.lowering.") and reached[0] in LOWERING and own in LOWERING and LOWERING.index(reached[0]) > LOWERING.index(own):
+            if (
+                module.startswith("polyreme.lowering.")
+                and reached[0] in LOWERING
+                and own in LOWERING
+                and LOWERING.index(reached[0]) > LOWERING.index(own)
+            ):
                 found.append(f"{'/'.join(parts)}:{line}: '{own}' may not import '{module}'")
     return found
 
@@ -152,4 +166,9 @@ def test_a_forbidden_import_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "runtime").mkdir()
     (tmp_path / "runtime" / "threads.py").write_text("import numpy\nfrom polyreme.lowering import pipeline\nfrom ir import core\n")
     monkeypatch.setattr("tests.test_rooms.ROOT", tmp_path)
-    assert [line.split(": ")[0] for line in faults("runtime")] == ["runtime/threads.py:2", "runtime/threads.py:2", "runtime/threads.py:3", "runtime/threads.py:3"]
+    assert [line.split(": ")[0] for line in faults("runtime")] == [
+        "runtime/threads.py:2",
+        "runtime/threads.py:2",
+        "runtime/threads.py:3",
+        "runtime/threads.py:3",
+    ]

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "user_mistakes.md"
-PARTS = re.compile(r"^## (\d+)\. (.*?)\n.*?^`(\S+)`:\n\n```\w+\n(.*?)^```\n\n```console\n\$ (.*?)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PARTS = re.compile(
+    r"^## (\d+)\. (.*?)\n.*?^`(\S+)`:\n\n```\w+\n(.*?)^```\n\n```console\n\$ (.*?)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)

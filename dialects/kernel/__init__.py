@@ -1,16 +1,18 @@
 """The `kernel` level: how a thing is computed. Loops over buffers, scalars and vectors in registers, independent iterations.
 
-A module has a `main` and kernels, all of them `func.func` without results. Arguments are buffers (row-major memory) and, for kernels, also `index`
-values; `main` takes inputs, parameters and constants first and the outputs last, allocates what lies between, and calls the kernels in order.
+A module has a `main` and kernels, all of them `func.func` without results. Arguments are buffers (row-major memory) and, for kernels, also
+`index` values; `main` takes inputs, parameters and constants first and the outputs last, allocates what lies between, and calls the kernels
+in order.
 
 Conventions of the whole dialect:
 
 - A memory position is one `index`: the linear element offset into the buffer, whatever the buffer's shape.
-- `lanes` = 1 means a scalar, more means a `vector<lanes x …>`; there is no vector of one lane. So code written for `lanes` lanes holds for one too.
+- `lanes` = 1 means a scalar, more means a `vector<lanes x …>`; there is no vector of one lane. So code written for `lanes` lanes holds for
+  one too.
 - A mask is an `i1` per lane. Lanes that are off touch no memory (their positions may lie anywhere), and are loaded as 0.
 - Kernels for a grid of threads (`grid.py`) are the same functions, run once per thread by `kernel.launch`.
-- The meaning on numpy is strict: a position outside the buffer is an error, and memory from `alloc` starts as nan (or a large number), so that a read
-  before the first write shows.
+- The meaning on numpy is strict: a position outside the buffer is an error, and memory from `alloc` starts as nan (or a large number), so
+  that a read before the first write shows.
 """
 
 from polyreme.dialects.kernel.block import DotBlock

@@ -1,7 +1,8 @@
-"""The invariants of modules with kernels, 17 to 21 of the list in `ir/verify.py`: whose memory is whose, who may write it, and what threads do together.
+"""The invariants of modules with kernels, 17 to 21 of the list in `ir/verify.py`: whose memory is whose, who may write it, and what threads
+do together.
 
-The host runs `main` and `prepare`; functions that are called are kernels, those that are launched or called by these run on a grid of threads. Of a function that
-nobody runs it is not known what it is, so that only what holds for all is asked of it.
+The host runs `main` and `prepare`; functions that are called are kernels, those that are launched or called by these run on a grid of
+threads. Of a function that nobody runs it is not known what it is, so that only what holds for all is asked of it.
 """
 
 from __future__ import annotations
@@ -119,7 +120,13 @@ def check_uniform(func: Func, ops: Sequence[Op], meeting: frozenset[str], report
     differing = closed_over(func.block, seeds, from_memory=False)
     for barrier in barriers:
         for around in _around(barrier, func):
-            decides = around.operands[:2] if isinstance(around, For) else around.condition.block.terminator.operands if isinstance(around, While) else around.operands[:1]
+            decides = (
+                around.operands[:2]
+                if isinstance(around, For)
+                else around.condition.block.terminator.operands
+                if isinstance(around, While)
+                else around.operands[:1]
+            )
             if isinstance(around, Parallel) or (isinstance(around, (For, If, While)) and any(v in differing for v in decides)):
                 why = "whose iterations run in any order" if isinstance(around, Parallel) else "which differs from thread to thread"
                 report("E0220", f"expected all threads of a block at '{barrier.name}' but it stands in a '{around.name}', {why}", barrier)

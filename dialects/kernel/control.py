@@ -47,7 +47,11 @@ def _check_yield(body: Region, types: Sequence[Type], what: str) -> None:
     last = body.block.last
     if isinstance(last, Yield):
         got = [v.type for v in last.operands]
-        check(got == list(types), f"expected {what} to yield ({', '.join(map(str, types))}) but got ({', '.join(map(str, got))})", code="E0305")
+        check(
+            got == list(types),
+            f"expected {what} to yield ({', '.join(map(str, types))}) but got ({', '.join(map(str, got))})",
+            code="E0305",
+        )
 
 
 @op("kernel.for")
@@ -72,10 +76,20 @@ class For(Op):
     body = region()
 
     @classmethod
+
     def empty(
-        cls, lo: Value, hi: Value, inits: Sequence[Value] = (), step: int = 1, name: str = "i", carried: Sequence[str] = (), loc: Location = UNKNOWN
+        cls,
+        lo: Value,
+        hi: Value,
+        inits: Sequence[Value] = (),
+        step: int = 1,
+        name: str = "i",
+        carried: Sequence[str] = (),
+        loc: Location = UNKNOWN,
     ) -> For:
-        """A loop whose body has its arguments but no ops yet: append them, and a `Yield`, to `op.block`. `name` and `carried` name the arguments."""
+        """A loop whose body has its arguments but no ops yet: append them, and a `Yield`, to `op.block`. `name` and `carried` name the
+        arguments.
+        """
         block = Block([index, *(v.type for v in inits)], [name, *carried])
         return cls(lo, hi, tuple(inits), step=step, body=Region(block), loc=loc)
 
@@ -85,7 +99,11 @@ class For(Op):
         check_index(hi, "the upper bound")
         check_attr(step >= 1, f"expected a positive 'step' but got {step}")
         got = [a.type for a in body.block.args]
-        check(got == [index, *inits], f"expected a body with arguments (index{''.join(f', {t}' for t in inits)}) but got ({', '.join(map(str, got))})", code="E0305")
+        check(
+            got == [index, *inits],
+            f"expected a body with arguments (index{''.join(f', {t}' for t in inits)}) but got ({', '.join(map(str, got))})",
+            code="E0305",
+        )
         _check_yield(body, inits, "the body")
         return tuple(inits)
 
@@ -135,7 +153,8 @@ class Threads(Op):
 
         %n = kernel.threads : index
 
-    For cutting work into as many pieces, each of which then mostly stays with one thread and its cache. What is computed must not depend on it. On numpy it is 3.
+    For cutting work into as many pieces, each of which then mostly stays with one thread and its cache. What is computed must not depend on
+    it. On numpy it is 3.
     """
 
     @staticmethod
@@ -153,8 +172,8 @@ class Alternate(Op):
 
         %backward = kernel.alternate : i1
 
-    For going through memory the other way around than the call before, whose last part is still in the cache. What is computed must not depend on it: calls at the same time may get the same. On numpy it
-    is true.
+    For going through memory the other way around than the call before, whose last part is still in the cache. What is computed must not
+    depend on it: calls at the same time may get the same. On numpy it is true.
     """
 
     @staticmethod
@@ -234,7 +253,11 @@ class While(Op):
     def infer(inits: Sequence[Type], *, condition: Region, body: Region) -> tuple[Type, ...]:
         for what, inside in (("the condition", condition), ("the body", body)):
             got = [a.type for a in inside.block.args]
-            check(got == list(inits), f"expected {what} to have arguments ({', '.join(map(str, inits))}) but got ({', '.join(map(str, got))})", code="E0305")
+            check(
+                got == list(inits),
+                f"expected {what} to have arguments ({', '.join(map(str, inits))}) but got ({', '.join(map(str, got))})",
+                code="E0305",
+            )
         _check_yield(condition, (i1,), "the condition")
         _check_yield(body, inits, "the body")
         return tuple(inits)

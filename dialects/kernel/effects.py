@@ -32,7 +32,8 @@ def written_by(op: Op) -> Sequence[Value]:
 
 # The operands that name the buffers, by class: nearly all ops write to none, and are asked often.
 _TARGETS: Mapping[type[Op], tuple[str, ...]] = {
-    CopyAsync: ("target",), DotBlock: ("sums",), DotTerms: ("sums", "b"), Store: ("buffer",), Scatter: ("buffer",), Atomic: ("buffer",), FetchAdd: ("buffer",),
+    CopyAsync: ("target",), DotBlock: ("sums",), DotTerms: ("sums", "b"), Store: ("buffer",), Scatter: ("buffer",), Atomic: ("buffer",),
+    FetchAdd: ("buffer",),
 }  # fmt: skip
 
 
@@ -60,8 +61,10 @@ def written_arguments(functions: Mapping[str, Func]) -> dict[str, frozenset[int]
 
 
 def closed_over(block: Block, found: set[Value], from_memory: bool) -> set[Value]:
-    """`found` and every value in `block`, its regions included, that depends on one of them: through operands, through a loop's bounds and carried values, or
-    through the condition of a branch. With `from_memory`, what is loaded depends on them too, since memory may hold anything."""
+    """`found` and every value in `block`, its regions included, that depends on one of them: through operands, through a loop's bounds and
+    carried values, or through the condition of a branch. With `from_memory`, what is loaded depends on them too, since memory may hold
+    anything.
+    """
     size = -1
     while len(found) != size:
         # Again, because a carried value depends on what is yielded further below.

@@ -1,8 +1,8 @@
 """Kernels for a grid of threads: starting them, who a thread is, and what threads do together.
 
-`kernel.launch` in `main` runs a kernel once per thread of a grid of blocks. The threads of a block share memory (`kernel.alloc` of space "shared") and
-meet at barriers; 32 of them with consecutive numbers are a warp, whose shuffles and matrix products all of them do together. Thread numbers
-count the first axis fastest.
+`kernel.launch` in `main` runs a kernel once per thread of a grid of blocks. The threads of a block share memory (`kernel.alloc` of space
+"shared") and meet at barriers; 32 of them with consecutive numbers are a warp, whose shuffles and matrix products all of them do together.
+Thread numbers count the first axis fastest.
 
 On numpy blocks run one after another and the threads of a block in turns (`lockstep.py`); races are looked for by the PTX runner, not here.
 """
@@ -286,7 +286,8 @@ class RoundTf32(Op):
 
 
 def fragment_positions(depth: int) -> tuple[Array, Array, Array]:
-    """Where the elements of a, b and c that each lane holds stand in the 16 x depth, depth x 8 and 16 x 8 matrices: (row, column) per lane and element.
+    """Where the elements of a, b and c that each lane holds stand in the 16 x depth, depth x 8 and 16 x 8 matrices: (row, column) per lane
+    and element.
 
     As PTX lays out the operands of `mma.m16n8k16` (16-bit elements) and `mma.m16n8k8` (tf32).
     """
@@ -314,10 +315,11 @@ def multiply_fragments(a: Array, b: Array, c: Array) -> Array:
 
 @op("kernel.mma", accuracy=SUM)
 class Mma(Op):
-    """a @ b + c by the tensor cores, on a 16 x k matrix, a k x 8 matrix and a 16 x 8 one whose elements are spread over the 32 lanes of the warp.
+    """a @ b + c by the tensor cores, on a 16 x k matrix, a k x 8 matrix and a 16 x 8 one whose elements are spread over the 32 lanes of the
+    warp.
 
-    k is 16 for bf16 (8, 4 and 4 elements per lane) and 8 for float32, of which only the tf32 part is read (4, 2 and 4 elements). Lane 4g + t holds
-    c[g][2t], c[g][2t+1], c[g+8][2t], c[g+8][2t+1]; `fragment_positions` has all of it. Sums are float32, their order open.
+    k is 16 for bf16 (8, 4 and 4 elements per lane) and 8 for float32, of which only the tf32 part is read (4, 2 and 4 elements). Lane 4g +
+    t holds c[g][2t], c[g][2t+1], c[g+8][2t], c[g+8][2t+1]; `fragment_positions` has all of it. Sums are float32, their order open.
 
         %d = kernel.mma %a, %b, %c : vector<4xf32>      // %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>
     """
@@ -349,8 +351,8 @@ class Mma(Op):
 class LoadMatrix(Op):
     """`count` 8 x 8 matrices of 16-bit elements from shared memory, spread over the warp as `kernel.mma` wants them.
 
-    Lane 8m + r gives in `index` where row r of matrix m starts (16 bytes, aligned to 16); lanes from 8 * count on are not asked. Lane 4g + t gets the
-    elements 2t and 2t + 1 of row g of each matrix, or of column g if `transpose`.
+    Lane 8m + r gives in `index` where row r of matrix m starts (16 bytes, aligned to 16); lanes from 8 * count on are not asked. Lane 4g +
+    t gets the elements 2t and 2t + 1 of row g of each matrix, or of column g if `transpose`.
 
         %a = kernel.load_matrix %tile, %i {count = 4} : vector<8xbf16>      // %tile: buffer<16x16xbf16>, %i: index
     """
@@ -374,7 +376,10 @@ class LoadMatrix(Op):
             rows = np.asarray(starts[: 8 * self.count])[:, None] + np.arange(8)
             check_range(self.name, memory.size, rows)
             if np.any(rows[:, 0] % 8):
-                raise PolyremeError(f"'{self.name}' expected rows that start at multiples of 8 elements but got {int(rows[rows[:, 0] % 8 != 0][0, 0])}", code="E0309")
+                raise PolyremeError(
+                    f"'{self.name}' expected rows that start at multiples of 8 elements but got {int(rows[rows[:, 0] % 8 != 0][0, 0])}",
+                    code="E0309",
+                )
             tiles = memory[rows].reshape(self.count, 8, 8)
             tiles = tiles.transpose(0, 2, 1) if self.transpose else tiles
             return list(tiles.reshape(self.count, WARP, 2).transpose(1, 0, 2).reshape(WARP, 2 * self.count))
@@ -387,9 +392,11 @@ class LoadMatrix(Op):
 
 @op("kernel.copy_async")
 class CopyAsync(Op):
-    """Begin to copy `lanes` elements (4, 8 or 16 bytes, aligned to as many) from device memory to shared memory. Where `mask` is off, zeros are written.
+    """Begin to copy `lanes` elements (4, 8 or 16 bytes, aligned to as many) from device memory to shared memory. Where `mask` is off, zeros
+    are written.
 
-    The elements have arrived after a `kernel.copy_wait` for the group that the copy was put into; other threads see them after a barrier, too.
+    The elements have arrived after a `kernel.copy_wait` for the group that the copy was put into; other threads see them after a barrier,
+    too.
 
         kernel.copy_async %x, %i, %tile, %j {lanes = 4}      // %x: buffer<64xf32>, %i: index, %tile: buffer<32xf32>, %j: index
     """

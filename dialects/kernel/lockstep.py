@@ -21,7 +21,9 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Meeting:
-    """What a thread waits for: that all threads of its block (or of its warp) come to `op`; `answer` makes each one's result from all their values."""
+    """What a thread waits for: that all threads of its block (or of its warp) come to `op`; `answer` makes each one's result from all their
+    values.
+    """
 
     op: Op
     whole_block: bool
@@ -106,7 +108,11 @@ def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int
         first = waiting.get(start)
         if len(found) == 1 and first is not None and not first.whole_block:
             if len(warp) < WARP:
-                raise PolyremeError(f"'{first.op.name}' expected warps of {WARP} threads but '@{kernel}' has one of {len(warp)}", first.op.location, code="E0309")
+                raise PolyremeError(
+                    f"'{first.op.name}' expected warps of {WARP} threads but '@{kernel}' has one of {len(warp)}",
+                    first.op.location,
+                    code="E0309",
+                )
             answers.update(zip(warp, first.answer([waiting[n].value for n in warp]), strict=True))
     first = next(iter(waiting.values()), None)
     if answers or first is None:
@@ -121,7 +127,9 @@ def _meet(waiting: dict[int, Meeting], count: int, kernel: str, place: tuple[int
     else:
         where = f"thread {other} has ended"
     who = "the block" if meeting.whole_block else "the warp"
-    text = f"'{meeting.op.name}' expected all threads of {who} but in block {list(place)} of '@{kernel}' thread {number} is there and {where}"
+    text = (
+        f"'{meeting.op.name}' expected all threads of {who} but in block {list(place)} of '@{kernel}' thread {number} is there and {where}"
+    )
     raise PolyremeError(text, meeting.op.location, code="E0309")
 
 

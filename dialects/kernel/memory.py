@@ -40,8 +40,8 @@ class Alloc(Op):
     "arena": at byte `offset` of the model's arena, in `main` (`offset` is none until memory is planned). "local": scratch on the stack of a
     kernel. "shared": what the threads of a block share. Local and shared memory have known sizes. The arena, every offset in it, and local
     and shared memory are aligned to 64 bytes. Nothing may be read before it was written: on numpy the memory starts as nan, or as a large
-    number. The buffer has `shape` and elements of `dtype`. `of_thread`: the first thread works on the first so many elements in the arena only, no other thread does, and so on with the
-    next ones; 0 where threads share all of them.
+    number. The buffer has `shape` and elements of `dtype`. `of_thread`: the first thread works on the first so many elements in the arena
+    only, no other thread does, and so on with the next ones; 0 where threads share all of them.
     """
 
     shape = attr(tuple[Dim, ...])
@@ -52,7 +52,10 @@ class Alloc(Op):
 
     @staticmethod
     def infer(*, shape: tuple[Dim, ...], dtype: ScalarType, offset: Dim | None, space: str, of_thread: int) -> Type:
-        check_attr(of_thread >= 0 and (of_thread == 0 or space == "arena"), f"expected elements of a thread in the arena only, not below 0, but got {of_thread} of {space} memory")
+        check_attr(
+            of_thread >= 0 and (of_thread == 0 or space == "arena"),
+            f"expected elements of a thread in the arena only, not below 0, but got {of_thread} of {space} memory",
+        )
         check_attr(space == "arena" or all(isinstance(d, int) for d in shape), f"expected known sizes for {space} memory but got {shape}")
         return BufferType(shape, dtype)
 
@@ -100,8 +103,9 @@ class View(Op):
         %v = kernel.view %x, %start {shape = [16]} : buffer<16xf32>      // %x: buffer<8x16xf32>, %start: index
 
     Shares the memory: what is written to one is read from the other. Without `offset` it starts where the buffer does. All of it must lie
-    inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of another type: bytes four
-    at a time as i32, say, or the bits of floats; or complex numbers as their real and imaginary parts by turns. Such a view promises no more of where it starts than the buffer does.
+    inside the buffer. `shape` is the view's, in row-major order. With `dtype` the bytes, the lowest one first, are seen as integers of
+    another type: bytes four at a time as i32, say, or the bits of floats; or complex numbers as their real and imaginary parts by turns.
+    Such a view promises no more of where it starts than the buffer does.
     """
 
     buffer = operand()
@@ -169,7 +173,8 @@ class Store(Op):
         kernel.store %v, %y, %i, %mask      // %mask: vector<16xi1>
 
     Lanes where `mask` is off are not written. A position outside the buffer is an error on numpy. `align` is as in `kernel.load`.
-    `streaming` says that nobody reads what is written before it has left the caches: it may go past them, which saves reading the lines first.
+    `streaming` says that nobody reads what is written before it has left the caches: it may go past them, which saves reading the lines
+    first.
     """
 
     value = operand()
@@ -252,7 +257,8 @@ class FetchAdd(Op):
 
         %number = kernel.fetch_add %value, %taken, %i : i64      // %value: i64, %taken: buffer<64xi64>, %i: index
 
-    Iterations of a `kernel.parallel` share out work by it. Who meets a sum sees all that others wrote before they added to it. A position outside the buffer is an error on numpy.
+    Iterations of a `kernel.parallel` share out work by it. Who meets a sum sees all that others wrote before they added to it. A position
+    outside the buffer is an error on numpy.
     """
 
     value = operand()
@@ -276,11 +282,13 @@ class FetchAdd(Op):
 
 @op("kernel.until_aligned", Pure)
 class UntilAligned(Op):
-    """How many elements from position `index` on come before the first one whose place in memory is a multiple of `bytes`, a power of two and of an element's bytes.
+    """How many elements from position `index` on come before the first one whose place in memory is a multiple of `bytes`, a power of two
+    and of an element's bytes.
 
         %n = kernel.until_aligned %y, %i {bytes = 64} : index      // %y: buffer<64xf32>, %i: index
 
-    The position may lie outside the buffer: nothing is read. Only the order in which elements are computed may depend on it. On numpy every buffer begins at such a multiple.
+    The position may lie outside the buffer: nothing is read. Only the order in which elements are computed may depend on it. On numpy every
+    buffer begins at such a multiple.
     """
 
     buffer = operand()
@@ -291,7 +299,10 @@ class UntilAligned(Op):
     def infer(buffer: Type, index: Type, *, bytes: int) -> Type:
         check_index(index)
         dtype = check_buffer(buffer).dtype
-        check_attr(bytes > 0 and bytes & (bytes - 1) == 0 and bytes % dtype.bytes == 0, f"expected 'bytes' to be a power of two that elements of {dtype} fit in but got {bytes}")
+        check_attr(
+            bytes > 0 and bytes & (bytes - 1) == 0 and bytes % dtype.bytes == 0,
+            f"expected 'bytes' to be a power of two that elements of {dtype} fit in but got {bytes}",
+        )
         return index
 
     @staticmethod

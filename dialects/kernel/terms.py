@@ -1,4 +1,6 @@
-"""A block of a matrix product of float32 numbers that are given as sums of three bf16 numbers: what processors with tile registers compute by them."""
+"""A block of a matrix product of float32 numbers that are given as sums of three bf16 numbers: what processors with tile registers compute
+by them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,12 @@ from polyreme.ir.define import attr, op, operand, optional
 from polyreme.ir.diagnostics import check_attr, check_type
 from polyreme.ir.types import Type, f32, i32
 
-# What a step multiplies: so many steps of the contracted axis, whose pairs are the words of a row of a tile, and the lanes of a panel, two tiles wide.
+# What a step multiplies: so many steps of the contracted axis, whose pairs are the words of a row of a tile, and the lanes of a panel, two
+# tiles wide.
 STEPS, PAIRS, LANES = 32, 16, 32
 MOST_ROWS = 16
-# Terms of a number, and the pairs of one of A's with one of B's that are multiplied: the others are below what float32 holds. Neighbours have a term in common, so that one tile is loaded for each.
+# Terms of a number, and the pairs of one of A's with one of B's that are multiplied: the others are below what float32 holds. Neighbours
+# have a term in common, so that one tile is loaded for each.
 TERMS = 3
 PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
 
@@ -25,19 +29,25 @@ HALF = 0x8000
 
 @op("kernel.dot_terms")
 class DotTerms(Op):
-    """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other numbers are made.
+    """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other
+    numbers are made.
 
-        // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>, %l: index, %m: index, %n: index
-        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
+        // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>,
+        %l: index, %m: index, %n: index kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4,
+        apart = 64}
 
-    A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's first term is the nearest bf16, the second one that of what is
-    left, and the third one what is left of that. A has 16 words of each of `rows` rows for each term and each of `steps` steps, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis.
-    B has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from `at_sums` on; they begin as those from `at_begun` on, or as zeros.
+    A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's
+    first term is the nearest bf16, the second one that of what is left, and the third one what is left of that. A has 16 words of each of
+    `rows` rows for each term and each of `steps` steps, `[step][term][row][16]` from `at_a` on, so that a step is 32 steps of the axis. B
+    has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from
+    `at_sums` on; they begin as those from `at_begun` on, or as zeros.
 
-    Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those are below what float32 holds. Numbers below 2^-126 count as zero.
+    Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those
+    are below what float32 holds. Numbers below 2^-126 count as zero.
 
-    With `source`, each step makes terms of `cuts` pairs: 32 numbers of each of two rows, `apart` from row to row, of `source` from `at_source` on become words of B `[term][pair][32]` from `at_into` on,
-    again `16 * steps` pairs apart from term to term. As many rows from `at_ahead` on are asked for, which are needed later.
+    With `source`, each step makes terms of `cuts` pairs: 32 numbers of each of two rows, `apart` from row to row, of `source` from
+    `at_source` on become words of B `[term][pair][32]` from `at_into` on, again `16 * steps` pairs apart from term to term. As many rows
+    from `at_ahead` on are asked for, which are needed later.
 
     For processors with tile registers (`amx-bf16`); on numpy sums are rounded once a step.
     """
@@ -59,12 +69,30 @@ class DotTerms(Op):
     apart = attr(int, default=LANES)
 
     @staticmethod
+
     def infer(
-        a: Type, at_a: Type, b: Type, at_b: Type, sums: Type, at_sums: Type, at_begun: Type | None, source: Type | None, at_source: Type | None, at_into: Type | None,
-        at_ahead: Type | None, *, rows: int, steps: int, cuts: int, apart: int,
+        a: Type,
+        at_a: Type,
+        b: Type,
+        at_b: Type,
+        sums: Type,
+        at_sums: Type,
+        at_begun: Type | None,
+        source: Type | None,
+        at_source: Type | None,
+        at_into: Type | None,
+        at_ahead: Type | None,
+        *,
+        rows: int,
+        steps: int,
+        cuts: int,
+        apart: int,
     ) -> None:
         given = [x is not None for x in (source, at_source, at_into, at_ahead)]
-        check_attr(all(given) if cuts > 0 else cuts == 0 and not any(given), f"expected 'source' and three positions with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these")
+        check_attr(
+            all(given) if cuts > 0 else cuts == 0 and not any(given),
+            f"expected 'source' and three positions with cuts, and none elsewhere, but got {cuts} cuts and {sum(given)} of these",
+        )
         for at in (at_a, at_b, at_sums, at_begun, at_source, at_into, at_ahead):
             if at is not None:
                 check_index(at)
@@ -72,18 +100,26 @@ class DotTerms(Op):
         check_type(found == [i32, i32, f32], f"expected buffers of i32, i32 and f32 but got {', '.join(map(str, found))}")
         check_type(source is None or check_buffer(source).dtype == f32, f"expected a buffer of f32 to cut but got {source}")
         check_attr(1 <= rows <= MOST_ROWS, f"expected from 1 to {MOST_ROWS} rows but got {rows}")
-        check_attr(steps > 0 and apart >= LANES, f"expected a step at least, and rows that don't overlap, but got {steps}, and rows {apart} apart")
+        check_attr(
+            steps > 0 and apart >= LANES, f"expected a step at least, and rows that don't overlap, but got {steps}, and rows {apart} apart"
+        )
         check_attr(cuts <= PAIRS, f"expected at most {PAIRS} cuts a step but got {cuts}")
 
     @staticmethod
     def reference(
-        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, at_begun: Any, source: Array | None, at_source: Any, at_into: Any, at_ahead: Any,
+        a: Array, at_a: Any, b: Array, at_b: Any, sums: Array, at_sums: Any, at_begun: Any, source: Array | None, at_source: Any,
+        at_into: Any, at_ahead: Any,
         *, rows: int, steps: int, cuts: int, apart: int,
     ) -> tuple[()]:  # fmt: skip
         name, pairs = "kernel.dot_terms", steps * PAIRS
         left = _numbers(read(name, a, at_a + np.arange(steps * TERMS * rows * PAIRS), None)).reshape(steps, TERMS, rows, STEPS)
         # Halves of a word are below each other.
-        right = _numbers(read(name, b, at_b + np.arange(TERMS * pairs * LANES), None)).reshape(TERMS, steps, PAIRS, LANES, 2).transpose(0, 1, 2, 4, 3).reshape(TERMS, steps, STEPS, LANES)
+        right = (
+            _numbers(read(name, b, at_b + np.arange(TERMS * pairs * LANES), None))
+            .reshape(TERMS, steps, PAIRS, LANES, 2)
+            .transpose(0, 1, 2, 4, 3)
+            .reshape(TERMS, steps, STEPS, LANES)
+        )
         places = np.arange(rows * LANES)
         made = np.zeros((rows, LANES), np.float32) if at_begun is None else read(name, sums, at_begun + places, None).reshape(rows, LANES)
         with np.errstate(all="ignore"):
@@ -92,7 +128,11 @@ class DotTerms(Op):
         write(name, made.reshape(-1), sums, at_sums + places, None)
         if source is not None:
             count = steps * cuts
-            first, second = read(name, source, at_source + np.add.outer(apart * np.arange(2 * count), np.arange(LANES)), None).reshape(count, 2, LANES).transpose(1, 0, 2)
+            first, second = (
+                read(name, source, at_source + np.add.outer(apart * np.arange(2 * count), np.arange(LANES)), None)
+                .reshape(count, 2, LANES)
+                .transpose(1, 0, 2)
+            )
             for term, words in enumerate(cut(first, second)):
                 write(name, words.reshape(-1), b, at_into + term * pairs * LANES + np.arange(count * LANES), None)
         return ()

@@ -176,7 +176,8 @@ class Dot4(Op):
 
         %next = kernel.dot4 %a, %b, %acc : vector<16xi32>
 
-    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one instruction where there is one.
+    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one
+    instruction where there is one.
     """
 
     a = operand()
@@ -203,7 +204,8 @@ class Dot2(Op):
 
         %next = kernel.dot2 %a, %b, %acc : vector<8xi32>
 
-    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one multiplication on x86.
+    Scalars or vectors, all three of one type, whose elements are i32; the sum wraps around. It is exact on every machine, and one
+    multiplication on x86.
     """
 
     a = operand()
@@ -340,7 +342,8 @@ class Shuffle(Op):
 
 @op("kernel.reinterpret", Pure)
 class Reinterpret(Op):
-    """The bits of a vector as elements of another type: the lowest bits of a lane are those of the first of the narrower elements that it becomes.
+    """The bits of a vector as elements of another type: the lowest bits of a lane are those of the first of the narrower elements that it
+    becomes.
 
         %b = kernel.reinterpret %x {dtype = ui8} : vector<64xui8>      // %x: vector<16xf32>
 

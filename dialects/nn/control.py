@@ -55,9 +55,10 @@ class If(Op):
           return %z
         }
 
-    The condition is one bool, of shape [] or [1]. The bodies see nothing from outside but the captured values, which both take. They yield values of one element type and rank each.
-    Where their sizes differ, or are learnt in a body, that of the result is known once the branch has run: `sizes` names these, in the order of the results and their axes, such as
-    `{sizes = [K]}` for a result of type `tensor<Kx4xf32>`. The host runs such a branch.
+    The condition is one bool, of shape [] or [1]. The bodies see nothing from outside but the captured values, which both take. They yield
+    values of one element type and rank each. Where their sizes differ, or are learnt in a body, that of the result is known once the branch
+    has run: `sizes` names these, in the order of the results and their axes, such as `{sizes = [K]}` for a result of type
+    `tensor<Kx4xf32>`. The host runs such a branch.
     """
 
     cond = operand()
@@ -80,7 +81,8 @@ class While(Op):
 
         func @main(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
           %zero = nn.full {value = 0, dtype = i64} : tensor<i64>
-          %i, %y, %rounds = nn.while [%zero, %x], [%n] : tensor<i64>, tensor<4xf32>, tensor<i64> { (%k: tensor<i64>, %a: tensor<4xf32>, %last: tensor<i64>)
+          %i, %y, %rounds = nn.while [%zero, %x], [%n] : tensor<i64>, tensor<4xf32>, tensor<i64> { (%k: tensor<i64>, %a: tensor<4xf32>,
+          %last: tensor<i64>)
             %c = nn.less %k, %last : tensor<i1>
             nn.yield %c
           } { (%k: tensor<i64>, %a: tensor<4xf32>, %last: tensor<i64>)
@@ -92,9 +94,11 @@ class While(Op):
           return %y
         }
 
-    Both regions take the carried and then the captured values, and see nothing else. The condition yields one bool, of shape [] or [1], the body the next carried values. The results are
-    the carried values for which the condition did not hold, and then the number of rounds, of which gradients are made. A size of a carried value that changes from round to round has a
-    name of its own in the types of the regions' arguments, and the last one in those of the results: a value of type `tensor<Txf32>` may be yielded as one of type `tensor<(T+1)xf32>`. The host runs such a loop.
+    Both regions take the carried and then the captured values, and see nothing else. The condition yields one bool, of shape [] or [1], the
+    body the next carried values. The results are the carried values for which the condition did not hold, and then the number of rounds, of
+    which gradients are made. A size of a carried value that changes from round to round has a name of its own in the types of the regions'
+    arguments, and the last one in those of the results: a value of type `tensor<Txf32>` may be yielded as one of type `tensor<(T+1)xf32>`.
+    The host runs such a loop.
     """
 
     inits = variadic()
@@ -122,9 +126,11 @@ class Scan(Op):
           return %last, %all
         }
 
-    Each of `xs` has `steps` as its first size, and step t sees its element t; `inits` are what the first step is handed, and `shared` is seen whole by every step. The block's arguments
-    are these three, in this order. It yields what the next step is handed, one value for each of `inits` and of its type, and then what the step gives. The results are what the last step
-    handed on (`inits` where there is no step), and what all steps gave, along a new first axis. With `reverse` the last step runs first; what it gives still stands in its own place.
+    Each of `xs` has `steps` as its first size, and step t sees its element t; `inits` are what the first step is handed, and `shared` is
+    seen whole by every step. The block's arguments are these three, in this order. It yields what the next step is handed, one value for
+    each of `inits` and of its type, and then what the step gives. The results are what the last step handed on (`inits` where there is no
+    step), and what all steps gave, along a new first axis. With `reverse` the last step runs first; what it gives still stands in its own
+    place.
     """
 
     xs = variadic()
@@ -135,7 +141,10 @@ class Scan(Op):
     body = region()
 
     @staticmethod
-    def infer(xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region) -> tuple[Type, ...]:
+
+    def infer(
+        xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region
+    ) -> tuple[Type, ...]:
         return scan_types(xs, inits, shared, steps, body, Yield)
 
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:

@@ -20,9 +20,11 @@ from polyreme.ir.types import TensorType
 
 @op("nn.conv", Pure, accuracy=SUM)
 class Conv(Op):
-    """A convolution of `x` [batch, channels, *sizes] with `weight` [out, channels / groups, *kernel], as neural networks mean it: nothing is flipped.
+    """A convolution of `x` [batch, channels, *sizes] with `weight` [out, channels / groups, *kernel], as neural networks mean it: nothing
+    is flipped.
 
-        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx2x2x2xf32>      // %x: tensor<Nx1x4x4xf32>, %w: tensor<2x1x3x3xf32>, %b: tensor<2xf32>
+        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx2x2x2xf32>      // %x: tensor<Nx1x4x4xf32>, %w:
+        tensor<2x1x3x3xf32>, %b: tensor<2xf32>
 
     The result is [batch, out, *places], with floor((size + low + high - (kernel - 1) * dilation - 1) / stride) + 1 places along an axis.
     `padding` counts zeros before and after each spatial axis: [low, high, low, high, …]. An empty list stands for ones (strides, dilations)
@@ -40,14 +42,20 @@ class Conv(Op):
     groups = attr(int, default=1)
 
     @staticmethod
-    def infer(x: TensorType, weight: TensorType, bias: TensorType | None, *, strides: Shape, padding: Shape, dilations: Shape, groups: int) -> TensorType:
+
+    def infer(
+        x: TensorType, weight: TensorType, bias: TensorType | None, *, strides: Shape, padding: Shape, dilations: Shape, groups: int
+    ) -> TensorType:
         check(x.rank >= 3, f"expected an operand of shape [batch, channels, *sizes] but got {shape_text(x.shape)}")
         check(weight.rank == x.rank, f"expected a weight of rank {x.rank} but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight] if bias is None else [x, weight, bias])
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
         check_attr(groups >= 1, f"expected groups of at least 1 but got {groups}")
         out, per_group = weight.shape[:2]
-        check(agree(x.shape[1], per_group * groups), f"expected {per_group * groups} channels for the weight {shape_text(weight.shape)} and {groups} groups but got {x.shape[1]}")
+        check(
+            agree(x.shape[1], per_group * groups),
+            f"expected {per_group * groups} channels for the weight {shape_text(weight.shape)} and {groups} groups but got {x.shape[1]}",
+        )
         check_attr(out % groups == 0, f"expected a number of output channels that {groups} groups divide but got {out}")
         fits = bias is None or agree_all(bias.shape, (out,))
         check(fits, f"expected a bias of shape {shape_text((out,))} but got {shape_text(getattr(bias, 'shape', ()))}")
@@ -56,7 +64,10 @@ class Conv(Op):
         for size, kernel, stride, (low, high), dilation in zip(x.shape[2:], weight.shape[2:], strides, pairs, dilations, strict=True):
             check(not is_negative(kernel - 1), f"expected a kernel of at least 1 but got {kernel}")
             room = size + low + high - (kernel - 1) * dilation - 1
-            check(not is_negative(room), f"expected at least {(kernel - 1) * dilation + 1} elements for the kernel but got {size} padded by {low} and {high}")
+            check(
+                not is_negative(room),
+                f"expected at least {(kernel - 1) * dilation + 1} elements for the kernel but got {size} padded by {low} and {high}",
+            )
             sizes.append(window_positions(size + low + high, kernel, stride, dilation))
         return x.with_shape((x.shape[0], out, *sizes))
 
@@ -81,7 +92,8 @@ class Conv(Op):
 
 @op("nn.conv_transpose", Pure, accuracy=SUM)
 class ConvTranspose(Op):
-    """The adjoint of `nn.conv` by its input: each element of `x` [batch, channels, *places] adds its multiple of `weight` [channels, out / groups, *kernel].
+    """The adjoint of `nn.conv` by its input: each element of `x` [batch, channels, *places] adds its multiple of `weight` [channels, out /
+    groups, *kernel].
 
         %y = nn.conv_transpose %x, %w {strides = [2], sizes = [9]} : tensor<Nx2x9xf32>      // %x: tensor<Nx1x4xf32>, %w: tensor<1x2x3xf32>
 
@@ -98,12 +110,17 @@ class ConvTranspose(Op):
     sizes = attr(tuple[Dim, ...], default=())
 
     @staticmethod
-    def infer(x: TensorType, weight: TensorType, *, strides: Shape, padding: Shape, dilations: Shape, groups: int, sizes: Shape) -> TensorType:
+
+    def infer(
+        x: TensorType, weight: TensorType, *, strides: Shape, padding: Shape, dilations: Shape, groups: int, sizes: Shape
+    ) -> TensorType:
         check(x.rank >= 3, f"expected an operand of shape [batch, channels, *sizes] but got {shape_text(x.shape)}")
         check(weight.rank == x.rank, f"expected a weight of rank {x.rank} but got {shape_text(weight.shape)}")
         check_same_dtype([x, weight])
         check_type(x.dtype.kind in "fiuc", f"expected numbers but got {x.dtype}")
-        check_attr(groups >= 1 and weight.shape[0] % groups == 0, f"expected groups that divide {weight.shape[0]} channels but got {groups}")
+        check_attr(
+            groups >= 1 and weight.shape[0] % groups == 0, f"expected groups that divide {weight.shape[0]} channels but got {groups}"
+        )
         check(agree(x.shape[1], weight.shape[0]), f"expected {weight.shape[0]} channels, the weight's first size, but got {x.shape[1]}")
         steps, pairs, gaps = conv_numbers(x.rank - 2, strides, padding, dilations)
         made = sizes or transposed_sizes(x.shape[2:], weight.shape[2:], steps, pairs, gaps)
@@ -157,7 +174,10 @@ class ConvFilter(Op):
 
     @staticmethod
     def infer(x: TensorType, dy: TensorType, *, kernel: Shape, strides: Shape, padding: Shape, dilations: Shape, groups: int) -> TensorType:
-        check(x.rank >= 3 and dy.rank == x.rank, f"expected operands [batch, channels, *sizes] but got {shape_text(x.shape)} and {shape_text(dy.shape)}")
+        check(
+            x.rank >= 3 and dy.rank == x.rank,
+            f"expected operands [batch, channels, *sizes] but got {shape_text(x.shape)} and {shape_text(dy.shape)}",
+        )
         check_attr(groups >= 1 and x.shape[1] % groups == 0, f"expected groups that divide {x.shape[1]} channels but got {groups}")
         check_attr(len(kernel) == x.rank - 2, f"expected {x.rank - 2} values in 'kernel' but got {len(kernel)}")
         weight = x.with_shape((dy.shape[1], x.shape[1] // groups, *kernel))
@@ -176,7 +196,9 @@ class ConvFilter(Op):
         count = int(np.prod(dy.shape[2:], dtype=np.int64))
         per_group = x.shape[1] // groups
         # Matrices [out, batch * places] by [batch * places, channels * kernel], one per group.
-        left = dy.reshape(dy.shape[0], groups, out // groups, count).transpose(1, 2, 0, 3).reshape(groups, out // groups, dy.shape[0] * count)
+        left = (
+            dy.reshape(dy.shape[0], groups, out // groups, count).transpose(1, 2, 0, 3).reshape(groups, out // groups, dy.shape[0] * count)
+        )
         right = windows.reshape(x.shape[0], groups, per_group, *windows.shape[2:])
         right = right.transpose(1, 0, *range(3, 3 + spatial), 2, *range(3 + spatial, 3 + 2 * spatial))
         right = right.reshape(groups, x.shape[0] * count, per_group * int(np.prod(sizes, dtype=np.int64)))
@@ -203,7 +225,13 @@ def conv_numbers(spatial: int, strides: Shape, padding: Shape, dilations: Shape)
     strides = strides or (1,) * spatial
     dilations = dilations or (1,) * spatial
     padding = padding or (0,) * (2 * spatial)
-    for values, name, count, least in ((strides, "strides", spatial, 1), (dilations, "dilations", spatial, 1), (padding, "padding", 2 * spatial, 0)):
+    for values, name, count, least in (
+        (strides, "strides", spatial, 1),
+        (dilations, "dilations", spatial, 1),
+        (padding, "padding", 2 * spatial, 0),
+    ):
         check_attr(len(values) == count, f"expected {count} values in '{name}' but got {len(values)}")
-        check_attr(not any(is_negative(v - least) for v in values), f"expected values of at least {least} in '{name}' but got {shape_text(values)}")
+        check_attr(
+            not any(is_negative(v - least) for v in values), f"expected values of at least {least} in '{name}' but got {shape_text(values)}"
+        )
     return strides, list(zip(padding[::2], padding[1::2], strict=True)), dilations

@@ -1,7 +1,7 @@
 """Elementwise ops: arithmetic, elementary functions and conversion, with numpy's broadcasting.
 
-Comparison, logic and choice are in `logic.py`. Operands of one op have equal element types; promotion is the front end's. Most ops are one scalar function (a row of `ir/scalar.py`): their
-reference runs it on arrays, and their lowering maps it.
+Comparison, logic and choice are in `logic.py`. Operands of one op have equal element types; promotion is the front end's. Most ops are one
+scalar function (a row of `ir/scalar.py`): their reference runs it on arrays, and their lowering maps it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,11 @@ def _shape_rule(fn: str, operands: int) -> str:
     shape = "the operand's shape" if operands == 1 else "the shape that both broadcast to"
     dtype = "elements of type i1" if scalar_function(fn).result == "bool" else f"{'its' if operands == 1 else 'their'} element type"
     rule = f"The result has {shape} and {dtype}."
-    return rule if operands == 1 else f"The operands have equal element types and broadcast as numpy's do: aligned at their last axes, sizes of 1 repeated. {rule}"
+    return (
+        rule
+        if operands == 1
+        else f"The operands have equal element types and broadcast as numpy's do: aligned at their last axes, sizes of 1 repeated. {rule}"
+    )
 
 
 # --- one operand
@@ -451,8 +455,8 @@ class FloorDivide(ScalarOp):
 
         %z = nn.floor_divide %x, %y : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %y: tensor<4xf32>
 
-    Floats stay floats: the exact quotient is rounded down, as the remainder of `nn.mod` needs it (7 // 0.1 is 69), an infinite x gives nan, and y = 0 what
-    `nn.div` gives. An integer divided by zero gives 0.
+    Floats stay floats: the exact quotient is rounded down, as the remainder of `nn.mod` needs it (7 // 0.1 is 69), an infinite x gives nan,
+    and y = 0 what `nn.div` gives. An integer divided by zero gives 0.
     """
 
 

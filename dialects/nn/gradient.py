@@ -46,9 +46,10 @@ class CustomGradient(Op):
           return %y
         }
 
-    What a PyLayer leaves in a traced function. The body is the rule: its arguments are the gradients of `values`, one for one and of their types, and then `captured`, and it yields gradients
-    of the inputs that `reached` names, of their types. It sees no other values. No gradient flows through `values` and `captured`, but those of the rule's own results do flow through
-    `captured`. It is dropped on the way to the `tensor` level, after gradients are taken.
+    What a PyLayer leaves in a traced function. The body is the rule: its arguments are the gradients of `values`, one for one and of their
+    types, and then `captured`, and it yields gradients of the inputs that `reached` names, of their types. It sees no other values. No
+    gradient flows through `values` and `captured`, but those of the rule's own results do flow through `captured`. It is dropped on the way
+    to the `tensor` level, after gradients are taken.
     """
 
     values = variadic()
@@ -58,11 +59,20 @@ class CustomGradient(Op):
     body = region()
 
     @staticmethod
-    def infer(values: Sequence[TensorType], inputs: Sequence[TensorType], captured: Sequence[TensorType], *, reached: Sequence[int], body: Region) -> tuple[Type, ...]:
+
+    def infer(
+        values: Sequence[TensorType], inputs: Sequence[TensorType], captured: Sequence[TensorType], *, reached: Sequence[int], body: Region
+    ) -> tuple[Type, ...]:
         block: Block = body.block
         taken, expected = [a.type for a in block.args], [*values, *captured]
-        check(taken == expected, f"expected block arguments ({', '.join(map(str, expected))}) but got ({', '.join(map(str, taken))})", code="E0305")
-        check(all(0 <= i < len(inputs) for i in reached), f"expected numbers of the {len(inputs)} inputs in 'reached' but got {list(reached)}")
+        check(
+            taken == expected,
+            f"expected block arguments ({', '.join(map(str, expected))}) but got ({', '.join(map(str, taken))})",
+            code="E0305",
+        )
+        check(
+            all(0 <= i < len(inputs) for i in reached), f"expected numbers of the {len(inputs)} inputs in 'reached' but got {list(reached)}"
+        )
         check(isinstance(block.last, Yield), "expected the body to end with 'nn.yield'", code="E0305")
         given, wanted = [v.type for v in block.terminator.operands], [inputs[i] for i in reached]
         check(given == wanted, f"expected gradients ({', '.join(map(str, wanted))}) but got ({', '.join(map(str, given))})", code="E0305")
@@ -78,8 +88,8 @@ class Overwrite(Op):
 
         %z = nn.overwrite %x, %y : tensor<Nx4xf32>
 
-    What a write behind the graph's back leaves in a traced function: under `no_grad()`, or through `detach()`. Both operands are of one type. On the way to the `tensor` level, after
-    gradients are taken, `y` itself is left.
+    What a write behind the graph's back leaves in a traced function: under `no_grad()`, or through `detach()`. Both operands are of one
+    type. On the way to the `tensor` level, after gradients are taken, `y` itself is left.
     """
 
     x = operand()

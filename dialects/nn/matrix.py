@@ -43,8 +43,8 @@ class Inverse(Op):
 
         %y = nn.inverse %x : tensor<Nx3x3xf32>
 
-    Floats or complex numbers; 16-bit floats are computed in float32. A singular matrix gives no finite numbers: the front end refuses it. Compiled code pivots
-    as LAPACK does, by the largest element of a column.
+    Floats or complex numbers; 16-bit floats are computed in float32. A singular matrix gives no finite numbers: the front end refuses it.
+    Compiled code pivots as LAPACK does, by the largest element of a column.
     """
 
     x = operand()
@@ -65,8 +65,9 @@ class Cholesky(Op):
 
         %y = nn.cholesky %x : tensor<Nx3x3xf32>
 
-    L is lower triangular with a positive diagonal. With `upper`, the result is U = Lᵀ, and only the upper half of x is read, else only the lower half. For complex
-    numbers the transposes are conjugate, too. A matrix that is not positive definite gives nan: the front end refuses it. 16-bit floats are computed in float32.
+    L is lower triangular with a positive diagonal. With `upper`, the result is U = Lᵀ, and only the upper half of x is read, else only the
+    lower half. For complex numbers the transposes are conjugate, too. A matrix that is not positive definite gives nan: the front end
+    refuses it. 16-bit floats are computed in float32.
     """
 
     x = operand()

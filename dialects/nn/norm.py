@@ -1,7 +1,8 @@
-"""Normalisation: by the statistics of the operand itself (layers, groups, instances, batches in training), or by given ones (batches in inference).
+"""Normalisation: by the statistics of the operand itself (layers, groups, instances, batches in training), or by given ones (batches in
+inference).
 
-One op stands for the first kind, whatever its statistics are taken over: a group norm is this op on a view of its operand, for example. Running
-statistics are no part of it; the front end moves them.
+One op stands for the first kind, whatever its statistics are taken over: a group norm is this op on a view of its operand, for example.
+Running statistics are no part of it; the front end moves them.
 """
 
 from __future__ import annotations
@@ -60,14 +61,16 @@ _STANDARDIZED = Accuracy(ulp=16, absolute=16, summed=8)
 class Standardize(Op):
     """`x` shifted and scaled to mean 0 and variance 1 over `axes`, then times `weight` plus `bias`.
 
-        %y, %mean, %variance = nn.standardize %x, %w, %b {axes = [-1], affine = [-1]} : tensor<Nx4xf32>, tensor<Nxf32>, tensor<Nxf32>      // %x: tensor<Nx4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>
+        %y, %mean, %variance = nn.standardize %x, %w, %b {axes = [-1], affine = [-1]} : tensor<Nx4xf32>, tensor<Nxf32>, tensor<Nxf32>
+        // %x: tensor<Nx4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>
 
-    (x - mean) / sqrt(variance + epsilon) * weight + bias. What it is called depends on the axes: of [batch, channels, *places] a batch norm takes all
-    but the channels, an instance norm all places, a layer norm the last axes, and a group norm is an instance norm with channels split in two axes.
-    Further results are the mean, and the variance as the mean of squared differences (not corrected for its bias), both without `axes`; of no elements
-    they are nan. `weight` and `bias`, each of which may be absent, run along the axes `affine`, in their order in `x`: they have its sizes there. All
-    axes may be negative, counted from the end. Floats only; 16-bit ones are computed in float32, the type of the statistics, and rounded once. `weight` and
-    `bias` have either type. `epsilon` keeps what does not vary from a division by 0.
+    (x - mean) / sqrt(variance + epsilon) * weight + bias. What it is called depends on the axes: of [batch, channels, *places] a batch norm
+    takes all but the channels, an instance norm all places, a layer norm the last axes, and a group norm is an instance norm with channels
+    split in two axes. Further results are the mean, and the variance as the mean of squared differences (not corrected for its bias), both
+    without `axes`; of no elements they are nan. `weight` and `bias`, each of which may be absent, run along the axes `affine`, in their
+    order in `x`: they have its sizes there. All axes may be negative, counted from the end. Floats only; 16-bit ones are computed in
+    float32, the type of the statistics, and rounded once. `weight` and `bias` have either type. `epsilon` keeps what does not vary from a
+    division by 0.
     """
 
     x = operand()
@@ -109,11 +112,13 @@ class Standardize(Op):
 class StandardizeGradient(Op):
     """What `dy`, the gradient of the first result of `nn.standardize`, makes of `x`, and of its weight and bias.
 
-        %dx, %dw, %db = nn.standardize_gradient %x, %dy, %m, %v, %w {axes = [-1], affine = [-1]} : tensor<Nx4xf32>, tensor<4xf32>, tensor<4xf32>      // %x: tensor<Nx4xf32>, %dy: tensor<Nx4xf32>, %m: tensor<Nxf32>, %v: tensor<Nxf32>, %w: tensor<4xf32>
+        %dx, %dw, %db = nn.standardize_gradient %x, %dy, %m, %v, %w {axes = [-1], affine = [-1]} : tensor<Nx4xf32>, tensor<4xf32>,
+        tensor<4xf32>      // %x: tensor<Nx4xf32>, %dy: tensor<Nx4xf32>, %m: tensor<Nxf32>, %v: tensor<Nxf32>, %w: tensor<4xf32>
 
-    With r = 1 / sqrt(variance + epsilon), n = (x - mean) r and g = dy weight: dx = r (g - mean(g) - n mean(g n)), means over `axes`; dw and db are the sums of
-    dy n and dy over all axes but `affine`, whether there is a weight and a bias or not. `mean` and `variance` are those that `nn.standardize` gave;
-    `weight`, `axes`, `affine` and `epsilon` are its own. dx has the type of `x`, dw and db that of the weight, or else float32 beside 16-bit floats.
+    With r = 1 / sqrt(variance + epsilon), n = (x - mean) r and g = dy weight: dx = r (g - mean(g) - n mean(g n)), means over `axes`; dw and
+    db are the sums of dy n and dy over all axes but `affine`, whether there is a weight and a bias or not. `mean` and `variance` are those
+    that `nn.standardize` gave; `weight`, `axes`, `affine` and `epsilon` are its own. dx has the type of `x`, dw and db that of the weight,
+    or else float32 beside 16-bit floats.
     """
 
     x = operand()
@@ -180,11 +185,13 @@ class StandardizeGradient(Op):
 class BatchNorm(Op):
     """`x` shifted and scaled by statistics that are given, one per channel: batch normalisation as inference has it.
 
-        %y = nn.batch_norm %x, %m, %v, %w, %b {axis = 1} : tensor<Nx2x3xf32>      // %x: tensor<Nx2x3xf32>, %m: tensor<2xf32>, %v: tensor<2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>
+        %y = nn.batch_norm %x, %m, %v, %w, %b {axis = 1} : tensor<Nx2x3xf32>      // %x: tensor<Nx2x3xf32>, %m: tensor<2xf32>, %v:
+        tensor<2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>
 
-    (x - mean) / sqrt(variance + epsilon) * weight + bias, where each of the vectors has one element per place along `axis`, the channels; `weight` and
-    `bias` may be absent. Channels that do not vary have `epsilon` to divide by. Floats only; 16-bit ones are computed in float32 and rounded once. The
-    vectors are of the operand's type, or of float32 beside 16-bit floats. In training, `nn.standardize` takes the statistics of the batch itself.
+    (x - mean) / sqrt(variance + epsilon) * weight + bias, where each of the vectors has one element per place along `axis`, the channels;
+    `weight` and `bias` may be absent. Channels that do not vary have `epsilon` to divide by. Floats only; 16-bit ones are computed in
+    float32 and rounded once. The vectors are of the operand's type, or of float32 beside 16-bit floats. In training, `nn.standardize` takes
+    the statistics of the batch itself.
     """
 
     x = operand()

@@ -42,8 +42,8 @@ class Argsort(Op):
 
         %i = nn.argsort %x {axis = -1, descending = true, count = 2} : tensor<Nx2xi64>      // %x: tensor<Nx4xf32>
 
-    Of equal elements the first stays first; nan counts as larger than all numbers. With `count`, only the first so many positions are given. `axis` counts from the
-    end if negative.
+    Of equal elements the first stays first; nan counts as larger than all numbers. With `count`, only the first so many positions are
+    given. `axis` counts from the end if negative.
     """
 
     x = operand()

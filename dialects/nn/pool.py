@@ -1,7 +1,7 @@
 """Pooling over windows, of any spatial rank.
 
-How many windows fit, and which elements each one covers, is Paddle's: with `ceil_mode` a last window may reach past the padding, and one that
-covers no element at all gives -inf, or for a mean the quotient of 0 and a count that is 0 (nan) or, behind a gap, negative.
+How many windows fit, and which elements each one covers, is Paddle's: with `ceil_mode` a last window may reach past the padding, and one
+that covers no element at all gives -inf, or for a mean the quotient of 0 and a count that is 0 (nan) or, behind a gap, negative.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def _infer(x: TensorType, kernel: Shape, strides: Shape, padding: Shape, ceil_mo
     strides, pairs = pool_numbers(x.rank - 2, kernel, strides, padding)
     sizes = []
     for size, window, stride, (low, high) in zip(x.shape[2:], kernel, strides, pairs, strict=True):
-        check(not is_negative(size + low + high - window), f"expected at least {window} elements for the kernel but got {size} padded by {low} and {high}")
+        check(
+            not is_negative(size + low + high - window),
+            f"expected at least {window} elements for the kernel but got {size} padded by {low} and {high}",
+        )
         sizes.append(pool_axis(size, window, stride, low, high, ceil_mode)[0])
     return x.with_shape((*x.shape[:2], *sizes))
 
@@ -93,12 +96,13 @@ class MaxPool(Op):
 class AvgPool(Op):
     """The mean of each window of `x` [batch, channels, *sizes].
 
-        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx1x2x2xf32>      // %x: tensor<Nx1x4x4xf32>
+        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx1x2x2xf32>      // %x:
+        tensor<Nx1x4x4xf32>
 
     `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them
     after the axis, as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes. How many
-    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives nan, as Paddle's does. `kernel`, `strides`,
-    `padding` and `ceil_mode` are as there, too.
+    windows there are is as in `nn.max_pool`. Sums are float64, rounded once; a window without elements gives nan, as Paddle's does.
+    `kernel`, `strides`, `padding` and `ceil_mode` are as there, too.
     """
 
     x = operand()

@@ -1,7 +1,8 @@
 """Numbers in eight bits: steps of a scale, counted.
 
-`dequantize_linear(quantize_linear(x, scale), scale)` is what becomes of `x` where it passes through eight bits. A model that is quantised after training says it
-that way: such pairs stand before what takes activations, and weights are constants of eight bits under a `dequantize_linear`; what takes both may compute in integers.
+`dequantize_linear(quantize_linear(x, scale), scale)` is what becomes of `x` where it passes through eight bits. A model that is quantised
+after training says it that way: such pairs stand before what takes activations, and weights are constants of eight bits under a
+`dequantize_linear`; what takes both may compute in integers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from polyreme.ir.types import TensorType, i8
 
 
 def step_shape(rank: int, scale_rank: int, axis: int) -> tuple[int, ...]:
-    """The shape, as for numpy's `reshape`, in which one scale per place along `axis` repeats itself along the other axes; () for a single one."""
+    """The shape, as for numpy's `reshape`, in which one scale per place along `axis` repeats itself along the other axes; () for a single
+    one.
+    """
     return tuple(-1 if i == normal_axis(axis, rank) else 1 for i in range(rank)) if scale_rank else ()
 
 
@@ -32,10 +35,16 @@ def _check_scale(x: TensorType, scale: TensorType, zero_point: TensorType | None
     check(scale.rank <= 1, f"expected a scale that is one number, or one per place along an axis, but got {shape_text(scale.shape)}")
     if scale.rank:
         wanted = (x.shape[normal_axis(axis, x.rank)],)
-        check(agree_all(scale.shape, wanted), f"expected a scale of shape {shape_text(wanted)}, as axis {axis} has it, but got {shape_text(scale.shape)}")
+        check(
+            agree_all(scale.shape, wanted),
+            f"expected a scale of shape {shape_text(wanted)}, as axis {axis} has it, but got {shape_text(scale.shape)}",
+        )
     if zero_point is not None:
         check_type(zero_point.dtype == i8, f"expected a zero point of type i8 but got {zero_point.dtype}")
-        check(agree_all(zero_point.shape, scale.shape), f"expected a zero point of the scale's shape {shape_text(scale.shape)} but got {shape_text(zero_point.shape)}")
+        check(
+            agree_all(zero_point.shape, scale.shape),
+            f"expected a zero point of the scale's shape {shape_text(scale.shape)} but got {shape_text(zero_point.shape)}",
+        )
 
 
 def _check_quantized(x: TensorType, scale: TensorType, bit_length: int) -> None:
@@ -58,10 +67,11 @@ class QuantizeLinear(Op):
 
         %q = nn.quantize_linear %x, %s {axis = 1} : tensor<Nx4xi8>      // %x: tensor<Nx4xf32>, %s: tensor<4xf32>
 
-    clip(round(x * (1 / scale)) + zero_point, -2**(bit_length - 1), 2**(bit_length - 1) - 1), halves rounded to even, held in i8 whatever `bit_length` (2 to
-    8) is. `scale` is one number, or one per place along `axis`; `zero_point`, of i8 and of the scale's shape, is 0 where it is absent. What lies outside the
-    range becomes its end, infinities too; of nan the result is not specified. Steps of 16-bit floats are counted in float32, which their scale may be. The reciprocal
-    of the scale is rounded before it is multiplied with, so that a number whose quotient is within rounding of a half may go either way.
+    clip(round(x * (1 / scale)) + zero_point, -2**(bit_length - 1), 2**(bit_length - 1) - 1), halves rounded to even, held in i8 whatever
+    `bit_length` (2 to 8) is. `scale` is one number, or one per place along `axis`; `zero_point`, of i8 and of the scale's shape, is 0 where
+    it is absent. What lies outside the range becomes its end, infinities too; of nan the result is not specified. Steps of 16-bit floats
+    are counted in float32, which their scale may be. The reciprocal of the scale is rounded before it is multiplied with, so that a number
+    whose quotient is within rounding of a half may go either way.
     """
 
     x = operand()
@@ -92,8 +102,8 @@ class DequantizeLinear(Op):
 
         %y = nn.dequantize_linear %q, %s : tensor<Nx4xf32>      // %q: tensor<Nx4xi8>, %s: tensor<f32>
 
-    (x - zero_point) * scale, of the scale's element type. `scale` is one number, or one per place along `axis`; `zero_point`, of i8 and of the scale's shape, is 0
-    where it is absent. 16-bit floats are computed in float32 and rounded once.
+    (x - zero_point) * scale, of the scale's element type. `scale` is one number, or one per place along `axis`; `zero_point`, of i8 and of
+    the scale's shape, is 0 where it is absent. 16-bit floats are computed in float32 and rounded once.
     """
 
     x = operand()
@@ -125,10 +135,11 @@ class FakeQuantize(Op):
 
         %y = nn.fake_quantize %x, %s : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %s: tensor<f32>
 
-    clip(round(x * (1 / scale)), low, high) * scale, where low and high are those of `bit_length` bits. With `ties` "even", halves are rounded to even and the range is -2**(bit_length - 1) to 2**(bit_length - 1) - 1,
-    as `nn.quantize_linear` has both; with "away", halves are rounded away from 0 and -2**(bit_length - 1) is left out. `scale` is one number, or one per place
-    along `axis`. The gradient passes `x` as if nothing were rounded or clipped (Bengio, Léonard and Courville, "Estimating or propagating gradients through
-    stochastic neurons for conditional computation", 2013), and does not reach the scale.
+    clip(round(x * (1 / scale)), low, high) * scale, where low and high are those of `bit_length` bits. With `ties` "even", halves are
+    rounded to even and the range is -2**(bit_length - 1) to 2**(bit_length - 1) - 1, as `nn.quantize_linear` has both; with "away", halves
+    are rounded away from 0 and -2**(bit_length - 1) is left out. `scale` is one number, or one per place along `axis`. The gradient passes
+    `x` as if nothing were rounded or clipped (Bengio, Léonard and Courville, "Estimating or propagating gradients through stochastic
+    neurons for conditional computation", 2013), and does not reach the scale.
     """
 
     x = operand()

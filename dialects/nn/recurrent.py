@@ -1,8 +1,8 @@
 """Recurrent layers: one op for all steps of one layer in one direction, and one for what backward needs of it.
 
-What the inputs give to the gates is an operand, made for all steps at once by one matrix product; the op adds what comes from step to step. It gives the
-states after every step, so that outputs and last states are views of its results. A sequence that is shorter than others keeps its state from its end on;
-with `reverse` steps run from the last to the first, so that it keeps its first state up to its end.
+What the inputs give to the gates is an operand, made for all steps at once by one matrix product; the op adds what comes from step to step.
+It gives the states after every step, so that outputs and last states are views of its results. A sequence that is shorter than others keeps
+its state from its end on; with `reverse` steps run from the last to the first, so that it keeps its first state up to its end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def _check_sequence(
     check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
     steps, batch, _ = x.shape
     hidden = weight.shape[1]
-    check(agree_all(weight.shape, (gates * hidden, hidden)), f"expected a weight of shape [{gates} * hidden, hidden] but got {shape_text(weight.shape)}")
+    check(
+        agree_all(weight.shape, (gates * hidden, hidden)),
+        f"expected a weight of shape [{gates} * hidden, hidden] but got {shape_text(weight.shape)}",
+    )
     wanted = (steps, batch, gates * hidden)
     check(agree_all(x.shape, wanted), f"expected gates of shape {shape_text(wanted)} but got {shape_text(x.shape)}")
     for name, state in states:
@@ -87,9 +90,10 @@ class SimpleRNN(Op):
 
         %h = nn.simple_rnn %x, %w, %s : tensor<3x2x4xf32>      // %x: tensor<3x2x4xf32>, %w: tensor<4x4xf32>, %s: tensor<2x4xf32>
 
-    `x` is [steps, batch, hidden], what the inputs and biases give to each step; `weight` is [hidden, hidden]; `first` is the state before the first step. With
-    `lengths`, whole numbers, sequence n keeps its state in steps from lengths[n] on. With `reverse` the last step runs first; results stand where their steps do.
-    `activation` is "tanh" or "relu". Floats only, of one type; 16-bit ones are computed in float32 and rounded once.
+    `x` is [steps, batch, hidden], what the inputs and biases give to each step; `weight` is [hidden, hidden]; `first` is the state before
+    the first step. With `lengths`, whole numbers, sequence n keeps its state in steps from lengths[n] on. With `reverse` the last step runs
+    first; results stand where their steps do. `activation` is "tanh" or "relu". Floats only, of one type; 16-bit ones are computed in
+    float32 and rounded once.
     """
 
     x = operand()
@@ -100,7 +104,10 @@ class SimpleRNN(Op):
     reverse = attr(bool, default=False)
 
     @staticmethod
-    def infer(x: TensorType, weight: TensorType, first: TensorType, lengths: TensorType | None, *, activation: str, reverse: bool) -> TensorType:
+
+    def infer(
+        x: TensorType, weight: TensorType, first: TensorType, lengths: TensorType | None, *, activation: str, reverse: bool
+    ) -> TensorType:
         return _check_sequence(x, weight, [("first", first)], lengths, 1)
 
     @staticmethod
@@ -120,11 +127,13 @@ class SimpleRNN(Op):
 class SimpleRNNGradient(Op):
     """What `dstates`, the gradient of the states that `nn.simple_rnn` gave, makes of its `x` and of `first`.
 
-        %dx, %ds = nn.simple_rnn_gradient %w, %h, %d : tensor<3x2x4xf32>, tensor<2x4xf32>      // %w: tensor<4x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
+        %dx, %ds = nn.simple_rnn_gradient %w, %h, %d : tensor<3x2x4xf32>, tensor<2x4xf32>      // %w: tensor<4x4xf32>, %h:
+        tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
 
-    Steps backward from the last that ran: dx[t] = (dstates[t] + what comes from the step after) activation', and dx[t] weight goes on to the step before; what is
-    left at the end is the gradient of `first`. Steps that a sequence has not pass gradients on and give none. `weight`, `lengths`, `activation` and `reverse` are
-    those of `nn.simple_rnn`. The gradient of the weight is a matrix product of dx and the states before each step.
+    Steps backward from the last that ran: dx[t] = (dstates[t] + what comes from the step after) activation', and dx[t] weight goes on to
+    the step before; what is left at the end is the gradient of `first`. Steps that a sequence has not pass gradients on and give none.
+    `weight`, `lengths`, `activation` and `reverse` are those of `nn.simple_rnn`. The gradient of the weight is a matrix product of dx and
+    the states before each step.
     """
 
     weight = operand()
@@ -161,12 +170,14 @@ class SimpleRNNGradient(Op):
 class LSTM(Op):
     """The hidden and the cell states of a long short-term memory after every step.
 
-        %h, %c = nn.lstm %x, %w, %s, %k : tensor<3x2x4xf32>, tensor<3x2x4xf32>      // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>
+        %h, %c = nn.lstm %x, %w, %s, %k : tensor<3x2x4xf32>, tensor<3x2x4xf32>      // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s:
+        tensor<2x4xf32>, %k: tensor<2x4xf32>
 
-    Of x[t] + hidden weightᵀ, the four blocks i, f, g, o: cell = sigmoid(f) cell + sigmoid(i) tanh(g), and hidden = sigmoid(o) tanh(cell). `x` is [steps, batch,
-    4 * hidden], what the inputs and biases give to each step; `weight` is [4 * hidden, hidden]; `first` and `first_cell` are the states before the first step. With
-    `lengths`, whole numbers, sequence n keeps its states in steps from lengths[n] on. With `reverse` the last step runs first; results stand where their steps do.
-    Floats only, of one type; 16-bit ones are computed in float32 and rounded once.
+    Of x[t] + hidden weightᵀ, the four blocks i, f, g, o: cell = sigmoid(f) cell + sigmoid(i) tanh(g), and hidden = sigmoid(o) tanh(cell).
+    `x` is [steps, batch, 4 * hidden], what the inputs and biases give to each step; `weight` is [4 * hidden, hidden]; `first` and
+    `first_cell` are the states before the first step. With `lengths`, whole numbers, sequence n keeps its states in steps from lengths[n]
+    on. With `reverse` the last step runs first; results stand where their steps do. Floats only, of one type; 16-bit ones are computed in
+    float32 and rounded once.
     """
 
     x = operand()
@@ -204,12 +215,14 @@ class LSTM(Op):
 class LSTMGradient(Op):
     """What the gradients of the states that `nn.lstm` gave make of its `x`, `first` and `first_cell`.
 
-        %dx, %ds, %dk = nn.lstm_gradient %x, %w, %s, %k, %h, %c, %d : tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>      // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %c: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
+        %dx, %ds, %dk = nn.lstm_gradient %x, %w, %s, %k, %h, %c, %d : tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>      // %x:
+        tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %c: tensor<3x2x4xf32>,
+        %d: tensor<3x2x4xf32>
 
-    `states` and `cells` are what `nn.lstm` gave for the operands before them, `dstates` and `dcells`, the latter of which may be absent, their gradients. The gates are
-    made again, all steps at once; then the steps run backward, each handing dx[t] weight and its share of the cell to the step before. Steps that a sequence
-    has not pass gradients on and give none. `lengths` and `reverse` are those of `nn.lstm`. The gradient of the weight is a matrix product of dx and the states before
-    each step.
+    `states` and `cells` are what `nn.lstm` gave for the operands before them, `dstates` and `dcells`, the latter of which may be absent,
+    their gradients. The gates are made again, all steps at once; then the steps run backward, each handing dx[t] weight and its share of
+    the cell to the step before. Steps that a sequence has not pass gradients on and give none. `lengths` and `reverse` are those of
+    `nn.lstm`. The gradient of the weight is a matrix product of dx and the states before each step.
     """
 
     x = operand()
@@ -237,7 +250,14 @@ class LSTMGradient(Op):
         *,
         reverse: bool,
     ) -> tuple[TensorType, ...]:
-        given = [("first", first), ("first_cell", first_cell), ("states", states), ("cells", cells), ("dstates", dstates), ("dcells", dcells)]
+        given = [
+            ("first", first),
+            ("first_cell", first_cell),
+            ("states", states),
+            ("cells", cells),
+            ("dstates", dstates),
+            ("dcells", dcells),
+        ]
         _check_sequence(x, weight, given, lengths, 4)
         return x, first, first_cell
 
@@ -279,12 +299,14 @@ class LSTMGradient(Op):
 class GRU(Op):
     """The states of a gated recurrent unit after every step.
 
-        %h = nn.gru %x, %w, %s, %b : tensor<3x2x4xf32>      // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %b: tensor<12xf32>
+        %h = nn.gru %x, %w, %s, %b : tensor<3x2x4xf32>      // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %b:
+        tensor<12xf32>
 
-    With the three blocks r, z, c of x[t] and those of u = state weightᵀ + bias: r = sigmoid(x_r + u_r), z = sigmoid(x_z + u_z), c = tanh(x_c + r u_c), and the state
-    becomes z state + (1 - z) c. `x` is [steps, batch, 3 * hidden], what the inputs and their bias give to each step; `weight` is [3 * hidden, hidden]; `bias`, which may be
-    absent, is [3 * hidden]; `first` is the state before the first step. With `lengths`, whole numbers, sequence n keeps its state in steps from lengths[n] on. With
-    `reverse` the last step runs first; results stand where their steps do. Floats only, of one type; 16-bit ones are computed in float32 and rounded once.
+    With the three blocks r, z, c of x[t] and those of u = state weightᵀ + bias: r = sigmoid(x_r + u_r), z = sigmoid(x_z + u_z), c =
+    tanh(x_c + r u_c), and the state becomes z state + (1 - z) c. `x` is [steps, batch, 3 * hidden], what the inputs and their bias give to
+    each step; `weight` is [3 * hidden, hidden]; `bias`, which may be absent, is [3 * hidden]; `first` is the state before the first step.
+    With `lengths`, whole numbers, sequence n keeps its state in steps from lengths[n] on. With `reverse` the last step runs first; results
+    stand where their steps do. Floats only, of one type; 16-bit ones are computed in float32 and rounded once.
     """
 
     x = operand()
@@ -318,13 +340,16 @@ class GRU(Op):
 
 @op("nn.gru_gradient", Pure, accuracy=Accuracy(ulp=16, absolute=128, summed=16))
 class GRUGradient(Op):
-    """What `dstates`, the gradient of the states that `nn.gru` gave, makes of its `x`, of u = state weightᵀ + bias in each step, and of `first`.
+    """What `dstates`, the gradient of the states that `nn.gru` gave, makes of its `x`, of u = state weightᵀ + bias in each step, and of
+    `first`.
 
-        %dx, %du, %ds = nn.gru_gradient %x, %w, %s, %h, %d, %b : tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>      // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>, %b: tensor<12xf32>
+        %dx, %du, %ds = nn.gru_gradient %x, %w, %s, %h, %d, %b : tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>      // %x:
+        tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>, %b: tensor<12xf32>
 
-    `states` is what `nn.gru` gave for the operands before it. The gates are made again, all steps at once; then the steps run backward, each handing du[t] weight
-    and its share of the state to the step before. dx and du differ in the last block, du_c = r dx_c. Steps that a sequence has not pass gradients on and give none.
-    The gradients of weight and bias are a matrix product of du and the states before each step, and a sum of du. `bias`, `lengths` and `reverse` are those of `nn.gru`.
+    `states` is what `nn.gru` gave for the operands before it. The gates are made again, all steps at once; then the steps run backward,
+    each handing du[t] weight and its share of the state to the step before. dx and du differ in the last block, du_c = r dx_c. Steps that a
+    sequence has not pass gradients on and give none. The gradients of weight and bias are a matrix product of du and the states before each
+    step, and a sum of du. `bias`, `lengths` and `reverse` are those of `nn.gru`.
     """
 
     x = operand()

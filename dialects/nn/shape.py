@@ -198,7 +198,9 @@ class Pad(Op):
     def infer(x: TensorType, *, padding: Shape, interior: Shape, value: Any) -> TensorType:
         check_attr(len(padding) == 2 * x.rank, f"expected {2 * x.rank} values in 'padding' but got {len(padding)}")
         check_attr(len(interior) in (0, x.rank), f"expected {x.rank} values in 'interior' but got {len(interior)}")
-        check_attr(not any(map(is_negative, (*padding, *interior))), f"expected no negative amounts but got {shape_text((*padding, *interior))}")
+        check_attr(
+            not any(map(is_negative, (*padding, *interior))), f"expected no negative amounts but got {shape_text((*padding, *interior))}"
+        )
         check_number(value, x.dtype)
         return x.with_shape(tuple(map(padded_size, x.shape, padding[::2], padding[1::2], interior or (0,) * x.rank)))
 
@@ -265,8 +267,8 @@ class Gather(Op):
         %y = nn.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
     `result[…, i…, …] = x[…, index[i…], …]`. A negative position counts from the end; one outside `x` is moved to the nearest end (the front
-    end checks positions that it knows). An axis that is known to have no elements is refused, unless `index` has none either. `index` has integer
-    elements; `axis` counts from the end if negative.
+    end checks positions that it knows). An axis that is known to have no elements is refused, unless `index` has none either. `index` has
+    integer elements; `axis` counts from the end if negative.
     """
 
     x = operand()
@@ -287,7 +289,8 @@ class Gather(Op):
 
 @op("nn.scatter", Pure)
 class Scatter(Op):
-    """`x` with the elements along `axis` at the positions in `index` replaced by those of `updates`; of several for one position the last one stays.
+    """`x` with the elements along `axis` at the positions in `index` replaced by those of `updates`; of several for one position the last
+    one stays.
 
         %y = nn.scatter %x, %u, %i {axis = 0} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %u: tensor<2x3x2xf32>, %i: tensor<2x3xi64>
 

@@ -34,7 +34,8 @@ class PyLayerContext:
         for i, (tensor, version) in enumerate(zip(self._saved, self._versions, strict=True)):
             if isinstance(tensor, Tensor) and tensor._version != version:
                 raise RuntimeError(
-                    f"expected tensor {i} of save_for_backward (shape {list(tensor.shape)}) at version {version} but it was changed in place "
+                    f"expected tensor {i} of save_for_backward (shape {list(tensor.shape)}) at version {version} but it was changed in "
+                    f"place "
                     f"(version {tensor._version}); save a clone()"
                 )
         return self._saved
@@ -53,7 +54,9 @@ class PyLayerContext:
         self._non_differentiable = {id(t) for t in tensors}
 
     def _in_place(self, argument: Tensor, written: bool) -> bool:
-        """Whether an argument that `forward` returns becomes the result itself, as in Paddle. A leaf that needs gradients cannot: if it was not written to, the result is another tensor."""
+        """Whether an argument that `forward` returns becomes the result itself, as in Paddle. A leaf that needs gradients cannot: if it was
+        not written to, the result is another tensor.
+        """
         from polyreme import dispatch
         from polyreme.math.elementwise import refuse_leaf
 
@@ -86,7 +89,9 @@ def tensors_of(argument: Any) -> list[Tensor]:
 
 
 def _per_tensor(returned: Any, arguments: Sequence[Any], needing: Sequence[bool], what: str) -> list[Tensor | None]:
-    """What `backward` returned for `arguments`, of which those `needing` gradients had to have one, as one gradient (or None) for each Tensor in them; a `ValueError` where number or shape are wrong."""
+    """What `backward` returned for `arguments`, of which those `needing` gradients had to have one, as one gradient (or None) for each
+    Tensor in them; a `ValueError` where number or shape are wrong.
+    """
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(gradients) == sum(needing) < len(arguments):
         left = iter(gradients)
@@ -110,8 +115,9 @@ def _per_tensor(returned: Any, arguments: Sequence[Any], needing: Sequence[bool]
 class PyLayer:
     """Subclass it with static `forward(ctx, *args, **kwargs)` and `backward(ctx, *grads)`, and call `apply`.
 
-    `backward` is given one gradient per Tensor that `forward` returned, and returns one (or None) per Tensor among `forward`'s arguments: the positional ones, then those
-    given by name in the order of the call. For a list or tuple of Tensors it returns a list or tuple. Arguments that need no gradient may be left out, all of them.
+    `backward` is given one gradient per Tensor that `forward` returned, and returns one (or None) per Tensor among `forward`'s arguments:
+    the positional ones, then those given by name in the order of the call. For a list or tuple of Tensors it returns a list or tuple.
+    Arguments that need no gradient may be left out, all of them.
     """
 
     @staticmethod
@@ -166,7 +172,9 @@ class PyLayer:
         originals = [r for r in (results if several else [results]) if isinstance(r, Tensor)]
         recorder = dispatch.active_trace()
         if recorder is not None and tape.is_grad_enabled() and any(context.needs_input_grad):
-            tensors = list(recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward", context._materialize))
+            tensors = list(
+                recorder.custom_gradient(tensors, inputs, backward, cls.backward, f"{cls.__name__}.backward", context._materialize)
+            )
             made = iter(tensors)
             outputs = [next(made) if isinstance(o, Tensor) else o for o in outputs]
         tape.record_function(inputs, tensors, backward, cls.__name__)

@@ -1,7 +1,7 @@
 """The command line. `COMMANDS` is the table of all commands; each has a file of its own, imported when it is asked for.
 
-Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error has a code, the user's own place and the way out; `--debug`
-shows the traceback.
+Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error has a code, the user's own place and the way out;
+`--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ COMMANDS = {
 
 
 class Command(click.Command):
-    """A command that takes `--debug` wherever it is written, and whose help ends with `examples`: what each is for, and the command line."""
+    """A command that takes `--debug` wherever it is written, and whose help ends with `examples`: what each is for, and the command line.
+    """
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -93,9 +94,11 @@ def _debug_option() -> click.Option:
 def group() -> None:
     """Row a Paddle-style model through several levels of IR and land it as machine code.
 
-    MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save or by Paddle (.json, .pdmodel), a compiled library, or IR text (.tir).
+    MODEL is file.py:Name (a Layer class or instance, or a function), a model saved by jit.save or by Paddle (.json, .pdmodel), a compiled
+    library, or IR text (.tir).
 
-    `polyreme COMMAND --help` says what a command takes, and ends with commands to copy; `polyreme opt --list-passes` and `--list-ops` say what there is.
+    `polyreme COMMAND --help` says what a command takes, and ends with commands to copy; `polyreme opt --list-passes` and `--list-ops` say
+    what there is.
     """
 
 

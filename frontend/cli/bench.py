@@ -29,9 +29,20 @@ EXAMPLES = (
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
 @click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
-@click.option("--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime, openvino, torch, paddle.")
-@click.option("--python", "pythons", multiple=True, metavar="RUNTIME=PYTHON", help="The Python that has a runtime installed, if it is another one.")
-@click.option("--profile", is_flag=False, flag_value="kernels", default=None, type=click.Choice(["kernels", "order"]), help="Show the time by kernel instead: the dearest first, or in the order in which they run.")
+@click.option(
+    "--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime, openvino, torch, paddle."
+)
+@click.option(
+    "--python", "pythons", multiple=True, metavar="RUNTIME=PYTHON", help="The Python that has a runtime installed, if it is another one."
+)
+@click.option(
+    "--profile",
+    is_flag=False,
+    flag_value="kernels",
+    default=None,
+    type=click.Choice(["kernels", "order"]),
+    help="Show the time by kernel instead: the dearest first, or in the order in which they run.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @input_option
 def command(
@@ -67,7 +78,10 @@ def command(
         calls["eager"] = eager_call(found, arrays)
     results = measure(calls, seconds)
     if as_json:
-        rows = {n: {"best": r.best, **{f"p{q}": v for q, v in zip(QUANTILES, r.percentiles, strict=True)}, "calls": r.calls} for n, r in results.items()}
+        rows = {
+            n: {"best": r.best, **{f"p{q}": v for q, v in zip(QUANTILES, r.percentiles, strict=True)}, "calls": r.calls}
+            for n, r in results.items()
+        }
         click.echo(json.dumps({"model": model, "inputs": shapes, "seconds": rows}))
         return
     click.echo(f"{model}  {shapes}")
@@ -100,7 +114,9 @@ def parse_sizes(given: tuple[str, ...], names: tuple[str, ...]) -> dict[str, int
         if not number.isdigit():
             raise click.BadParameter(f"expected NAME=NUMBER but got '{text}'", param_hint="--size")
         if name not in values:
-            raise click.BadParameter(f"expected a size of the model ({', '.join(names) or 'it has none'}) but got '{name}'", param_hint="--size")
+            raise click.BadParameter(
+                f"expected a size of the model ({', '.join(names) or 'it has none'}) but got '{name}'", param_hint="--size"
+            )
         values[name] = int(number)
     return values
 

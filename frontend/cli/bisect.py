@@ -29,14 +29,22 @@ EXAMPLES = (
 
 @click.command("bisect", cls=Command, examples=EXAMPLES)
 @click.argument("model")
-@click.option("--input", "given", multiple=True, metavar="NAME=FILE.npy|DTYPE[SIZES]", help="An input's array; or, as with inspect, what the model takes.")
+@click.option(
+    "--input",
+    "given",
+    multiple=True,
+    metavar="NAME=FILE.npy|DTYPE[SIZES]",
+    help="An input's array; or, as with inspect, what the model takes.",
+)
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
 @click.option("--passes", "spec", metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("--device", metavar="gpu|gpu-emulated", help="Where code for a GPU runs; by default on a GPU where there is one.")
-@click.option("-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces the fault.")
+@click.option(
+    "-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces the fault."
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -52,9 +60,9 @@ def command(
 ) -> None:
     """Find the first pass after which MODEL computes something else, and the first op that this happens to.
 
-    The model runs on random or given inputs after every pass, and at the end as machine code. Results may differ from exact ones by what the bounds of its
-    ops allow. What is wrong is made small: a module as text and inputs, with the command that shows the fault for as long as it is there. Exit code 0: all
-    results are right; 1: found.
+    The model runs on random or given inputs after every pass, and at the end as machine code. Results may differ from exact ones by what
+    the bounds of its ops allow. What is wrong is made small: a module as text and inputs, with the command that shows the fault for as long
+    as it is there. Exit code 0: all results are right; 1: found.
     """
     from polyreme.compiled.inspection import as_target
     from polyreme.lowering.debug.bisect import bisect, passes_of

@@ -32,8 +32,8 @@ SHOWN = 10
 def command(action: str, size: str | None, every: bool, as_json: bool) -> None:
     """Show what compiled code is kept on disk; with `limit SIZE` keep at most so much, with `clear` remove it.
 
-    The folder is POLYREME_CACHE, which may be `off`, or else `polyreme` in the user's cache folder. POLYREME_CACHE_LIMIT goes before the limit
-    that is set here. Entries are checked when they are used: a damaged one is made again.
+    The folder is POLYREME_CACHE, which may be `off`, or else `polyreme` in the user's cache folder. POLYREME_CACHE_LIMIT goes before the
+    limit that is set here. Entries are checked when they are used: a damaged one is made again.
     """
     from polyreme.ir import config
     from polyreme.ir.diagnostics import PolyremeError
@@ -67,7 +67,11 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
     told = [(entry, *what(entry)) for entry in entries]
     if as_json:
         rows = [{"key": e.key, "bytes": e.size, "used": round(e.used, 3), "kind": kind, "name": name} for e, kind, name in told]
-        click.echo(json.dumps({"folder": str(cache.folder), "limit": cache.limit, "bytes": sum(e.size for e in entries), "entries": rows}, indent=1))
+        click.echo(
+            json.dumps(
+                {"folder": str(cache.folder), "limit": cache.limit, "bytes": sum(e.size for e in entries), "entries": rows}, indent=1
+            )
+        )
         return
     kinds: dict[str, list[int]] = defaultdict(list)
     for entry, kind, _ in told:
@@ -86,8 +90,9 @@ def show(cache: Cache, every: bool, as_json: bool) -> None:
 
 
 def what(entry: Entry) -> tuple[str, str]:
-    """The kind of an entry, and its name if it has one: a whole model, its code linked for this machine, the object of one kernel, what is known of a saved
-    program, the tables that texts are read with, or the digest of a file."""
+    """The kind of an entry, and its name if it has one: a whole model, its code linked for this machine, the object of one kernel, what is
+    known of a saved program, the tables that texts are read with, or the digest of a file.
+    """
     from polyreme.runtime.artifact import CONSTANTS_AT, HEADER, MAGIC
     from polyreme.runtime.cache import DIGEST_BYTES
 

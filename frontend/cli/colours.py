@@ -1,7 +1,7 @@
 """IR text in colours: the one scheme, and the option of commands that print it.
 
-What the tokens of our own text are says `ir/syntax/tokens.py`; LLVM IR, assembly and PTX have small tables here. The scheme uses the terminal's own sixteen
-colours, so that it goes with light and dark ones.
+What the tokens of our own text are says `ir/syntax/tokens.py`; LLVM IR, assembly and PTX have small tables here. The scheme uses the
+terminal's own sixteen colours, so that it goes with light and dark ones.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _LLVM = _table(
     ("symbol", r"@[\w.$-]+"),
     ("label", r"^[\w.$-]+:"),
     ("attribute", r"[#!][\w.]+|![{]"),
-    ("keyword", r"\b(?:define|declare|target|datalayout|triple|source_filename|attributes|ret|br|switch|unreachable|private|internal|constant|global)\b"),
+    (
+        "keyword",
+        r"\b(?:define|declare|target|datalayout|triple|source_filename|attributes|ret|br|switch|unreachable|private|internal|constant|global)\b",
+    ),
     ("type", r"\b(?:i[0-9]+|half|bfloat|float|double|ptr|void|label|metadata|x)\b"),
     ("number", r"(?<![\w.])-?(?:0x[0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?)?)\b"),
     ("constant", r"\b(?:true|false|null|undef|poison|zeroinitializer)\b"),
@@ -72,7 +75,10 @@ _PTX = _table(
     ("comment", r"//.*$"),
     ("string", r'"[^"]*"'),
     ("label", r"^\$?[\w$]+:"),
-    ("keyword", r"^\s*\.(?:version|target|address_size|visible|entry|extern|func|reg|shared|global|const|param|maxntid|minnctapersm|loc|file)\b[.\w]*"),
+    (
+        "keyword",
+        r"^\s*\.(?:version|target|address_size|visible|entry|extern|func|reg|shared|global|const|param|maxntid|minnctapersm|loc|file)\b[.\w]*",
+    ),
     ("op", r"^\s+(?:@!?%\w+\s+)?[a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*"),
     ("type", r"\.(?:pred|[bsuf][0-9]+|align|ptr|param|shared|global|v[24])\b"),
     ("value", r"%[\w.]+"),

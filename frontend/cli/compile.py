@@ -20,7 +20,13 @@ EXAMPLES = (
 
 @click.command("compile", cls=Command, examples=EXAMPLES)
 @click.argument("model")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The library, such as net.so, or a GPU's artifact.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The library, such as net.so, or a GPU's artifact.",
+)
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
 @click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]), default="library", show_default=True,

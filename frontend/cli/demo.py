@@ -28,7 +28,9 @@ EXAMPLES = (("Keep what it makes: the library, its header, the IR of every level
 
 
 @click.command("demo", cls=Command, examples=EXAMPLES)
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Keep the library, its header and the IR in this folder.")
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Keep the library, its header and the IR in this folder."
+)
 @click.option("--epochs", type=click.IntRange(min=1), default=EPOCHS, show_default=True)
 @click.option("--seed", type=int, default=2026, show_default=True)
 def command(output: Path | None, epochs: int, seed: int) -> None:
@@ -151,10 +153,16 @@ class Demo:
         one_tensor, all_tensor = paddle.to_tensor(one), tensor
         with paddle.no_grad():
             single = measure(
-                {"eager": lambda: eager(one_tensor), "compiled": lambda: compiled(one_tensor), "library": lambda: self.library(one)}, seconds=0.8
+                {"eager": lambda: eager(one_tensor), "compiled": lambda: compiled(one_tensor), "library": lambda: self.library(one)},
+                seconds=0.8,
             )
             many = measure(
-                {"eager": lambda: eager(all_tensor), "compiled": lambda: compiled(all_tensor), "library": lambda: self.library(self.images)}, seconds=0.8
+                {
+                    "eager": lambda: eager(all_tensor),
+                    "compiled": lambda: compiled(all_tensor),
+                    "library": lambda: self.library(self.images),
+                },
+                seconds=0.8,
             )
         _say(f"{'':10}{'accuracy':>10}{'difference':>13}{'batch 1':>12}{f'batch {len(self.images)}':>12}   (median latency)")
         for name in scores:
@@ -189,7 +197,14 @@ def _twin(net: Any) -> Any:
 def _excerpt(text: str, lines: int = 5) -> list[str]:
     """The most telling lines of a text: some from where the first computation stands."""
     rows = [row for row in text.splitlines() if row.strip()]
-    start = next((i for i, row in enumerate(rows) if "= nn." in row or "tensor.fused" in row or "kernel.for" in row or "= fmul" in row or "vfmadd" in row), 0)
+    start = next(
+        (
+            i
+            for i, row in enumerate(rows)
+            if "= nn." in row or "tensor.fused" in row or "kernel.for" in row or "= fmul" in row or "vfmadd" in row
+        ),
+        0,
+    )
     return rows[start : start + lines]
 
 

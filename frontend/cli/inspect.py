@@ -30,8 +30,12 @@ EXAMPLES = (
 @click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
-@click.option("--constraints", is_flag=True, help="Report the free sizes: which inputs tell them, what is needed of them, which sizes follow.")
-@click.option("--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes.")
+@click.option(
+    "--constraints", is_flag=True, help="Report the free sizes: which inputs tell them, what is needed of them, which sizes follow."
+)
+@click.option(
+    "--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes."
+)
 @click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")

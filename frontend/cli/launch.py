@@ -11,7 +11,9 @@ from polyreme.cli import Command
 EXAMPLES = (("Two processes that train together; what follows the script is the script's own", "polyreme launch -n 2 train.py --epochs 3"),)
 
 
-@click.command(cls=Command, examples=EXAMPLES, name="launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    cls=Command, examples=EXAMPLES, name="launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option("-n", "--nproc", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

@@ -1,4 +1,6 @@
-"""What there is to choose from: passes with their options, ops with their signatures. Printed by `polyreme opt --list-passes` and `--list-ops`."""
+"""What there is to choose from: passes with their options, ops with their signatures. Printed by `polyreme opt --list-passes` and
+`--list-ops`.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ def load_passes() -> None:
 
 
 def passes_text() -> str:
-    """Every pass: its name, the levels it takes and leaves, the stages in which the compiler runs it, what it does in a line, and a line per option with type
-    and default."""
+    """Every pass: its name, the levels it takes and leaves, the stages in which the compiler runs it, what it does in a line, and a line
+    per option with type and default.
+    """
     from polyreme.ir.passes import PASSES
 
     load_passes()
@@ -79,7 +82,8 @@ def _option_text(value: Any) -> str:
 
 
 def ops_text(prefix: str = "") -> str:
-    """The page of the op called `prefix`, or signature and meaning of every op whose name starts with it; `PolyremeError` if there is none."""
+    """The page of the op called `prefix`, or signature and meaning of every op whose name starts with it; `PolyremeError` if there is none.
+    """
     from polyreme import dialects
     from polyreme.cli.op_pages import signature, summary
     from polyreme.ir.context import all_ops

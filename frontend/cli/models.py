@@ -35,7 +35,9 @@ def parse_input(text: str) -> InputSpec:
         raise click.BadParameter(f"expected name=dtype[sizes], such as image=f32[N,1,28,28], but got '{text}'")
     dtype = _SHORT.get(match["dtype"], match["dtype"])
     if dtype not in DTYPES:
-        raise click.BadParameter(f"expected a dtype ({', '.join([*_SHORT, *DTYPES])}) but got '{dtype}'{did_you_mean(dtype, [*_SHORT, *DTYPES])}")
+        raise click.BadParameter(
+            f"expected a dtype ({', '.join([*_SHORT, *DTYPES])}) but got '{dtype}'{did_you_mean(dtype, [*_SHORT, *DTYPES])}"
+        )
     sizes = [s for s in match["sizes"].split(",") if s] if match["sizes"] else []
     shape = [None if s in ("?", "-1", "None") else int(s) if s.isdigit() else s for s in sizes]
     try:
@@ -52,7 +54,9 @@ input_option = click.option(
 
 @dataclass(frozen=True)
 class Model:
-    """Something the command line can work with: `kind` is "python", "saved", "paddle", "ir" or "library"; `value` the Layer, program, module or path."""
+    """Something the command line can work with: `kind` is "python", "saved", "paddle", "ir" or "library"; `value` the Layer, program,
+    module or path.
+    """
 
     kind: str
     name: str
@@ -80,7 +84,10 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
         return Model("python", name, load_python(Path(path), name), specs)
     file = Path(text)
     if file.suffix == ".py":
-        raise PolyremeError(f"expected the name of a Layer or function after the file, as in {text}:{_classes(file)[0] if _classes(file) else 'Net'}", code="E0002")
+        raise PolyremeError(
+            f"expected the name of a Layer or function after the file, as in {text}:{_classes(file)[0] if _classes(file) else 'Net'}",
+            code="E0002",
+        )
     if file.suffix in LIBRARY_SUFFIXES:
         return Model("library", file.stem, _existing(file), specs)
     if file.suffix in IR_SUFFIXES:
@@ -94,8 +101,14 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
 
         return Model("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
     if file.exists():
-        raise PolyremeError(f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) but got '{text}'", code="E0002")
-    raise FileNotFoundError(f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}', '{text}.json' or '{text}.pdmodel'")
+        raise PolyremeError(
+            f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) "
+            f"but got '{text}'",
+            code="E0002",
+        )
+    raise FileNotFoundError(
+        f"expected a model but there is neither a file '{text}' nor a saved model '{text}{SUFFIX}', '{text}.json' or '{text}.pdmodel'"
+    )
 
 
 def read_ir(file: Path) -> Module:
@@ -152,7 +165,10 @@ def _as_model(value: Any, where: str) -> Any:
         try:
             return value()
         except TypeError as error:
-            raise PolyremeError(f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead", code="E0002") from error
+            raise PolyremeError(
+                f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead",
+                code="E0002",
+            ) from error
     if not callable(value):
         raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is {value!r}", code="E0002")
     return value

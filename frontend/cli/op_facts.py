@@ -1,7 +1,7 @@
 """What is known of an op beyond its docstring, each found by asking the code that relies on it.
 
-Which element types it takes says its `infer`, what it makes of nan says its `reference`, what it becomes says the conversion, whether it compiles
-says the emitter. So a page about an op (`op_pages.py`) cannot say what is not so.
+Which element types it takes says its `infer`, what it makes of nan says its `reference`, what it becomes says the conversion, whether it
+compiles says the emitter. So a page about an op (`op_pages.py`) cannot say what is not so.
 """
 
 from __future__ import annotations
@@ -110,10 +110,14 @@ class OpFacts:
 
     @cached_property
     def element_types(self) -> list[list[ScalarType]]:
-        """For each declared operand the element types that it may have while operands of other element types stay as the example has them."""
+        """For each declared operand the element types that it may have while operands of other element types stay as the example has them.
+        """
         op = self.shown
         types = self.definition.split([v.type for v in op.operands], op.segments)
-        return [[d for d in SCALARS.values() if first is not None and self._infers(types, first, d) is not None] for first in map(_dtype_of, types)]
+        return [
+            [d for d in SCALARS.values() if first is not None and self._infers(types, first, d) is not None]
+            for first in map(_dtype_of, types)
+        ]
 
     @property
     def infers(self) -> bool:
@@ -188,7 +192,9 @@ class OpFacts:
     def _as_run(self, before: list[Any], inputs: list[Any], results: list[Any], where: str) -> Run:
         func = self.func
         names = [a.name or str(i) for i, a in enumerate(func.args)]
-        written = [(n, x) for n, old, x in zip(names, before, inputs, strict=True) if not np.array_equal(old, x, equal_nan=x.dtype.kind in "fc")]
+        written = [
+            (n, x) for n, old, x in zip(names, before, inputs, strict=True) if not np.array_equal(old, x, equal_nan=x.dtype.kind in "fc")
+        ]
         terminator = func.block.terminator
         made = [(v.name or str(i), r) for i, (v, r) in enumerate(zip(terminator.operands, results, strict=False))]
         return Run([(n, x) for n, x in zip(names, before, strict=True) if n != "sizes"], written + made, where)
@@ -205,7 +211,11 @@ class OpFacts:
 
         results = LocalGroup(RANKS).run(run)
         runs = [self._as_run(inputs[r], inputs[r], results[r], "") for r in range(RANKS)]
-        named = [[(f"{name} of rank {rank}", array) for name, array in part] for r in ("inputs", "results") for rank, part in enumerate(getattr(x, r) for x in runs)]
+        named = [
+            [(f"{name} of rank {rank}", array) for name, array in part]
+            for r in ("inputs", "results")
+            for rank, part in enumerate(getattr(x, r) for x in runs)
+        ]
         return Run(sum(named[:RANKS], []), sum(named[RANKS:], []), f"by {RANKS} ranks")
 
     # --- what is done with it
@@ -319,7 +329,14 @@ def _equation(rule: Any) -> str:
 
 def shape_word(type: Type) -> str:
     """What kind of thing a value of this type is."""
-    kinds = {TensorType: "tensor", PendingType: "pending tensor", BufferType: "buffer", VectorType: "vector or scalar", ScalarType: "scalar", FunctionType: "function"}
+    kinds = {
+        TensorType: "tensor",
+        PendingType: "pending tensor",
+        BufferType: "buffer",
+        VectorType: "vector or scalar",
+        ScalarType: "scalar",
+        FunctionType: "function",
+    }
     return kinds[type.__class__]
 
 

@@ -26,8 +26,10 @@ MADE = "<!-- Made from the op table: `pytest tests/cli/test_op_pages.py --update
 ARITY = {"one": "", "optional": "may be absent", "variadic": "any number"}
 KINDS = {"f": "float", "i": "int", "u": "uint", "b": "i1", "c": "complex", "x": "index"}
 KIND_WORDS = {
-    "str": "text", "int": "a whole number", "bool": "true or false", "float": "a number", "ScalarType": "an element type", "SymbolRef": "the name of a function",
-    "Dense": "an array", "FunctionType": "a function's type", "a list of a size": "sizes", "a list of int": "whole numbers", "a list of str": "texts",
+    "str": "text", "int": "a whole number", "bool": "true or false", "float": "a number", "ScalarType": "an element type",
+    "SymbolRef": "the name of a function",
+    "Dense": "an array", "FunctionType": "a function's type", "a list of a size": "sizes", "a list of int": "whole numbers",
+    "a list of str": "texts",
 }  # fmt: skip
 MOST_SHOWN = 40
 """How many elements of an array are shown."""
@@ -78,7 +80,13 @@ def _operands(facts: OpFacts) -> str:
     for part, value, types in zip(facts.definition.operands, values, facts.element_types, strict=True):
         first = value[0] if isinstance(value, tuple) and value else value
         what = shape_word(first.type) if first is not None and not isinstance(first, tuple) else ""
-        rows.append((f"`{part.name}`", ", ".join(x for x in (what, ARITY[part.arity]) if x), _types_text(types) if facts.infers else _in_example(types)))
+        rows.append(
+            (
+                f"`{part.name}`",
+                ", ".join(x for x in (what, ARITY[part.arity]) if x),
+                _types_text(types) if facts.infers else _in_example(types),
+            )
+        )
     return _table(("operand", "is", "element types"), rows)
 
 
@@ -87,7 +95,9 @@ def _in_example(types: list[ScalarType]) -> str:
 
 
 def _attributes(facts: OpFacts) -> str:
-    rows = [(f"`{a.name}`", _kind(a), "must be given" if a.required else f"`{_value(a.default)}`") for a in facts.definition.attributes.values()]
+    rows = [
+        (f"`{a.name}`", _kind(a), "must be given" if a.required else f"`{_value(a.default)}`") for a in facts.definition.attributes.values()
+    ]
     return _table(("attribute", "is", "default"), rows)
 
 
@@ -107,7 +117,14 @@ def _regions(facts: OpFacts) -> str:
 
 def _results(facts: OpFacts) -> str:
     op = facts.shown
-    rows = [(f"`{r.name or i}`" if r.name else str(i), shape_word(r.type), facts.result_type(i) if facts.infers else _in_example([element_type(r.type)])) for i, r in enumerate(op.results)]
+    rows = [
+        (
+            f"`{r.name or i}`" if r.name else str(i),
+            shape_word(r.type),
+            facts.result_type(i) if facts.infers else _in_example([element_type(r.type)]),
+        )
+        for i, r in enumerate(op.results)
+    ]
     return _table(("result", "is", "element type"), rows)
 
 
@@ -182,12 +199,17 @@ def index_page() -> str:
     parts = [
         "# Ops",
         MADE,
-        "Every op of every dialect, from the op table. Each page has the op's meaning, an example (parsed, verified and run by the tests), what it takes and gives,"
-        " what it makes of special values, what it becomes at the next level, and its gradient. The same in a terminal: `polyreme opt --list-ops nn.softmax`.",
-        "Element types: `float` is f16, bf16, f32 and f64; `int` is i8 to i64; `uint` is ui8 to ui64; `complex` is complex<f32> and complex<f64>; `any` is all of these,"
+        "Every op of every dialect, from the op table. Each page has the op's meaning, an example (parsed, verified and run by the tests), "
+        "what it takes and gives,"
+        " what it makes of special values, what it becomes at the next level, and its gradient. The same in a terminal: `polyreme opt "
+        "--list-ops nn.softmax`.",
+        "Element types: `float` is f16, bf16, f32 and f64; `int` is i8 to i64; `uint` is ui8 to ui64; `complex` is complex<f32> and "
+        "complex<f64>; `any` is all of these,"
         " i1 and index. They are what the op's inference accepts in the example, operands of other element types left as they are there.",
-        "<a id=\"accuracy\"></a>Accuracy: `0.5 ulp` is half the distance between neighbouring floats at the result, `1 eps` that distance at 1, and `eps * sqrt(n) * magnitude` is for sums of n"
-        " terms, whose magnitude is the op's result on the magnitudes of its operands. `ir/accuracy.py` says more. Ops without a bound move numbers, or give integers or truths.",
+        '<a id="accuracy"></a>Accuracy: `0.5 ulp` is half the distance between neighbouring floats at the result, `1 eps` that distance at '
+        '1, and `eps * sqrt(n) * magnitude` is for sums of n'
+        " terms, whose magnitude is the op's result on the magnitudes of its operands. `ir/accuracy.py` says more. Ops without a bound "
+        "move numbers, or give integers or truths.",
         "What `fn` may be in `tensor.map` and `kernel.apply`: [scalar functions](scalar_functions.md).",
     ]
     for prefix, ops in _by_dialect().items():
@@ -224,7 +246,10 @@ def functions_page() -> str:
         result = {"same": "as the operands", "bool": "i1", "attr": "`dtype`"}[row.result]
         rows.append((f"`{row.name}`", str(row.arity), _prose(row.doc), types, result))
     text = (
-        "# Scalar functions\n\n" + MADE + "\n\nWhat `fn` of [tensor.map](tensor.map.md) and [kernel.apply](kernel.apply.md) may be; a is the first operand, b the second, c the third."
+        "# Scalar functions\n\n"
+        + MADE
+        + "\n\nWhat `fn` of [tensor.map](tensor.map.md) and [kernel.apply](kernel.apply.md) may be; a is the first operand, b the second, "
+        "c the third."
         " Operands have equal element types. They are declared in `ir/scalar.py`.\n\n"
     )
     return text + _table(("fn", "operands", "meaning", "element types", "result"), rows) + "\n"

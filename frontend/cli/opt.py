@@ -24,13 +24,25 @@ LEVELS = ("nn", "tensor", "kernel")
 EXAMPLES = (
     ("What a model says, as text", "polyreme inspect examples/lenet.py:LeNet -o lenet.tir"),
     ("From nn to fused tensor ops", "polyreme opt lenet.tir --passes canonicalize,nn-to-tensor,canonicalize,cse,dce,fuse -o fused.tir"),
-    ("On from there, for another machine: an option of the pass", "polyreme opt fused.tir --passes 'tensor-to-kernel{target=aarch64}' -o kernels.tir"),
+    (
+        "On from there, for another machine: an option of the pass",
+        "polyreme opt fused.tir --passes 'tensor-to-kernel{target=aarch64}' -o kernels.tir",
+    ),
     ("Text of any level compiles", "polyreme compile fused.tir --target aarch64 --to asm -o lenet.s"),
-    ("Verify after every pass, and say what each took", "polyreme opt lenet.tir --passes canonicalize,cse,dce --verify-each --timing -o tidy.tir"),
+    (
+        "Verify after every pass, and say what each took",
+        "polyreme opt lenet.tir --passes canonicalize,cse,dce --verify-each --timing -o tidy.tir",
+    ),
     ("The compiler's own passes, from the module's level to another", "polyreme opt lenet.tir --to tensor -o fused.tir"),
-    ("Keep the module after every pass that changed it", "POLYREME_DUMP=steps polyreme opt lenet.tir --passes nn-to-tensor,canonicalize,fuse -o fused.tir"),
+    (
+        "Keep the module after every pass that changed it",
+        "POLYREME_DUMP=steps polyreme opt lenet.tir --passes nn-to-tensor,canonicalize,fuse -o fused.tir",
+    ),
     ("See every rewrite", "POLYREME_DEBUG=7 polyreme opt lenet.tir --passes nn-to-tensor,canonicalize -o tidy.tir"),
-    ("Repeat what failed: the error names a file with its command in the first line", "polyreme opt steps/01-nn-to-tensor.tir --passes canonicalize"),
+    (
+        "Repeat what failed: the error names a file with its command in the first line",
+        "polyreme opt steps/01-nn-to-tensor.tir --passes canonicalize",
+    ),
     ("MLIR's own form, for its tools", "polyreme opt lenet.tir --generic --locations -o lenet.mlir"),
     ("What an op means, takes and becomes", "polyreme opt --list-ops nn.softmax"),
 )
@@ -39,17 +51,38 @@ EXAMPLES = (
 @click.command("opt", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as canonicalize,fuse{max-inputs=4}.")
-@click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and stop.", is_eager=True, expose_value=False,
+@click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and "
+"stop.", is_eager=True, expose_value=False,
               callback=lambda ctx, _, value: _list_passes(ctx) if value else None)  # fmt: skip
 @click.option("--list-ops", is_flag=False, flag_value="", metavar="[PREFIX]", is_eager=True, expose_value=False,
               help="List the ops whose names start so, or tell all about one, and stop.",
               callback=lambda ctx, _, value: None if value is None else _list_ops(ctx, value))  # fmt: skip
-@click.option("--from", "first", type=click.Choice(LEVELS), help="Run the compiler's own stages, from this level's on; by default from the module's level.")
+@click.option(
+    "--from",
+    "first",
+    type=click.Choice(LEVELS),
+    help="Run the compiler's own stages, from this level's on; by default from the module's level.",
+)
 @click.option("--to", "last", type=click.Choice(LEVELS), help="Run the compiler's own stages, up to this level's; by default to kernels.")
 @click.option("--target", default="native", show_default=True, help="The machine that the compiler's own stages are for.")
-@click.option("--load", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py", help="Run a Python file first, which registers passes.")
-@click.option("--verify-each", is_flag=True, help="After every pass verify the module, and run main on random inputs: it has to compute the same.")
-@click.option("--inputs", "arrays", type=click.Path(path_type=Path), metavar="FILE.npz", help="Arrays for --verify-each, by position, instead of random ones.")
+@click.option(
+    "--load",
+    "plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Run a Python file first, which registers passes.",
+)
+@click.option(
+    "--verify-each", is_flag=True, help="After every pass verify the module, and run main on random inputs: it has to compute the same."
+)
+@click.option(
+    "--inputs",
+    "arrays",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="Arrays for --verify-each, by position, instead of random ones.",
+)
 @click.option("--no-run", is_flag=True, help="Let --verify-each only verify: kernels are slow on numpy.")
 @click.option("--timing", is_flag=True, help="Print what each stage, pass, function and pattern took, as a tree on standard error.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")

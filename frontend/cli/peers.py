@@ -30,7 +30,9 @@ def parse_peers(against: str, pythons: Sequence[str]) -> dict[str, str]:
         found[name] = python
     for name in found:
         if name not in PEERS:
-            raise PolyremeError(f"expected a runtime to compare with ({', '.join(PEERS)}) but got '{name}'{did_you_mean(name, PEERS)}", code="E0004")
+            raise PolyremeError(
+                f"expected a runtime to compare with ({', '.join(PEERS)}) but got '{name}'{did_you_mean(name, PEERS)}", code="E0004"
+            )
     return found
 
 
@@ -43,7 +45,10 @@ def compare_model(
     from polyreme.lowering.transforms.solve_sizes import specialize
 
     if model.kind == "library":
-        raise PolyremeError("expected a model with --against but got a library, whose program is machine code already; name the model it was made from", code="E0002")
+        raise PolyremeError(
+            "expected a model with --against but got a library, whose program is machine code already; name the model it was made from",
+            code="E0002",
+        )
     module = model.module(freeze=True)
     if sizes:
         module = module.clone()
@@ -61,7 +66,9 @@ def _copy_paddle_files(given: str, folder: Path) -> None:
     """Paddle runs its own files only."""
     program = find_program(given)
     if program is None or not program.is_file():
-        raise PolyremeError(f"expected a model in Paddle's own files (.json or .pdmodel) to compare with 'paddle' but got '{given}'", code="E0002")
+        raise PolyremeError(
+            f"expected a model in Paddle's own files (.json or .pdmodel) to compare with 'paddle' but got '{given}'", code="E0002"
+        )
     shutil.copy(program, folder / f"paddle{program.suffix}")
     shutil.copy(program.with_suffix(".pdiparams"), folder / "paddle.pdiparams")
 
@@ -70,11 +77,20 @@ def comparison_text(made: Comparison) -> str:
     """The figures as a table."""
     lines = ["".join(f"{title:>12}" for title in ("", "best", "p10", "p50", "ready", "MiB", "difference"))]
     for name, found in made.latencies.items():
-        cells = [name, duration(found.best), duration(found.p10), duration(found.median), duration(found.compile_s + found.first_s), f"{found.peak_mib:.0f}"]
+        cells = [
+            name,
+            duration(found.best),
+            duration(found.p10),
+            duration(found.median),
+            duration(found.compile_s + found.first_s),
+            f"{found.peak_mib:.0f}",
+        ]
         lines.append("".join(f"{cell:>12}" for cell in [*cells, f"{found.difference:.1e}"]))
     if made.ratios:
         mark = ", which do not agree: measure again" if made.spread > LARGEST_SPREAD else ""
-        lines.append(f"best peer / ours: {made.ratio:.2f} ({min(made.ratios):.2f} to {max(made.ratios):.2f} in {len(made.ratios)} rounds{mark})")
+        lines.append(
+            f"best peer / ours: {made.ratio:.2f} ({min(made.ratios):.2f} to {max(made.ratios):.2f} in {len(made.ratios)} rounds{mark})"
+        )
     return "\n".join([*lines, *made.faults.values()])
 
 

@@ -22,21 +22,33 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 60
 
 EXAMPLES = (
-    ("The smallest module on which a pass fails, or changes what is computed", "polyreme reduce wrong.tir --passes canonicalize,fuse -o small.tir"),
-    ("The smallest module for which a command fails as it does for the whole", "polyreme reduce wrong.tir --check 'polyreme compile {} -o /dev/null' -o small.tir"),
+    (
+        "The smallest module on which a pass fails, or changes what is computed",
+        "polyreme reduce wrong.tir --passes canonicalize,fuse -o small.tir",
+    ),
+    (
+        "The smallest module for which a command fails as it does for the whole",
+        "polyreme reduce wrong.tir --check 'polyreme compile {} -o /dev/null' -o small.tir",
+    ),
 )
 
 
 @click.command("reduce", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--passes", "spec", metavar="A,B", help="Keep that these passes fail, or change what the module computes; the last may be machine-code.")
+@click.option(
+    "--passes", "spec", metavar="A,B", help="Keep that these passes fail, or change what the module computes; the last may be machine-code."
+)
 @click.option("--check", metavar="COMMAND", help="Keep the exit code of this command, which gets the file in place of {}; not 0.")
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of the inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz).")
-def command(file: Path, spec: str | None, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None) -> None:
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz)."
+)
+def command(
+    file: Path, spec: str | None, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None
+) -> None:
     """Make the IR text in FILE as small as it can be while it still fails."""
     from polyreme.compiled.inspection import as_target
     from polyreme.ir.debug.reduce import Case, cost, reduce_case
@@ -79,7 +91,9 @@ def _keeps_exit_code(check: str, case: Case) -> Callable[[Case], bool]:
             path = Path(folder) / "module.tir"
             path.write_text(print_module(tried.module, locations=True), encoding="utf-8")
             try:
-                return subprocess.run(check.replace("{}", str(path)), shell=True, capture_output=True, timeout=CHECK_SECONDS, check=False).returncode
+                return subprocess.run(
+                    check.replace("{}", str(path)), shell=True, capture_output=True, timeout=CHECK_SECONDS, check=False
+                ).returncode
             except subprocess.TimeoutExpired:
                 return -1
 

@@ -21,10 +21,16 @@ EXAMPLES = (
 
 @click.command("run", cls=Command, examples=EXAMPLES)
 @click.argument("model")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the results go: .npz, or .npy for a single one.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input."
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where the results go: .npz, or .npy for a single one."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
-@click.option("--device", help="Where it runs: cpu, gpu or gpu-emulated; by default the CPU, and a GPU for an artifact that is made for one.")
+@click.option(
+    "--device", help="Where it runs: cpu, gpu or gpu-emulated; by default the CPU, and a GPU for an artifact that is made for one."
+)
 def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None, device: str | None) -> None:
     """Run MODEL and write its outputs, or print what they are."""
     from polyreme.device import on_device
@@ -75,7 +81,9 @@ def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:
                 raise click.BadParameter(f"expected NAME=FILE for the inputs {', '.join(names)} but got '{text}'", param_hint="--input")
             name, file = names[0], text
         if name not in names:
-            raise click.BadParameter(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", param_hint="--input")
+            raise click.BadParameter(
+                f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", param_hint="--input"
+            )
         arrays[name] = read_array(Path(file))
     missing = [name for name in names if name not in arrays]
     if missing:

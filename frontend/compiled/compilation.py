@@ -24,19 +24,20 @@ def compile(
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
     `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
-    returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded
-    if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
+    returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is
+    loaded if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
 
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
-    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those with few channels
-    by blocks of pixels (`lowering/transforms/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches results beside those that it belongs to.
-    `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled. `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by
-    Strassen's, whose errors are larger likewise, and whose packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest
-    elements of a row and of a column, and in which an infinity or a nan spoils all of its row or column. `bf16_terms=False` and `POLYREME_BF16_TERMS=0` forbid products by tile registers of
-    bf16 (AMX), whose errors are no larger, but in which an infinity gives nan. `short_weights=False` and
-    `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is summed with them may be rounded by
-    2^-38 of it.
+    `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those
+    with few channels by blocks of pixels (`lowering/transforms/pixel_blocks.py`): in both, an infinity or a nan of the image also reaches
+    results beside those that it belongs to. `POLYREME_WINOGRAD=0` in the environment does so for everything that is compiled.
+    `strassen=False` and `POLYREME_STRASSEN=0` forbid large matrix products by Strassen's, whose errors are larger likewise, and whose
+    packed weights take 7/4 of the memory, and those by pairs of steps, whose errors are relative to the largest elements of a row and of a
+    column, and in which an infinity or a nan spoils all of its row or column. `bf16_terms=False` and `POLYREME_BF16_TERMS=0` forbid
+    products by tile registers of bf16 (AMX), whose errors are no larger, but in which an infinity gives nan. `short_weights=False` and
+    `POLYREME_SHORT_WEIGHTS=0` keep the weights of recurrent layers as they are; otherwise those below 2^-14 of the largest one that is
+    summed with them may be rounded by 2^-38 of it.
     """
     from dataclasses import replace
 
@@ -59,7 +60,9 @@ def compile(
 
 
 def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
-    """The key under which the artifact is kept, how many ops are compiled, what makes the module of them, and what raises an error if its weights have changed since."""
+    """The key under which the artifact is kept, how many ops are compiled, what makes the module of them, and what raises an error if its
+    weights have changed since.
+    """
     from polyreme.compiled.inspection import model_module
     from polyreme.compiled.kept import compiler_version
     from polyreme.ir.text import identity_text
@@ -101,8 +104,8 @@ def _write(artifact: Any, library: Path, target: Any) -> None:
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:
     """The library or GPU artifact at `path`, called with numpy arrays by position or by name. LLVM is not loaded.
 
-    `threads` is how many it computes with, by default the processors that this process may use. An artifact runs on the current device if that is a
-    GPU, else on this machine's.
+    `threads` is how many it computes with, by default the processors that this process may use. An artifact runs on the current device if
+    that is a GPU, else on this machine's.
     """
     from polyreme.runtime import library
     from polyreme.runtime.artifact import MAGIC, Artifact

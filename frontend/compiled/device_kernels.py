@@ -1,8 +1,8 @@
 """Kernels for eager ops on a GPU, one program per op, and the copies of tensors that stay on it.
 
-An op is compiled when it is first called, as a module of its own. Elementwise ops on arrays of one shape (and single numbers) take the elements as one row of
-any length, and convolutions and pooling take any batch size, so one kernel serves many shapes. What the compiler has no code for on a GPU runs by reference on
-the host; `on_host` says what, and why.
+An op is compiled when it is first called, as a module of its own. Elementwise ops on arrays of one shape (and single numbers) take the
+elements as one row of any length, and convolutions and pooling take any batch size, so one kernel serves many shapes. What the compiler has
+no code for on a GPU runs by reference on the host; `on_host` says what, and why.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ __all__ = ["load_module", "load_profiled", "load_schedule", "load_with_prepare",
 def load_module(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Any:
     """The executable of a module for a place, by default the current device; the module is left as it is. Equal modules share one.
 
-    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them; on a GPU branches and loops are such ops. `functions` are what its
-    `host.call` ops call.
+    Ops for the host in `main`, such as collective calls, make it a schedule: compiled regions, and the host's ops between them; on a GPU
+    branches and loops are such ops. `functions` are what its `host.call` ops call.
     """
     place = place or current_place()
     on_gpu = place.is_gpu_place()
@@ -55,8 +55,9 @@ def load_module(module: Module, name: str = "model", place: Place | None = None,
 
 
 def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any]:
-    """As `load_module`, but packs of weights are made by a second executable, as `pipeline` says of `prepare`; it is None where nothing is packed,
-    as on GPUs."""
+    """As `load_module`, but packs of weights are made by a second executable, as `pipeline` says of `prepare`; it is None where nothing is
+    packed, as on GPUs.
+    """
     if current_place().is_gpu_place():
         return load_module(module, name), None
     text = identity_text(module)
@@ -77,7 +78,9 @@ def load_with_prepare(module: Module, name: str, prepare: str) -> tuple[Any, Any
 
 
 def load_profiled(module: Module, name: str = "model") -> Any:
-    """As `load_module` for this machine's CPU, with the times of kernels as one more output, which `lowering/debug/profile.py` tells how to read."""
+    """As `load_module` for this machine's CPU, with the times of kernels as one more output, which `lowering/debug/profile.py` tells how to
+    read.
+    """
     from polyreme.lowering.debug.profile import profiled_artifact
     from polyreme.lowering.machines import targets
 
@@ -87,7 +90,8 @@ def load_profiled(module: Module, name: str = "model") -> Any:
 
 
 def scheduled(module: Module, branches: bool = False) -> Module:
-    """What runs of a module with ops for the host: collective calls placed so that they overlap with computing, and the regions between them as functions.
+    """What runs of a module with ops for the host: collective calls placed so that they overlap with computing, and the regions between
+    them as functions.
 
     With `branches` the host runs all branches and loops.
     """
@@ -97,11 +101,13 @@ def scheduled(module: Module, branches: bool = False) -> Module:
     return split_regions(module.function(), branches)
 
 
-def load_schedule(module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS) -> Schedule:
+def load_schedule(
+    module: Module, name: str = "model", place: Place | None = None, functions: host.Functions = host.NO_FUNCTIONS
+) -> Schedule:
     """What runs a module of regions and host ops, as `split_regions` makes it: the steps of its `main`, in their order.
 
-    Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), branches and loops run the programs of their bodies, and the other
-    ops run by their own meaning.
+    Calls of regions run compiled, a `host.call` is one of `functions` (a number that is not there is an `EvaluateError`), branches and
+    loops run the programs of their bodies, and the other ops run by their own meaning.
     """
     main = module.function()
     slots: dict[Value, int] = {}
@@ -124,7 +130,9 @@ def load_schedule(module: Module, name: str = "model", place: Place | None = Non
             tellers = list(dict.fromkeys([*own, *(v for program in programs for v in program.tellers)]))
             for program in programs:
                 program.find(tellers)
-            steps.append(ScheduledStep(op.name, functools.partial(run_control, op, programs, tellers), (*takes, *(slots[v] for v in tellers)), gives))
+            steps.append(
+                ScheduledStep(op.name, functools.partial(run_control, op, programs, tellers), (*takes, *(slots[v] for v in tellers)), gives)
+            )
         elif isinstance(op, host.Call):
             steps.append(ScheduledStep(f"host {op.function}", host.function_of(op, functions), takes, gives))
         else:
@@ -194,7 +202,9 @@ def run_control(op: Op, programs: Sequence[Body], tellers: Sequence[Value], give
 
 
 def _by_meaning(op: Op, tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
-    """What an op gives for its operands, which stand first in `given`; what `tellers` are comes behind them, and says which sizes its attributes have."""
+    """What an op gives for its operands, which stand first in `given`; what `tellers` are comes behind them, and says which sizes its
+    attributes have.
+    """
     count = len(op.operands)
     sizes: dict[str, int] = {}
     for value, array in zip(tellers, given[count:], strict=True):

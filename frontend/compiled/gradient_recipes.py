@@ -1,8 +1,9 @@
 """Gradient rules as lists of numpy calls, for the tape on the CPU.
 
-A rule written in `nn` ops makes tensors and plans each of its steps whenever it runs. For operands of given types all of that is known: here the rule's module (as in
-`heavy_gradients.py`) becomes a *recipe*, the kernels of its steps in order with the places of what they take and make. The kernels are those of the dispatch point, so a recipe gives the
-same bits as the rule, and takes a fraction of the time where arrays are small.
+A rule written in `nn` ops makes tensors and plans each of its steps whenever it runs. For operands of given types all of that is known:
+here the rule's module (as in `heavy_gradients.py`) becomes a *recipe*, the kernels of its steps in order with the places of what they take
+and make. The kernels are those of the dispatch point, so a recipe gives the same bits as the rule, and takes a fraction of the time where
+arrays are small.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ FIXED = (nn.Constant, nn.Full, nn.Iota)
 class Recipe:
     """Gradients of an op's operands from arrays.
 
-    `taken` are (kind, number) of what the first places hold, `steps` fill the others, `given` are the places of the gradients, None where none is wanted. `quiet` says that the steps are
-    numpy's own functions, whose warnings are kept from the user for all of them at once.
+    `taken` are (kind, number) of what the first places hold, `steps` fill the others, `given` are the places of the gradients, None where
+    none is wanted. `quiet` says that the steps are numpy's own functions, whose warnings are kept from the user for all of them at once.
     """
 
     __slots__ = ("given", "places", "quiet", "steps", "taken")

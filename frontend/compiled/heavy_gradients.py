@@ -1,8 +1,8 @@
 """Compiled gradient rules for eager ops, on the CPU.
 
-A rule is a handful of `nn` ops, which the tape runs one after another by numpy: for a pooling that means all windows in memory, several times. Here the
-whole rule of one op is a module, compiled as the op itself is (see `heavy_kernels.py`): once it has cost enough, with a free batch size, for just the
-gradients that are asked for.
+A rule is a handful of `nn` ops, which the tape runs one after another by numpy: for a pooling that means all windows in memory, several
+times. Here the whole rule of one op is a module, compiled as the op itself is (see `heavy_kernels.py`): once it has cost enough, with a
+free batch size, for just the gradients that are asked for.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ STEPS = 4
 
 
 class CompiledRule:
-    """The gradients of one op for operands of given types up to the batch: nothing at first, compiled code when the rule has been asked for often."""
+    """The gradients of one op for operands of given types up to the batch: nothing at first, compiled code when the rule has been asked for
+    often.
+    """
 
-    def __init__(self, cls: type[Op], types: Sequence[TensorType | None], attributes: dict[str, Any], given: Sequence[bool], wanted: Sequence[bool]):
+
+    def __init__(
+        self, cls: type[Op], types: Sequence[TensorType | None], attributes: dict[str, Any], given: Sequence[bool], wanted: Sequence[bool]
+    ):
         self.make = lambda: rule_module(cls, types, attributes, given, wanted)
         self.name = f"{cls.name.replace('.', '_')}_gradient"
         self.wanted = wanted
@@ -41,7 +46,9 @@ class CompiledRule:
         self.taken: list[tuple[str, int]] = []
 
     def run(self, sources: dict[str, Sequence[Array | None]], work: int) -> list[Array | None] | None:
-        """One gradient per operand, None where it is not wanted. None altogether while the rule is not worth compiling yet: the tape runs its steps then."""
+        """One gradient per operand, None where it is not wanted. None altogether while the rule is not worth compiling yet: the tape runs
+        its steps then.
+        """
         if self.executable is None:
             self.spent += work
             if self.spent < heavy_kernels.WORTH_COMPILING:
@@ -58,9 +65,11 @@ class CompiledRule:
 def rule_module(
     cls: type[Op], types: Sequence[TensorType | None], attributes: dict[str, Any], given: Sequence[bool], wanted: Sequence[bool]
 ) -> tuple[Module, list[tuple[str, int]]]:
-    """A module whose `main` is the rule of an op: it gives the gradients of the operands that are `wanted`, from those of the results that are `given`.
+    """A module whose `main` is the rule of an op: it gives the gradients of the operands that are `wanted`, from those of the results that
+    are `given`.
 
-    The list says what `main` takes: operand, result or gradient ("grad") number i. Operands and results that the rule does not look at are left out.
+    The list says what `main` takes: operand, result or gradient ("grad") number i. Operands and results that the rule does not look at are
+    left out.
     """
     from polyreme.lowering.gradients.autodiff import GRADIENTS
 
@@ -102,11 +111,19 @@ def rule_module(
 _rules: dict[Any, tuple[CompiledRule, int]] = {}
 
 
-def rule_for(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], given: Sequence[bool], wanted: Sequence[bool]) -> tuple[CompiledRule, int] | None:
+def rule_for(
+    cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], given: Sequence[bool], wanted: Sequence[bool]
+) -> tuple[CompiledRule, int] | None:
     """The rule for operands (tensors or None) of these types, and what one call costs by numpy; None for ops whose rules are cheap."""
     if cls not in BATCHED or operands[0].type.dtype not in (f32, f64) or not operands[0].type.shape:
         return None
-    key = (cls, tuple(None if t is None else t.type for t in operands), tuple(given), tuple(wanted), tuple((k, attribute_key(v)) for k, v in attributes.items()))
+    key = (
+        cls,
+        tuple(None if t is None else t.type for t in operands),
+        tuple(given),
+        tuple(wanted),
+        tuple((k, attribute_key(v)) for k, v in attributes.items()),
+    )
     found = _rules.get(key)
     if found is None:
         types = [None if t is None else t.type for t in operands]

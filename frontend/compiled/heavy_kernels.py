@@ -1,8 +1,8 @@
-"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, activations, recurrent layers, and their gradients. On a GPU all ops are compiled:
-`device_kernels.py`.
+"""Compiled kernels for eager ops that numpy serves badly, on the CPU: convolutions, pooling, normalisations, activations, recurrent layers,
+and their gradients. On a GPU all ops are compiled: `device_kernels.py`.
 
-An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work, not time, so that
-a program gives the same bits every time it runs. Executables are kept as all are, in memory and on disk.
+An op is compiled as a module of its own, with a free batch size, once it has cost enough by reference to be worth it. What counts is work,
+not time, so that a program gives the same bits every time it runs. Executables are kept as all are, in memory and on disk.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ BATCHED: dict[type[Op], tuple[int, ...]] = {
     nn.Standardize: (0,),
     nn.StandardizeGradient: (0, 1),
 }
-# Passes over the operand that numpy makes for an op that touches each element a few times. Each of them is some calls, which cost as much as so many
-# multiplications before the first element: an op that is called often enough is compiled, however small its operands are.
+# Passes over the operand that numpy makes for an op that touches each element a few times. Each of them is some calls, which cost as much
+# as so many multiplications before the first element: an op that is called often enough is compiled, however small its operands are.
 CALLS = 5_000
 PASSES: dict[type[Op], int] = {nn.BatchNorm: 2, nn.Standardize: 10, nn.StandardizeGradient: 20}
-# The same for activations, an exponential counting as several passes and numpy's lack of an error function as many; they are one call in all.
+# The same for activations, an exponential counting as several passes and numpy's lack of an error function as many; they are one call in
+# all.
 ACTIVATIONS: dict[type[Op], int] = {
     nn.Relu: 2, nn.LeakyRelu: 4, nn.Gelu: 100, nn.Silu: 15, nn.Softplus: 30, nn.Softmax: 15, nn.LogSoftmax: 15,
     nn.Sigmoid: 15, nn.Tanh: 10, nn.Erf: 100, nn.Exp: 5,
@@ -49,7 +50,8 @@ BATCHED.update(dict.fromkeys(ACTIVATIONS, (0,)))
 tape.use_compiled_rules(BATCHED)
 BATCH = symbol("N")
 STEPS = symbol("T")
-# Recurrent layers, with the sizes in front of each operand that are free: all of a sequence is one call of a kernel, where numpy is called a dozen times a step.
+# Recurrent layers, with the sizes in front of each operand that are free: all of a sequence is one call of a kernel, where numpy is called
+# a dozen times a step.
 _SEQUENCE, _STATE, _WHOLE = (STEPS, BATCH), (BATCH,), ()
 STEPPED: dict[type[Op], tuple[tuple[Any, ...], ...]] = {
     nn.SimpleRNN: (_SEQUENCE, _WHOLE, _STATE, _STATE),
@@ -101,7 +103,9 @@ def one_op_module(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any
 
 
 def attribute_key(value: Any) -> Any:
-    """What tells an attribute's value from others: 1, 1.0 and True are equal but not alike, neither are 0.0 and -0.0, and nan equals nothing."""
+    """What tells an attribute's value from others: 1, 1.0 and True are equal but not alike, neither are 0.0 and -0.0, and nan equals
+    nothing.
+    """
     return (type(value), repr(value)) if isinstance(value, (float, int)) else tuple(value) if isinstance(value, list) else value
 
 
@@ -112,7 +116,9 @@ def free_batch(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) 
 
 
 def _batched(cls: type[Op], types: Sequence[Any], attributes: dict[str, Any]) -> tuple[int, ...]:
-    """The operands that have the batch as axis 0: of a normalisation also the statistics, where each image has its own, and none where the weight runs along it."""
+    """The operands that have the batch as axis 0: of a normalisation also the statistics, where each image has its own, and none where the
+    weight runs along it.
+    """
     found = BATCHED.get(cls, ())
     if cls in (nn.Standardize, nn.StandardizeGradient):
         over, along = ([a % types[0].rank for a in attributes[name]] for name in ("axes", "affine"))

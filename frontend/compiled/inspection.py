@@ -36,8 +36,8 @@ class Step:
 class Inspection:
     """`.nn`, `.tensor`, `.kernel`, `.llvm` and `.asm` (`.ptx` for a GPU) are texts; `.passes` lists every step between them.
 
-    Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are. What lays them
-    out for the kernels is a function of its own at kernel level, `prepare`; `.llvm` and `.asm` show `main`.
+    Weights are arguments here, as in the function that `to_static` compiles, so that the texts stay short and read back as they are. What
+    lays them out for the kernels is a function of its own at kernel level, `prepare`; `.llvm` and `.asm` show `main`.
     """
 
     def __init__(self, module: Module, target: Any, backward: Callable[[], Func] | None = None, frozen: Callable[[], Module] | None = None):
@@ -100,15 +100,18 @@ class Inspection:
 
     @cached_property
     def constraints(self) -> Constraints:
-        """What the model says of its symbolic sizes: the axes that tell them, the guards with the lines that ask for them, the sizes that follow."""
+        """What the model says of its symbolic sizes: the axes that tell them, the guards with the lines that ask for them, the sizes that
+        follow.
+        """
         from polyreme.lowering.debug.constraints import constraints_of
 
         return constraints_of(self.module)
 
     @cached_property
     def memory(self) -> MemoryReport:
-        """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as 1 there, `.at(sizes)` gives others.
-        A loaded model runs with its weights in the code, and so it is planned here."""
+        """The plan of the arena: buffers, when they are live, where they lie and what shares bytes. Prints as a table; free sizes count as
+        1 there, `.at(sizes)` gives others. A loaded model runs with its weights in the code, and so it is planned here.
+        """
         from polyreme.lowering.debug.memory_report import memory_report
 
         if self._frozen is None or self.target.code != "llvm":
@@ -119,19 +122,26 @@ class Inspection:
 
     @cached_property
     def schedule(self) -> str:
-        """Compiled regions with what the host does between them, as it runs: of a `DataParallel` model its backward, with the starts of collective calls and
-        the waits; of a static Program's module its step, with the calls of Python functions too."""
+        """Compiled regions with what the host does between them, as it runs: of a `DataParallel` model its backward, with the starts of
+        collective calls and the waits; of a static Program's module its step, with the calls of Python functions too.
+        """
         from polyreme.compiled.executables import scheduled
         from polyreme.lowering.schedule.regions import has_host_ops, split_regions
 
         if self._backward is not None:
             return _text(split_regions(self._backward()))
         if not has_host_ops(self.module.function()):
-            raise PolyremeError("expected a DataParallel model, or a program with host operators, to show the schedule of but got one that is compiled in one piece", code="E0005")
+            raise PolyremeError(
+                "expected a DataParallel model, or a program with host operators, to show the schedule of but got one that is compiled in "
+                "one piece",
+                code="E0005",
+            )
         return _text(scheduled(self.module))
 
     def level(self, name: str, **form: Any) -> str:
-        """The text of a level by its name; `form` is what `print_module` takes (generic, locations, elide), for the levels that are modules."""
+        """The text of a level by its name; `form` is what `print_module` takes (generic, locations, elide), for the levels that are
+        modules.
+        """
         if name not in LEVELS:
             raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}", code="E0005")
         if (form.get("elide") is None and not any(form.values())) or name not in ("nn", "tensor", "kernel"):

@@ -1,8 +1,8 @@
 """Compiled code, kept in memory and on disk: found by a key, or compiled and kept.
 
-Keys are digests of what is compiled, of the machine, and of what the compiler itself is: its version, LLVM's, and its source files as they stand (whoever works on
-the compiler never sees code of an older one). A damaged entry is compiled again; a folder that cannot be written is done without. What is found loads neither
-the compiler nor LLVM, nor is anything imported here that would.
+Keys are digests of what is compiled, of the machine, and of what the compiler itself is: its version, LLVM's, and its source files as they
+stand (whoever works on the compiler never sees code of an older one). A damaged entry is compiled again; a folder that cannot be written is
+done without. What is found loads neither the compiler nor LLVM, nor is anything imported here that would.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from polyreme.ir.builtin import Module
 
 __all__ = [
-    "compiled_apart", "compiler_version", "done_apart", "keep_artifact", "kept_artifact", "kept_or_given", "load_kept", "load_known", "machine_text",
+    "compiled_apart", "compiler_version", "done_apart", "keep_artifact", "kept_artifact", "kept_or_given", "load_kept", "load_known",
+    "machine_text",
     "package_version", "room",
 ]  # fmt: skip
 
@@ -42,8 +43,10 @@ _loaded: OrderedDict[str, Any] = OrderedDict()
 
 
 def load_known(key: str, module: Callable[[], Module], ops: int, name: str, check: Callable[[], None]) -> Any:
-    """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles it: what it is follows
-    from `key`. It has so many ops. `check` raises an error if what it was made of is another thing by then; it is called before the code is kept."""
+    """The executable of a module for this machine's CPU, which is made only where it has to be compiled, and in the process that compiles
+    it: what it is follows from `key`. It has so many ops. `check` raises an error if what it was made of is another thing by then; it is
+    called before the code is kept.
+    """
 
     def make(keep: bool) -> tuple[Artifact]:
         from polyreme.lowering.machines import targets
@@ -57,8 +60,9 @@ def load_known(key: str, module: Callable[[], Module], ops: int, name: str, chec
 
 
 def load_kept(key: str, make: Callable[[bool], Artifact | None], driver: Any = None) -> Any:
-    """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles; told to keep it under `key`, it gives None where it could.
-    `driver` is that of a GPU it is for."""
+    """The executable under `key`: loaded already, on disk, or of the artifact that `make` compiles; told to keep it under `key`, it gives
+    None where it could. `driver` is that of a GPU it is for.
+    """
     if config.is_watched():
         from polyreme.lowering.link.artifact import load
 
@@ -105,7 +109,8 @@ def _cache() -> Cache:
 
 
 def kept_artifact(key: str) -> Artifact | None:
-    """The artifact that is kept under `key`, as it was compiled, its constants where they are on disk; None if there is none that is whole."""
+    """The artifact that is kept under `key`, as it was compiled, its constants where they are on disk; None if there is none that is whole.
+    """
     data = None if config.is_watched() else _cache().mapped(key)
     if data is None:
         return None
@@ -148,9 +153,13 @@ def _linked_key(key: str) -> str:
     return digest_of("linked", key)
 
 
-def compiled_apart(ops: int, keys: Sequence[str], make: Callable[[bool], tuple[Artifact | None, ...]], keep: bool) -> tuple[Artifact | None, ...]:
-    """The artifacts that `make` compiles of so many ops: of a network in a process of its own, which takes along what the compiler needs of memory. Those that
-    were kept under their keys, as they are to be with `keep`, which `make` is told, are None: they need not travel from there. Others travel in memory that both processes see."""
+def compiled_apart(
+    ops: int, keys: Sequence[str], make: Callable[[bool], tuple[Artifact | None, ...]], keep: bool
+) -> tuple[Artifact | None, ...]:
+    """The artifacts that `make` compiles of so many ops: of a network in a process of its own, which takes along what the compiler needs of
+    memory. Those that were kept under their keys, as they are to be with `keep`, which `make` is told, are None: they need not travel from
+    there. Others travel in memory that both processes see.
+    """
     here = os.getpid()
     ways = [Way() for _ in keys]
 
@@ -209,8 +218,9 @@ def done_apart(ops: int, work: Callable[[], T]) -> T:
 
 
 def machine_text(driver: Any) -> str:
-    """What code depends on of the machine that it runs on, and of settings: a GPU's capability, or this processor, which LLVM is only asked about where the
-    system says nothing."""
+    """What code depends on of the machine that it runs on, and of settings: a GPU's capability, or this processor, which LLVM is only asked
+    about where the system says nothing.
+    """
     if driver is not None:
         return f"sm_{driver.sm}"
     return f"{processor_text() or _host_text()} {config.code_settings()}"
@@ -224,12 +234,16 @@ def _host_text() -> str:
 
 def compiler_version() -> str:
     """What compiled code depends on besides the module and the target: the compiler, and what the environment asks of it."""
-    return digest_of(_sources(), f"winograd {config.winograd()} strassen {config.strassen()} terms {config.bf16_terms()} short {config.short_weights()}")
+    return digest_of(
+        _sources(), f"winograd {config.winograd()} strassen {config.strassen()} terms {config.bf16_terms()} short {config.short_weights()}"
+    )
 
 
 @functools.cache
 def package_version() -> str:
-    """What a program that is read from a file depends on besides the file: the whole package, readers and the functions that they call among it."""
+    """What a program that is read from a file depends on besides the file: the whole package, readers and the functions that they call
+    among it.
+    """
     spec = importlib.util.find_spec("polyreme")
     assert spec is not None and spec.submodule_search_locations
     return digest_of(compiler_version(), *_stamps(spec.submodule_search_locations[0]))

@@ -1,4 +1,6 @@
-"""Random draws by compiled code, for programs that draw many: the kernel of `nn.uniform`, a batch at a time. Bit for bit what `dialects/mt19937.py` draws."""
+"""Random draws by compiled code, for programs that draw many: the kernel of `nn.uniform`, a batch at a time. Bit for bit what
+`dialects/mt19937.py` draws.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     print(paddle.profile(net, [image]))
 
-The model is compiled once more, with a look at the clock after each call of a kernel, so nothing outside of it is needed, and nothing is in the way when no
-profile is asked for. What one look at the clock takes (tens of nanoseconds) is taken off.
+The model is compiled once more, with a look at the clock after each call of a kernel, so nothing outside of it is needed, and nothing is in
+the way when no profile is asked for. What one look at the clock takes (tens of nanoseconds) is taken off.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ MOST_RUNS = 2000
 class KernelTime:
     """One piece of the program, which one kernel or several in a row compute, or all pieces that the same kernels compute.
 
-    `seconds` is the median over the runs, `best` the lowest, of all `calls` together. `operations` (a product with its sum is two) and `moved` bytes (every operand
-    and result once) are counted on the tensor level, again of all calls; 0 when not known. `threads` is how many may have worked on it.
+    `seconds` is the median over the runs, `best` the lowest, of all `calls` together. `operations` (a product with its sum is two) and
+    `moved` bytes (every operand and result once) are counted on the tensor level, again of all calls; 0 when not known. `threads` is how
+    many may have worked on it.
     """
 
     kernels: tuple[str, ...]
@@ -62,7 +63,8 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """The times of a model's kernels, in the order in which they run; `seconds` is the median of a whole run, `runs` how many there were."""
+    """The times of a model's kernels, in the order in which they run; `seconds` is the median of a whole run, `runs` how many there were.
+    """
 
     name: str
     inputs: str
@@ -83,7 +85,10 @@ class Profile:
         """`entries` as text, by default those of `by_kernel`."""
         total = sum(e.seconds for e in self.entries) or 1.0
         head = f"{'median µs':>11}{'share':>7}{'best µs':>11}{'calls':>6}{'GFLOP/s':>9}{'GB/s':>7}{'thr':>4}  "
-        lines = [f"{self.name}  {self.inputs}", f"{self.runs} runs, {self.threads} threads, median {self.seconds * 1e6:.1f} µs, in kernels {total * 1e6:.1f} µs"]
+        lines = [
+            f"{self.name}  {self.inputs}",
+            f"{self.runs} runs, {self.threads} threads, median {self.seconds * 1e6:.1f} µs, in kernels {total * 1e6:.1f} µs",
+        ]
         lines.append(f"{head}kernels: what they compute")
         for e in self.by_kernel() if entries is None else entries:
             numbers = f"{e.seconds * 1e6:>11.1f}{e.seconds / total:>7.1%}{e.best * 1e6:>11.1f}{e.calls:>6}{e.gflops:>9.1f}{e.gbytes:>7.1f}{e.threads:>4}  "
@@ -95,7 +100,14 @@ class Profile:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, for JSON."""
         entries = [{**asdict(e), "gflops": e.gflops, "gbytes": e.gbytes} for e in self.entries]
-        return {"model": self.name, "inputs": self.inputs, "threads": self.threads, "runs": self.runs, "seconds": self.seconds, "kernels": entries}
+        return {
+            "model": self.name,
+            "inputs": self.inputs,
+            "threads": self.threads,
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "kernels": entries,
+        }
 
     def __str__(self) -> str:
         return self.table()
@@ -111,8 +123,9 @@ def profile(
 ) -> Profile:
     """Run a Layer, function, loaded model or module for about `seconds` and say where the time goes.
 
-    `inputs` are its arrays, random ones by default; `input_spec` what it takes, as for `paddle.compile`, by default the shapes of `inputs` or its own. `sizes` gives
-    the free sizes, 1 by default. `threads` is how many compute, by default as for every model. For this machine's processor only.
+    `inputs` are its arrays, random ones by default; `input_spec` what it takes, as for `paddle.compile`, by default the shapes of `inputs`
+    or its own. `sizes` gives the free sizes, 1 by default. `threads` is how many compute, by default as for every model. For this machine's
+    processor only.
     """
     from polyreme.compiled.inspection import model_module
     from polyreme.runtime.threads import get_num_threads, set_num_threads

@@ -28,8 +28,8 @@ class Digits(NamedTuple):
 def digits(part: str = "all") -> Digits:
     """The UCI handwritten digits; `part` is "train" (1,440 images), "test" (the 357 others) or "all" in the published order.
 
-    The 8x8 originals are enlarged to the 28x28 that LeNet takes: 24x24 by linear interpolation, inside an empty border of two. Every pixel of
-    an original is the centre of a block of 3x3.
+    The 8x8 originals are enlarged to the 28x28 that LeNet takes: 24x24 by linear interpolation, inside an empty border of two. Every pixel
+    of an original is the centre of a block of 3x3.
     """
     if part not in ("train", "test", "all"):
         raise ValueError(f"expected part to be 'train', 'test' or 'all' but got {part!r}")

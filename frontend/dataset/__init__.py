@@ -1,4 +1,6 @@
-"""`paddle.dataset`: readers of published data, as older programs use them. Nothing is downloaded: files are found where Paddle keeps what it downloaded."""
+"""`paddle.dataset`: readers of published data, as older programs use them. Nothing is downloaded: files are found where Paddle keeps what
+it downloaded.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -21,7 +21,11 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 __all__ = ["test", "train", "valid"]
 
 IMAGES, LABELS, PARTS = "102flowers.tgz", "imagelabels.mat", "setid.mat"
-CHECKSUMS = {IMAGES: "52808999861908f626f3c1f4e79d11fa", LABELS: "e0620be6f572b9609742df49c70aed4d", PARTS: "a5357ecc9cb78c4bef273ce3793fc85c"}
+CHECKSUMS = {
+    IMAGES: "52808999861908f626f3c1f4e79d11fa",
+    LABELS: "e0620be6f572b9609742df49c70aed4d",
+    PARTS: "a5357ecc9cb78c4bef273ce3793fc85c",
+}
 MEAN = (103.94, 116.78, 123.68)
 SHORT_SIDE, SIDE = 256, 224
 
@@ -61,7 +65,8 @@ test_mapper = partial(default_mapper, False)
 
 
 def train(mapper: Callable[[Sample], Any] = train_mapper, buffered_size: int = 1024, use_xmap: bool = True, cycle: bool = False) -> Reader:
-    """A reader of the 6,149 images that are trained with (the published test part, the largest): what `mapper` makes of (a file's bytes, the label from 0 to 101).
+    """A reader of the 6,149 images that are trained with (the published test part, the largest): what `mapper` makes of (a file's bytes,
+    the label from 0 to 101).
 
     `buffered_size` and `use_xmap` say in Paddle how threads share the work; here the reader does it. `cycle` starts again at the end.
     """
@@ -83,7 +88,9 @@ def _reader(part: str, mapper: Callable[[Sample], Any], cycle: bool) -> Reader:
 
     def samples() -> Iterator[Any]:
         label_of = read_vectors(labels.read_bytes())["labels"]
-        wanted = {f"jpg/image_{number:05}.jpg": int(label_of[number - 1]) - 1 for number in map(int, read_vectors(parts.read_bytes())[part])}
+        wanted = {
+            f"jpg/image_{number:05}.jpg": int(label_of[number - 1]) - 1 for number in map(int, read_vectors(parts.read_bytes())[part])
+        }
         while True:
             with tarfile.open(images) as archive:
                 for member in archive:
@@ -101,9 +108,14 @@ def _file(name: str) -> Path:
     folder = Path.home() / ".cache" / "paddle" / "dataset" / "flowers"
     file = folder / name
     if not file.is_file():
-        raise DatasetError(f"expected the dataset's file {file} but it is not there: nothing is downloaded, put {', '.join(CHECKSUMS)} there", caller_location())
+        raise DatasetError(
+            f"expected the dataset's file {file} but it is not there: nothing is downloaded, put {', '.join(CHECKSUMS)} there",
+            caller_location(),
+        )
     with file.open("rb") as stream:
         found = hashlib.file_digest(stream, "md5").hexdigest()
     if found != CHECKSUMS[name]:
-        raise DatasetError(f"expected {file} with the MD5 checksum {CHECKSUMS[name]} but it has {found}: it is damaged or another file", caller_location())
+        raise DatasetError(
+            f"expected {file} with the MD5 checksum {CHECKSUMS[name]} but it has {found}: it is damaged or another file", caller_location()
+        )
     return file

@@ -1,7 +1,7 @@
 """Vectors of numbers in a MATLAB file of version 5 (the MathWorks' "MAT-File Format", chapter 1): a header of 128 bytes, then elements.
 
-An element is a tag (its kind and how many bytes it has), its bytes, and padding to a multiple of 8. Short ones have both in one word of 8 bytes. A matrix is an
-element of elements: flags, sizes, name, numbers.
+An element is a tag (its kind and how many bytes it has), its bytes, and padding to a multiple of 8. Short ones have both in one word of 8
+bytes. A matrix is an element of elements: flags, sizes, name, numbers.
 """
 
 from __future__ import annotations

@@ -20,8 +20,10 @@ from polyreme.distributed.processes import spawn
 from polyreme.names import absent_from
 
 __all__ = [
-    "DataParallel", "ParallelEnv", "ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "destroy_process_group", "fleet", "get_backend", "get_group",
-    "get_rank", "get_world_size", "init_parallel_env", "is_available", "is_initialized", "reduce", "reduce_scatter", "scatter", "spawn", "wait",
+    "DataParallel", "ParallelEnv", "ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "destroy_process_group", "fleet",
+    "get_backend", "get_group",
+    "get_rank", "get_world_size", "init_parallel_env", "is_available", "is_initialized", "reduce", "reduce_scatter", "scatter", "spawn",
+    "wait",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

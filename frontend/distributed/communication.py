@@ -91,7 +91,9 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Group | None = 
     return Task()
 
 
-def scatter(tensor: Tensor, tensor_list: list[Tensor] | None = None, src: int = 0, group: Group | None = None, sync_op: bool = True) -> Task:
+def scatter(
+    tensor: Tensor, tensor_list: list[Tensor] | None = None, src: int = 0, group: Group | None = None, sync_op: bool = True
+) -> Task:
     """Give each rank its tensor of the list that rank `src` has."""
     from polyreme.math.creation import zeros
     from polyreme.math.manipulation import stack
@@ -106,7 +108,9 @@ def scatter(tensor: Tensor, tensor_list: list[Tensor] | None = None, src: int = 
     return _fill(tensor, _call(group, dist.Broadcast, whole, root=src)[members.rank])
 
 
-def reduce_scatter(tensor: Tensor, tensor_list: list[Tensor], op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True) -> Task:
+def reduce_scatter(
+    tensor: Tensor, tensor_list: list[Tensor], op: int = ReduceOp.SUM, group: Group | None = None, sync_op: bool = True
+) -> Task:
     """Fill the tensor with the combination of what all ranks have for this one in their lists."""
     from polyreme.math.manipulation import concat
 

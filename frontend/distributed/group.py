@@ -13,7 +13,8 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.collectives import Communicator, OneRank, Step
 
 __all__ = [
-    "Group", "ParallelEnv", "current_group", "destroy_process_group", "get_backend", "get_group", "get_rank", "get_world_size", "init_parallel_env", "is_available",
+    "Group", "ParallelEnv", "current_group", "destroy_process_group", "get_backend", "get_group", "get_rank", "get_world_size",
+    "init_parallel_env", "is_available",
     "is_initialized", "rank_of_thread",
 ]  # fmt: skip
 
@@ -100,8 +101,10 @@ def init_parallel_env(nccl_config: Any = None) -> Group:
             communicator = MpiCommunicator(config.patience())
             if communicator.size != place.size:
                 raise PolyremeError(
-                    f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees {communicator.size}: it is another MPI; "
-                    "use `polyreme launch`, which takes the mpiexec that belongs to it", code="E0901"
+                    f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees {communicator.size}: "
+                    f"it is another MPI; "
+                    "use `polyreme launch`, which takes the mpiexec that belongs to it",
+                    code="E0901",
                 )
             _process = Group(communicator)
     return current_group()

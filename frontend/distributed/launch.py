@@ -14,7 +14,9 @@ __all__ = ["launch", "main"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m polyreme.distributed.launch", description="Run a script in several processes that train together.")
+    parser = argparse.ArgumentParser(
+        prog="python -m polyreme.distributed.launch", description="Run a script in several processes that train together."
+    )
     parser.add_argument("--nproc_per_node", type=int, help="how many processes; by default one per processor")
     parser.add_argument("--gpus", "--devices", dest="devices", help="a list such as 0,1: one process for each")
     parser.add_argument("script", help="a Python file")

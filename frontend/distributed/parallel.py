@@ -108,19 +108,29 @@ class DataParallel(Layer):
         return print_module(self._reducer.module)
 
     def backward_function(self, input_spec: Sequence[Any] | None = None) -> Func:
-        """The backward of the model compiled for these inputs, in training mode, with the buckets in it; `paddle.inspect(net).schedule` shows it."""
+        """The backward of the model compiled for these inputs, in training mode, with the buckets in it; `paddle.inspect(net).schedule`
+        shows it.
+        """
         from polyreme.jit.program import with_collectives
         from polyreme.jit.static_function import StaticFunction
         from polyreme.lowering.gradients.autodiff import forward_backward
 
         function = self.forward if isinstance(self.forward, StaticFunction) else StaticFunction(self.forward, None, self)
         traced = function.trace(input_spec)
-        wrt = [i for i, source in enumerate(traced.sources) if isinstance(source, Tensor) and not source.stop_gradient and source.type.dtype.is_float]
+        wrt = [
+            i
+            for i, source in enumerate(traced.sources)
+            if isinstance(source, Tensor) and not source.stop_gradient and source.type.dtype.is_float
+        ]
         reducer = self._reducer
         position = {id(traced.sources[i]): at for at, i in enumerate(wrt)}
         unused = [name for name, p in zip(reducer.names, reducer.parameters, strict=True) if id(p) not in position]
         if unused:
-            raise PolyremeError(f"expected a model that uses all its parameters but '{unused[0]}' is not used; the tape averages its gradients, by `.schedule` of the model", code="E0906")
+            raise PolyremeError(
+                f"expected a model that uses all its parameters but '{unused[0]}' is not used; the tape averages its gradients, by "
+                f"`.schedule` of the model",
+                code="E0906",
+            )
         order = tuple(position[id(p)] for p in reducer.parameters)
         return with_collectives(forward_backward(traced.func, wrt).backward, order, reducer)
 

@@ -36,7 +36,9 @@ def find_mpiexec() -> str:
             return str(folder / "mpiexec")
     found = shutil.which("mpiexec")
     if found is None or not is_installed():
-        raise MissingMpi(f"several processes need MPI, but {'mpiexec was not found' if is_installed() else 'mpi4py is not installed'}; {EXTRA}")
+        raise MissingMpi(
+            f"several processes need MPI, but {'mpiexec was not found' if is_installed() else 'mpi4py is not installed'}; {EXTRA}"
+        )
     return found
 
 
@@ -52,8 +54,8 @@ def launch_command(ranks: int, argv: Sequence[str]) -> list[str]:
     mpiexec = find_mpiexec()
     options: list[str] = []
     if _is_openmpi(mpiexec):
-        # More ranks than processors are allowed, and give way to each other while they wait; a lost rank is told to the others; memory shared by processes is
-        # the only way used, which starts soonest.
+        # More ranks than processors are allowed, and give way to each other while they wait; a lost rank is told to the others; memory
+        # shared by processes is the only way used, which starts soonest.
         options = ["--oversubscribe", "--with-ft", "ulfm", "--mca", "btl", "self,sm", "--mca", "mpi_yield_when_idle", "1"]
     return [mpiexec, "-n", str(ranks), *options, *argv]
 
@@ -69,7 +71,9 @@ def launch_environment(ranks: int) -> dict[str, str]:
 
 
 def run_ranks(ranks: int, argv: Sequence[str]) -> int:
-    """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI. Whoever ends this process ends them."""
+    """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI. Whoever ends this process ends
+    them.
+    """
     command, environment = (list(argv), None) if ranks == 1 else (launch_command(ranks, argv), launch_environment(ranks))
     process = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
     try:
@@ -135,11 +139,14 @@ class SpawnContext:
         return True
 
 
-def spawn(func: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = -1, join: bool = True, daemon: bool = False, **options: Any) -> SpawnContext | None:
+def spawn(
+    func: Callable[..., Any], args: Sequence[Any] = (), nprocs: int = -1, join: bool = True, daemon: bool = False, **options: Any
+) -> SpawnContext | None:
     """Run `func(*args)` in `nprocs` new processes (-1: one per processor), which meet in `init_parallel_env`.
 
-    The function travels by value, so it may be one of the script under `if __name__ == "__main__"`. With `join` an error in a rank is raised here;
-    without it the context to join later is returned. `daemon` and `options` (`ips`, `gpus`, …) choose devices in Paddle and change nothing here.
+    The function travels by value, so it may be one of the script under `if __name__ == "__main__"`. With `join` an error in a rank is
+    raised here; without it the context to join later is returned. `daemon` and `options` (`ips`, `gpus`, …) choose devices in Paddle and
+    change nothing here.
     """
     if not callable(func):
         raise TypeError(f"expected a function but got {func!r}")

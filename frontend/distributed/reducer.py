@@ -1,8 +1,9 @@
 """Averaging gradients over ranks while a backward still runs.
 
-The plan is IR: a module that takes all gradients and returns their means, one `dist.all_reduce_start` per bucket (`lowering/transforms/bucket.py`). A `Reducer` watches the
-parameters on the tape, and runs each start of the plan, in its order, as soon as the gradients it sends are complete. When one compiled function holds all
-parameters, the same buckets are part of its backward, between compiled regions, and the reducer only hands it the group.
+The plan is IR: a module that takes all gradients and returns their means, one `dist.all_reduce_start` per bucket
+(`lowering/transforms/bucket.py`). A `Reducer` watches the parameters on the tape, and runs each start of the plan, in its order, as soon as
+the gradients it sends are complete. When one compiled function holds all parameters, the same buckets are part of its backward, between
+compiled regions, and the reducer only hands it the group.
 """
 
 from __future__ import annotations
@@ -26,10 +27,19 @@ __all__ = ["Reducer", "average_gradients"]
 class Reducer:
     """Averages the gradients of parameters, in buckets, in every backward that it is `armed` for.
 
-    A mean of means is the mean itself, so gradients that are averages already, from an earlier backward or from compiled code, may be averaged again with others.
+    A mean of means is the mean itself, so gradients that are averages already, from an earlier backward or from compiled code, may be
+    averaged again with others.
     """
 
-    def __init__(self, named: Sequence[tuple[str, Tensor]], group: Group, buffer: float = BUFFER, last_buffer: float = LAST_BUFFER, find_unused: bool = False):
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, Tensor]],
+        group: Group,
+        buffer: float = BUFFER,
+        last_buffer: float = LAST_BUFFER,
+        find_unused: bool = False,
+    ):
         self.names = [name for name, _ in named]
         self.parameters = [p for _, p in named]
         self.buffer, self.last_buffer, self.find_unused = buffer, last_buffer, find_unused
@@ -74,7 +84,9 @@ class Reducer:
         if missing and not self.find_unused:
             names = ", ".join(f"'{self.names[i]}'" for i in missing[:5]) + (" and others" if len(missing) > 5 else "")
             raise PolyremeError(
-                f"expected gradients of all parameters of the DataParallel model but {names} took no part in the loss; pass find_unused_parameters=True to it", code="E0906"
+                f"expected gradients of all parameters of the DataParallel model but {names} took no part in the loss; pass "
+                f"find_unused_parameters=True to it",
+                code="E0906",
             )
         self._unused |= set(missing)
         self._ready |= set(missing)
@@ -110,7 +122,9 @@ class Reducer:
     # --- a backward that is compiled
 
     def covered_by(self, leaves: Sequence[Tensor]) -> tuple[int, ...] | None:
-        """Where among `leaves` each parameter is, if a backward that makes the gradients of them can average them itself; None when the tape has to."""
+        """Where among `leaves` each parameter is, if a backward that makes the gradients of them can average them itself; None when the
+        tape has to.
+        """
         if not self._syncing or self._local:
             return None
         position = {id(leaf): i for i, leaf in enumerate(leaves)}
@@ -157,7 +171,9 @@ def average_gradients(parameters: Sequence[Tensor], group: Group) -> None:
     types = [p._grad.type for p in found if p._grad is not None]
     module = gradient_schedule(types, [f"parameter_{i}" for i in range(len(found))])
     with dist.with_group(group.following(fingerprint(module))):
-        calls = [(start.evaluate([_gradient(found[i]) for i in members], None), members) for start, members in buckets_of(module.function())]
+        calls = [
+            (start.evaluate([_gradient(found[i]) for i in members], None), members) for start, members in buckets_of(module.function())
+        ]
         for parts, members in calls:
             for i, part in zip(members, parts, strict=True):
                 _set_gradient(found[i], part.wait())

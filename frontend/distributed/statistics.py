@@ -23,8 +23,8 @@ def by_joined_batch(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """`x` by the statistics per place along `axis` that the batches of all ranks have together, whatever share each rank has; and these.
 
-    The ranks meet twice: for the sums and how many elements they are of, then for the sums of squared differences from the common mean. So nothing cancels,
-    as it would if squares were summed in the first meeting.
+    The ranks meet twice: for the sums and how many elements they are of, then for the sums of squared differences from the common mean. So
+    nothing cancels, as it would if squares were summed in the first meeting.
     """
     if current_group().size == 1:
         return by_batch(x, weight, bias, axis, epsilon)

@@ -1,7 +1,9 @@
-"""What exporters say in one op that the nn level says in several: found by matching, so that other runtimes get the ops that they have fast code for.
+"""What exporters say in one op that the nn level says in several: found by matching, so that other runtimes get the ops that they have fast
+code for.
 
-`clip` comes as comparisons and selections (which is what keeps its gradient and its NaNs as Paddle has them), a recurrent layer as the product of all its inputs and an op for
-the steps, `hard_swish` as arithmetic around a clip, a resize or a border that repeats elements as lookups, one for each axis.
+`clip` comes as comparisons and selections (which is what keeps its gradient and its NaNs as Paddle has them), a recurrent layer as the
+product of all its inputs and an op for the steps, `hard_swish` as arithmetic around a clip, a resize or a border that repeats elements as
+lookups, one for each axis.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True)
 class Idiom:
-    """One op of a runtime: `kind` is "clip" (low, high), "hard_sigmoid" (slope, offset), "hard_swish", "lstm" or "gru" (arrays of weights, and whether it
-    runs in `reverse`), "enlarge" or "reflect" (`axes`: for each, how often an element comes, or how many are mirrored before and after)."""
+    """One op of a runtime: `kind` is "clip" (low, high), "hard_sigmoid" (slope, offset), "hard_swish", "lstm" or "gru" (arrays of weights,
+    and whether it runs in `reverse`), "enlarge" or "reflect" (`axes`: for each, how often an element comes, or how many are mirrored before
+    and after).
+    """
 
     kind: str
     operands: tuple[Value, ...]
@@ -117,7 +121,9 @@ def _hard_swish(op: Op) -> Idiom | None:
     for x, other in (product.operands, reversed(product.operands)):
         clipped = other.producer()
         clip = None if clipped is None else _clip(clipped)
-        shifted = None if clip is None or (clip.numbers["low"], clip.numbers["high"]) != (0.0, 6.0) else _with_number(clip.operands[0], nn.Add)
+        shifted = (
+            None if clip is None or (clip.numbers["low"], clip.numbers["high"]) != (0.0, 6.0) else _with_number(clip.operands[0], nn.Add)
+        )
         if shifted is not None and shifted[0] is x and shifted[1] == 3.0:
             return Idiom("hard_swish", (x,))
     return None
@@ -131,7 +137,9 @@ def _with_number(value: Value, kind: type[Op]) -> tuple[Value, float] | None:
 
 
 def _recurrent(op: Op) -> Idiom | None:
-    """An LSTM or GRU with the product of its inputs by constant weights: x is [steps, batch, inputs], and only the states are read, not the cells."""
+    """An LSTM or GRU with the product of its inputs by constant weights: x is [steps, batch, inputs], and only the states are read, not the
+    cells.
+    """
     if not isinstance(op, (nn.LSTM, nn.GRU)) or op.lengths is not None or any(_read(cells) for cells in op.results[1:]):
         return None
     bias = np.zeros(op.weight.type.shape[:1], op.x.type.dtype.np)
@@ -181,7 +189,9 @@ def _lookups(op: Op) -> Idiom | None:
 
 
 def _taken(op: Op) -> tuple[Value, int, Array] | None:
-    """What an op takes elements of, along which axis, and which: those at known places, or parts that are laid end to end, turned round or not."""
+    """What an op takes elements of, along which axis, and which: those at known places, or parts that are laid end to end, turned round or
+    not.
+    """
     if isinstance(op, nn.Gather) and isinstance(op.x.type.shape[op.axis], int):
         index = known(op.index)
         return None if index is None or index.ndim != 1 else (op.x, op.axis % op.x.type.rank, index)
@@ -227,8 +237,9 @@ def layer_norm(op: Any) -> tuple[int, ...] | None:
 
 
 def group_norm(op: Any) -> bool:
-    """Whether a norm by its own statistics runs over all axes behind those of the batch and of groups, with weights by group, or by channel of a group: an instance norm or a
-    group norm."""
+    """Whether a norm by its own statistics runs over all axes behind those of the batch and of groups, with weights by group, or by channel
+    of a group: an instance norm or a group norm.
+    """
     rank = op.x.type.rank
     axes, affine = (tuple(sorted(a % rank for a in given)) for given in (op.axes, op.affine))
     return rank > 2 and axes == tuple(range(2, rank)) and affine in ((), (1,), (1, 2)) and not any(v.uses for v in op.results[1:])
@@ -240,6 +251,8 @@ def transposed_sizes(op: nn.ConvTranspose) -> tuple[list[Any], list[Any], list[A
     strides, dilations, padding = list(op.strides) or [1] * rank, list(op.dilations) or [1] * rank, op.padding or (0,) * (2 * rank)
     smallest = [
         (size - 1) * stride + dilation * (kernel - 1) + 1 - low - high
-        for size, kernel, stride, dilation, low, high in zip(op.x.type.shape[2:], op.weight.type.shape[2:], strides, dilations, padding[0::2], padding[1::2], strict=True)
+        for size, kernel, stride, dilation, low, high in zip(
+            op.x.type.shape[2:], op.weight.type.shape[2:], strides, dilations, padding[0::2], padding[1::2], strict=True
+        )
     ]
     return strides, dilations, [made - least for made, least in zip(op.result.type.shape[2:], smallest, strict=True)]

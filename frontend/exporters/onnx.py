@@ -1,7 +1,7 @@
 """A program of the nn level as an ONNX model, by a table from op to ONNX nodes; needs the package `onnx` (extra `peers`).
 
-Serves comparison with runtimes that read ONNX: inference ops only, opset 17. Weights that are constants become initialisers, free sizes become
-named dimensions. An op without a row is an error that names it and its line.
+Serves comparison with runtimes that read ONNX: inference ops only, opset 17. Weights that are constants become initialisers, free sizes
+become named dimensions. An op without a row is an error that names it and its line.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def _onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise ExportError("expected the package 'onnx' to write an ONNX model but it is not installed: pip install 'polyreme[peers]'", code="E0007") from None
+        raise ExportError(
+            "expected the package 'onnx' to write an ONNX model but it is not installed: pip install 'polyreme[peers]'", code="E0007"
+        ) from None
     return onnx
 
 
@@ -105,7 +107,9 @@ def export_onnx(module: Module) -> bytes:
 
 
 def _take_apart(main: Func) -> None:
-    """What ONNX has in parts only: norms by their own statistics that are no layer, instance or group norms, and batch norms of channels that are not at axis 1."""
+    """What ONNX has in parts only: norms by their own statistics that are no layer, instance or group norms, and batch norms of channels
+    that are not at axis 1.
+    """
     for op in list(main.block):
         if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
@@ -116,7 +120,9 @@ def _take_apart(main: Func) -> None:
 
 
 def _value_info(helper: Any, name: str, type: TensorType) -> Any:
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(type.dtype.np), [str(d) if isinstance(d, Expr) else d for d in type.shape])
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(type.dtype.np), [str(d) if isinstance(d, Expr) else d for d in type.shape]
+    )
 
 
 def _known(size: Any) -> int:
@@ -141,10 +147,13 @@ def _rule(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 _PLAIN = {
     nn.Add: "Add", nn.Sub: "Sub", nn.Mul: "Mul", nn.Div: "Div", nn.Pow: "Pow", nn.Maximum: "Max", nn.Minimum: "Min", nn.Neg: "Neg",
-    nn.Abs: "Abs", nn.Exp: "Exp", nn.Log: "Log", nn.Sqrt: "Sqrt", nn.Reciprocal: "Reciprocal", nn.Sin: "Sin", nn.Cos: "Cos", nn.Tanh: "Tanh",
+    nn.Abs: "Abs", nn.Exp: "Exp", nn.Log: "Log", nn.Sqrt: "Sqrt", nn.Reciprocal: "Reciprocal", nn.Sin: "Sin", nn.Cos: "Cos",
+    nn.Tanh: "Tanh",
     nn.Sigmoid: "Sigmoid", nn.Erf: "Erf", nn.Floor: "Floor", nn.Ceil: "Ceil", nn.Sign: "Sign", nn.Relu: "Relu", nn.Where: "Where",
-    nn.Equal: "Equal", nn.Less: "Less", nn.LessEqual: "LessOrEqual", nn.Greater: "Greater", nn.GreaterEqual: "GreaterOrEqual", nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
-    nn.LogicalXor: "Xor", nn.Mod: "Mod", nn.Softplus: "Softplus", nn.Tan: "Tan", nn.Atan: "Atan", nn.Asin: "Asin", nn.Acos: "Acos", nn.Sinh: "Sinh", nn.Cosh: "Cosh", nn.Round: "Round",
+    nn.Equal: "Equal", nn.Less: "Less", nn.LessEqual: "LessOrEqual", nn.Greater: "Greater", nn.GreaterEqual: "GreaterOrEqual",
+    nn.LogicalAnd: "And", nn.LogicalOr: "Or", nn.LogicalNot: "Not",
+    nn.LogicalXor: "Xor", nn.Mod: "Mod", nn.Softplus: "Softplus", nn.Tan: "Tan", nn.Atan: "Atan", nn.Asin: "Asin", nn.Acos: "Acos",
+    nn.Sinh: "Sinh", nn.Cosh: "Cosh", nn.Round: "Round",
 }  # fmt: skip
 for _cls, _kind in _PLAIN.items():
     RULES[_cls] = lambda graph, op, operands, kind=_kind: graph.add(kind, *operands)  # type: ignore[misc]
@@ -202,7 +211,9 @@ def _not_equal(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
 def _pad(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     if any(op.interior):
         raise ExportError("ONNX export has no rule for padding between elements", op.location)
-    return graph.add("Pad", operands[0], graph.integers(_pads(op.padding, op.x.type.rank)), graph.constant(np.array(op.value, op.x.type.dtype.np)))
+    return graph.add(
+        "Pad", operands[0], graph.integers(_pads(op.padding, op.x.type.rank)), graph.constant(np.array(op.value, op.x.type.dtype.np))
+    )
 
 
 @_rule(nn.ScatterAdd)
@@ -227,7 +238,14 @@ def _cumsum(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
 @_rule(nn.Flip)
 def _flip(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     count = len(op.axes)
-    return graph.add("Slice", operands[0], graph.integers([-1] * count), graph.integers([np.iinfo(np.int64).min] * count), graph.integers(op.axes), graph.integers([-1] * count))
+    return graph.add(
+        "Slice",
+        operands[0],
+        graph.integers([-1] * count),
+        graph.integers([np.iinfo(np.int64).min] * count),
+        graph.integers(op.axes),
+        graph.integers([-1] * count),
+    )
 
 
 @_rule(nn.Standardize)
@@ -403,7 +421,9 @@ def _slice(graph: OnnxGraph, op: Any, operands: Sequence[str]) -> str:
     # A stop at the very end may be a free size: ONNX clamps what lies beyond.
     stops = [np.iinfo(np.int64).max if stop == size else stop for stop, size in zip(op.stops, op.x.type.shape, strict=True)]
     axes = range(op.x.type.rank)
-    return graph.add("Slice", operands[0], graph.integers(op.starts), graph.integers(stops), graph.integers(axes), graph.integers(op.strides))
+    return graph.add(
+        "Slice", operands[0], graph.integers(op.starts), graph.integers(stops), graph.integers(axes), graph.integers(op.strides)
+    )
 
 
 def symbols_of(shape: Sequence[Any]) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """A program of the nn level as Python source for torch, by a table from op to text; torch itself is not needed here.
 
-Serves comparison: the source defines a `torch.nn.Module` whose parameters are the constants, which `load(path)` reads from an archive of numpy's, so that whoever runs it
-needs torch and numpy only. Inference ops and known sizes only. An op without a row is an error that names it and its line.
+Serves comparison: the source defines a `torch.nn.Module` whose parameters are the constants, which `load(path)` reads from an archive of
+numpy's, so that whoever runs it needs torch and numpy only. Inference ops and known sizes only. An op without a row is an error that names
+it and its line.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
         elif isinstance(op, nn.Constant):
             names[op.result] = source.constant(op.value.array)
         elif isinstance(op, nn.Full):
-            names[op.result] = repr(op.value) if not op.shape else source.line(f"torch.full({_sizes(op.shape)}, {op.value!r}, dtype={_dtype(op.dtype)})")
+            names[op.result] = (
+                repr(op.value) if not op.shape else source.line(f"torch.full({_sizes(op.shape)}, {op.value!r}, dtype={_dtype(op.dtype)})")
+            )
         elif isinstance(op, nn.Iota):
             names[op.result] = source.constant(op.reference(shape=tuple(_known(op.shape)), axis=op.axis, dtype=op.dtype))
         elif type(op) not in RULES:
@@ -142,14 +145,21 @@ def _rule(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 _PLAIN = {
-    nn.Add: "{} + {}", nn.Sub: "{} - {}", nn.Mul: "{} * {}", nn.Div: "{} / {}", nn.Pow: "torch.pow({}, {})", nn.Atan2: "torch.atan2({}, {})", nn.Maximum: "torch.maximum({}, {})",
-    nn.Minimum: "torch.minimum({}, {})", nn.Neg: "-{}", nn.Abs: "torch.abs({})", nn.Exp: "torch.exp({})", nn.Log: "torch.log({})", nn.Sqrt: "torch.sqrt({})",
-    nn.Rsqrt: "torch.rsqrt({})", nn.Reciprocal: "torch.reciprocal({})", nn.Square: "torch.square({})", nn.Sin: "torch.sin({})", nn.Cos: "torch.cos({})",
-    nn.Tanh: "torch.tanh({})", nn.Sigmoid: "torch.sigmoid({})", nn.Erf: "torch.erf({})", nn.Floor: "torch.floor({})", nn.Ceil: "torch.ceil({})",
-    nn.Sign: "torch.sign({})", nn.Relu: "F.relu({})", nn.Silu: "F.silu({})", nn.Where: "torch.where({}, {}, {})", nn.Equal: "{} == {}", nn.Less: "{} < {}",
+    nn.Add: "{} + {}", nn.Sub: "{} - {}", nn.Mul: "{} * {}", nn.Div: "{} / {}", nn.Pow: "torch.pow({}, {})",
+    nn.Atan2: "torch.atan2({}, {})", nn.Maximum: "torch.maximum({}, {})",
+    nn.Minimum: "torch.minimum({}, {})", nn.Neg: "-{}", nn.Abs: "torch.abs({})", nn.Exp: "torch.exp({})", nn.Log: "torch.log({})",
+    nn.Sqrt: "torch.sqrt({})",
+    nn.Rsqrt: "torch.rsqrt({})", nn.Reciprocal: "torch.reciprocal({})", nn.Square: "torch.square({})", nn.Sin: "torch.sin({})",
+    nn.Cos: "torch.cos({})",
+    nn.Tanh: "torch.tanh({})", nn.Sigmoid: "torch.sigmoid({})", nn.Erf: "torch.erf({})", nn.Floor: "torch.floor({})",
+    nn.Ceil: "torch.ceil({})",
+    nn.Sign: "torch.sign({})", nn.Relu: "F.relu({})", nn.Silu: "F.silu({})", nn.Where: "torch.where({}, {}, {})", nn.Equal: "{} == {}",
+    nn.Less: "{} < {}",
     nn.LessEqual: "{} <= {}", nn.Greater: "{} > {}", nn.GreaterEqual: "{} >= {}", nn.LogicalAnd: "torch.logical_and({}, {})",
-    nn.LogicalOr: "torch.logical_or({}, {})", nn.LogicalNot: "torch.logical_not({})", nn.LogicalXor: "torch.logical_xor({}, {})", nn.NotEqual: "{} != {}",
-    nn.Mod: "torch.remainder({}, {})", nn.Softplus: "F.softplus({})", nn.Tan: "torch.tan({})", nn.Atan: "torch.atan({})", nn.Asin: "torch.asin({})", nn.Acos: "torch.acos({})",
+    nn.LogicalOr: "torch.logical_or({}, {})", nn.LogicalNot: "torch.logical_not({})", nn.LogicalXor: "torch.logical_xor({}, {})",
+    nn.NotEqual: "{} != {}",
+    nn.Mod: "torch.remainder({}, {})", nn.Softplus: "F.softplus({})", nn.Tan: "torch.tan({})", nn.Atan: "torch.atan({})",
+    nn.Asin: "torch.asin({})", nn.Acos: "torch.acos({})",
     nn.Sinh: "torch.sinh({})", nn.Cosh: "torch.cosh({})", nn.Round: "torch.round({})",
 }  # fmt: skip
 for _cls, _text in _PLAIN.items():
@@ -211,7 +221,9 @@ def _padded(source: Source, x: str, padding: Sequence[Any], rank: int, value: st
 def _conv(source: Source, op: Any, operands: Sequence[str]) -> str:
     rank = op.x.type.rank - 2
     x, padding = _padded(source, operands[0], op.padding, rank, "0.0")
-    numbers = f"stride={_sizes(op.strides or [1] * rank)}, padding={padding}, dilation={_sizes(op.dilations or [1] * rank)}, groups={op.groups}"
+    numbers = (
+        f"stride={_sizes(op.strides or [1] * rank)}, padding={padding}, dilation={_sizes(op.dilations or [1] * rank)}, groups={op.groups}"
+    )
     return f"F.conv{rank}d({', '.join([x, *operands[1:]])}, {numbers})"
 
 

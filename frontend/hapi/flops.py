@@ -61,11 +61,14 @@ COUNTS: dict[type[Layer], Count] = {
 def flops(net: Layer, input_size: Sequence[int], custom_ops: Mapping[type[Layer], Count] | None = None, print_detail: bool = False) -> int:
     """The number of operations of `net` for an input of shape `input_size`; prints it, and with `print_detail` a table of the layers.
 
-    Counted are the layers within `net` that have no layers within them. `custom_ops` says how others count, by class: a `count(layer, inputs, output)` that adds to
-    `layer.total_ops`. Kinds that nobody counts are named and taken for free. The network runs once, in evaluation mode.
+    Counted are the layers within `net` that have no layers within them. `custom_ops` says how others count, by class: a `count(layer,
+    inputs, output)` that adds to `layer.total_ops`. Kinds that nobody counts are named and taken for free. The network runs once, in
+    evaluation mode.
     """
     if not isinstance(net, Layer):
-        raise TypeError(f"expected a Layer but got {type(net).__name__}: operators of programs are not counted, pass the Layer that they come from")
+        raise TypeError(
+            f"expected a Layer but got {type(net).__name__}: operators of programs are not counted, pass the Layer that they come from"
+        )
     layers = [layer for layer in net.sublayers(include_self=True) if not list(layer.children())]
     shapes: dict[int, tuple[list[int], list[int]]] = {}
 

@@ -43,13 +43,16 @@ def _tensors(values: Any) -> list[Tensor]:
 class Model:
     """Trains, evaluates and applies `network`.
 
-    `inputs` are the `InputSpec`s of what `forward` takes (one, a list, or a dict by argument), `labels` those of what the loss takes besides. Without `inputs` every
-    argument of `forward` is one; their number says how a batch divides into inputs and labels, and saving for inference needs their shapes.
+    `inputs` are the `InputSpec`s of what `forward` takes (one, a list, or a dict by argument), `labels` those of what the loss takes
+    besides. Without `inputs` every argument of `forward` is one; their number says how a batch divides into inputs and labels, and saving
+    for inference needs their shapes.
     """
 
     def __init__(self, network: Layer, inputs: Any = None, labels: Any = None):
         if not in_dynamic_mode():
-            raise RuntimeError("expected dynamic mode for paddle.Model: call paddle.disable_static() first, or run programs with paddle.static.Executor")
+            raise RuntimeError(
+                "expected dynamic mode for paddle.Model: call paddle.disable_static() first, or run programs with paddle.static.Executor"
+            )
         self.network = network
         self.stop_training = False
         self._optimizer: Optimizer | None = None
@@ -64,7 +67,9 @@ class Model:
         self._accumulate = 1
 
     def prepare(self, optimizer: Optimizer | None = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
-        """Say what to train with: the optimizer, the loss (a function of the outputs and labels; a sum is taken of several) and metrics, one or a list."""
+        """Say what to train with: the optimizer, the loss (a function of the outputs and labels; a sum is taken of several) and metrics,
+        one or a list.
+        """
         if loss is not None and not callable(loss):
             raise TypeError("'loss' must be sub classes of `paddle.nn.Layer` or any callable function.")
         for metric in _list(metrics):
@@ -72,7 +77,10 @@ class Model:
                 raise AssertionError(f"{type(metric).__name__} is not sub class of Metric")
         level = amp_configs.get("level", "O0") if isinstance(amp_configs, dict) else amp_configs
         if level not in (None, "O0"):
-            raise ValueError(f"expected amp_configs to be None or 'O0' but got {amp_configs!r}: mixed precision is not done here, use a network of one dtype")
+            raise ValueError(
+                f"expected amp_configs to be None or 'O0' but got {amp_configs!r}: mixed precision is not done here, use a network of one "
+                f"dtype"
+            )
         self._optimizer, self._loss, self._metrics = optimizer, loss, _list(metrics)
 
     # --- one batch
@@ -117,24 +125,32 @@ class Model:
 
     def _measured(self, outputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         with no_grad():
-            return [m.update(*(x.numpy() if isinstance(x, Tensor) else x for x in _list(m.compute(*outputs, *targets)))) for m in self._metrics]
+            return [
+                m.update(*(x.numpy() if isinstance(x, Tensor) else x for x in _list(m.compute(*outputs, *targets)))) for m in self._metrics
+            ]
 
     # --- loops over data
 
     def fit(
-        self, train_data: Any = None, eval_data: Any = None, batch_size: int | Sequence[int] = 1, epochs: int = 1, eval_freq: int = 1, log_freq: int = 10,
-        save_dir: str | None = None, save_freq: int = 1, verbose: int = 2, drop_last: bool = False, shuffle: bool = True, num_workers: int = 0,
+        self, train_data: Any = None, eval_data: Any = None, batch_size: int | Sequence[int] = 1, epochs: int = 1, eval_freq: int = 1,
+        log_freq: int = 10,
+        save_dir: str | None = None, save_freq: int = 1, verbose: int = 2, drop_last: bool = False, shuffle: bool = True,
+        num_workers: int = 0,
         callbacks: Any = None, accumulate_grad_batches: int = 1, num_iters: int | None = None,
     ) -> None:  # fmt: skip
-        """Train for `epochs` over `train_data`, a Dataset (then batched by `batch_size`, one number or (training, evaluation)) or any iterable of batches.
+        """Train for `epochs` over `train_data`, a Dataset (then batched by `batch_size`, one number or (training, evaluation)) or any
+        iterable of batches.
 
-        `eval_data` is evaluated every `eval_freq` epochs. `save_dir` keeps checkpoints every `save_freq` epochs, `accumulate_grad_batches` updates only after so many
-        batches, `num_iters` ends the training after so many batches. `verbose`: 0 silent, 1 a bar, 2 lines every `log_freq` batches, 3 with times.
+        `eval_data` is evaluated every `eval_freq` epochs. `save_dir` keeps checkpoints every `save_freq` epochs, `accumulate_grad_batches`
+        updates only after so many batches, `num_iters` ends the training after so many batches. `verbose`: 0 silent, 1 a bar, 2 lines every
+        `log_freq` batches, 3 with times.
         """
         if train_data is None:
             raise AssertionError("train_data must be given!")
         if config.launched().size > 1:
-            raise RuntimeError("expected one process for Model.fit: train on several with a loop of your own around paddle.DataParallel(network)")
+            raise RuntimeError(
+                "expected one process for Model.fit: train on several with a loop of your own around paddle.DataParallel(network)"
+            )
         sizes = [batch_size, batch_size] if isinstance(batch_size, int) else list(batch_size)
         if len(sizes) != 2:
             raise AssertionError(f"batch_size length error, expected train_batch_size and eval_batch_size but got {batch_size}")
@@ -148,7 +164,10 @@ class Model:
         self._accumulate = accumulate_grad_batches
         self.stop_training = False
         called = self._called(
-            with_defaults(callbacks, log_freq=log_freq, verbose=verbose, save_freq=save_freq, save_dir=save_dir), epochs=epochs, steps=steps, verbose=verbose
+            with_defaults(callbacks, log_freq=log_freq, verbose=verbose, save_freq=save_freq, save_dir=save_dir),
+            epochs=epochs,
+            steps=steps,
+            verbose=verbose,
         )
         if held_out is None and any(isinstance(c, EarlyStopping) for c in called):
             warnings.warn("EarlyStopping needs validation data.", stacklevel=2)
@@ -166,8 +185,16 @@ class Model:
                 break
         called.call("train_end", logs)
 
+
     def evaluate(
-        self, eval_data: Any, batch_size: int = 1, log_freq: int = 10, verbose: int = 2, num_workers: int = 0, callbacks: Any = None, num_iters: int | None = None
+        self,
+        eval_data: Any,
+        batch_size: int = 1,
+        log_freq: int = 10,
+        verbose: int = 2,
+        num_workers: int = 0,
+        callbacks: Any = None,
+        num_iters: int | None = None,
     ) -> dict[str, Any]:
         """The loss (of the last batch, a list) and metrics by name over `eval_data`, or its first `num_iters` batches."""
         if num_iters is not None:
@@ -176,10 +203,19 @@ class Model:
         logs = self._evaluate(_loader(eval_data, batch_size, num_workers), called, num_iters)
         return {name: logs[name] for name in self._metric_names()}
 
+
     def predict(
-        self, test_data: Any, batch_size: int = 1, num_workers: int = 0, stack_outputs: bool = False, verbose: int = 1, callbacks: Any = None
+        self,
+        test_data: Any,
+        batch_size: int = 1,
+        num_workers: int = 0,
+        stack_outputs: bool = False,
+        verbose: int = 1,
+        callbacks: Any = None,
     ) -> list[Any]:
-        """What the network makes of `test_data`: for each output a tuple of arrays, one a batch; with `stack_outputs` one array of all batches."""
+        """What the network makes of `test_data`: for each output a tuple of arrays, one a batch; with `stack_outputs` one array of all
+        batches.
+        """
         loader = _loader(test_data, batch_size, num_workers)
         called = self._called(with_defaults(callbacks, log_freq=2, verbose=verbose), metrics=[], verbose=verbose)
         count, batches = len(self._inputs or self._arguments), list[list[Array]]()
@@ -196,16 +232,23 @@ class Model:
         return outputs
 
     def _called(self, callbacks: Any, **params: Any) -> CallbackList:
-        return CallbackList(callbacks, self, {"batch_size": None, "epochs": None, "steps": None, "verbose": None, "metrics": self._metric_names(), **params})
+        return CallbackList(
+            callbacks, self, {"batch_size": None, "epochs": None, "steps": None, "verbose": None, "metrics": self._metric_names(), **params}
+        )
 
     def _evaluate(self, loader: Any, called: CallbackList, limit: int | None) -> dict[str, Any]:
         steps = _length(loader)
-        called.call("eval_begin", {"steps": steps if limit is None or steps is None else min(limit, steps), "metrics": self._metric_names()})
+        called.call(
+            "eval_begin", {"steps": steps if limit is None or steps is None else min(limit, steps), "metrics": self._metric_names()}
+        )
         logs, _ = self._epoch(loader, called, "eval", self._eval_step, limit)
         called.call("eval_end", logs)
         return logs
 
-    def _epoch(self, loader: Any, called: CallbackList, mode: str, step: Callable[[list[Any], int, dict[str, Any]], None], limit: int | None = None) -> Any:
+
+    def _epoch(
+        self, loader: Any, called: CallbackList, mode: str, step: Callable[[list[Any], int, dict[str, Any]], None], limit: int | None = None
+    ) -> Any:
         """Run `step` on every batch, at most `limit`: the last logs, and how many batches there were."""
         logs: dict[str, Any] = {}
         ran = 0
@@ -247,7 +290,9 @@ class Model:
     # --- files and the rest
 
     def save(self, path: str, training: bool = True) -> None:
-        """Write `PATH.pdparams` and, with an optimizer, `PATH.pdopt`; without `training` the network for inference, as `paddle.jit.save` does."""
+        """Write `PATH.pdparams` and, with an optimizer, `PATH.pdopt`; without `training` the network for inference, as `paddle.jit.save`
+        does.
+        """
         if config.launched().rank:
             return
         if training:
@@ -259,16 +304,22 @@ class Model:
         specs = self._inputs if self._inputs is not None else self._seen
         if specs is None:
             raise RuntimeError(
-                "Saving inference model needs 'inputs' or running before saving. Please specify 'inputs' in Model initialization or input training data and perform "
+                "Saving inference model needs 'inputs' or running before saving. Please specify 'inputs' in Model initialization or input "
+                "training data and perform "
                 "a training for shape derivation."
             )
         if self._inputs is None:
             shapes = [list(spec.shape) for spec in specs]
-            warnings.warn(f"'inputs' was not specified when Model initialization, so the model is saved for the shapes it ran with last: {shapes}", stacklevel=2)
+            warnings.warn(
+                f"'inputs' was not specified when Model initialization, so the model is saved for the shapes it ran with last: {shapes}",
+                stacklevel=2,
+            )
         jit.save(self.network, path, input_spec=specs)
 
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
-        """Read what `save(PATH)` wrote. `skip_mismatch` leaves parameters that are missing or have another shape, with a warning, and then the optimizer, too."""
+        """Read what `save(PATH)` wrote. `skip_mismatch` leaves parameters that are missing or have another shape, with a warning, and then
+        the optimizer, too.
+        """
         prefix, suffix = os.path.splitext(path)
         if suffix not in ("", ".pdparams", ".pdopt", ".pdmodel"):
             prefix = path
@@ -304,7 +355,11 @@ def _arguments(network: Layer) -> list[str]:
     forward: Any = network.forward
     if isinstance(forward, StaticFunction):
         forward = forward.dygraph_function
-    return [p.name for p in inspect.signature(forward).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "self"]
+    return [
+        p.name
+        for p in inspect.signature(forward).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "self"
+    ]
 
 
 def _specs(specs: Any) -> list[InputSpec]:

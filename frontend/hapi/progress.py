@@ -33,7 +33,9 @@ class ProgressBar:
         if not self._verbose:
             return
         each = (time.time() - self._start) / current if current else 0.0
-        told = "".join(f" - {name}:" + "".join(f" {_number(v)}" for v in (value if isinstance(value, list) else [value])) for name, value in values)
+        told = "".join(
+            f" - {name}:" + "".join(f" {_number(v)}" for v in (value if isinstance(value, list) else [value])) for name, value in values
+        )
         text = (self._bar(current, each, told) if self._verbose == 1 else self._count(current) + told + self._speed(each) + "\n")
         sys.stdout.write(text)
         sys.stdout.flush()

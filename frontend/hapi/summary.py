@@ -51,9 +51,10 @@ def evaluating(network: Layer) -> Iterator[None]:
 def summary(net: Layer, input_size: Any = None, dtypes: Any = None, input: Any = None) -> dict[str, int]:
     """Print a table of the layers that run for one input, and return `{"total_params": …, "trainable_params": …}`.
 
-    `input_size` is the shape of the input (a tuple or an `InputSpec`), or a list of them for several inputs; the first size may be None or -1 and counts as 1.
-    Inputs are random numbers of `dtypes`, one for all or a list, float32 by default. `input` (a tensor, or a list or dict of them, passed on as one argument) is
-    used instead of such. The network runs once, in evaluation mode. Sizes in the table take 4 bytes for every number.
+    `input_size` is the shape of the input (a tuple or an `InputSpec`), or a list of them for several inputs; the first size may be None or
+    -1 and counts as 1. Inputs are random numbers of `dtypes`, one for all or a list, float32 by default. `input` (a tensor, or a list or
+    dict of them, passed on as one argument) is used instead of such. The network runs once, in evaluation mode. Sizes in the table take 4
+    bytes for every number.
     """
     if input is not None:
         shapes = _checked(_sizes_of(input) if input_size is None else input_size)
@@ -130,7 +131,9 @@ def _run(network: Layer, arguments: Sequence[Any]) -> dict[str, _Row]:
         index = int(number) if number.isdecimal() else len(rows)
         parameters = [p for p in layer._parameters.values() if p is not None]
         trainable = [p for p in parameters if p.trainable and not p.stop_gradient]
-        rows[f"{type(layer).__name__}-{index + 1}"] = _Row(_shapes(inputs, None), _shapes(outputs, []), _count(parameters), _count(trainable))
+        rows[f"{type(layer).__name__}-{index + 1}"] = _Row(
+            _shapes(inputs, None), _shapes(outputs, []), _count(parameters), _count(trainable)
+        )
 
     everything = network.sublayers(include_self=True)
     seen = [layer for layer in everything if _is_shown(layer, network, alone=len(everything) == 1)]

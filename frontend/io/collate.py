@@ -39,7 +39,9 @@ def to_tensors(value: Any) -> Any:
     """Arrays become Tensors, eager ones in static mode too; numbers and text stay."""
     from polyreme.tensor import Tensor
 
-    return map_structure(lambda leaf: Tensor._wrap(leaf.copy()) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufcV" else leaf, value)
+    return map_structure(
+        lambda leaf: Tensor._wrap(leaf.copy()) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufcV" else leaf, value
+    )
 
 
 def default_collate_fn(batch: Sequence[Any]) -> Any:

@@ -1,7 +1,7 @@
 """Worker processes of a loader: they fetch and collate batches, end when asked, and report their errors.
 
-The parent hands out numbered tasks, one queue per worker, and reads results from one pipe per worker; a worker that dies or fails becomes an
-error in the parent that names it. A worker whose parent is gone ends by itself.
+The parent hands out numbered tasks, one queue per worker, and reads results from one pipe per worker; a worker that dies or fails becomes
+an error in the parent that names it. A worker whose parent is gone ends by itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Job:
 
 
 def _work(job: Job, worker: int, count: int, seed: int, channel: Connection, inherited: Sequence[Connection]) -> None:
-    """The loop of a worker: receives (number, indices), sends (number, kind, content). `inherited` are ends of the parent's, which a forked process has, too."""
+    """The loop of a worker: receives (number, indices), sends (number, kind, content). `inherited` are ends of the parent's, which a forked
+    process has, too.
+    """
     global _info
     import numpy as np
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from polyreme.names import absent_from
 
 __all__ = [
-    "StaticFunction", "TraceError", "TranslatedLayer", "enable_to_static", "explain", "ignore_module", "load", "not_to_static", "save", "to_static",
+    "StaticFunction", "TraceError", "TranslatedLayer", "enable_to_static", "explain", "ignore_module", "load", "not_to_static", "save",
+    "to_static",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Programs in two parts: where gradients are asked for at a result that other results are computed from.
 
-A run of a program is one step on the tape, so that of its results none comes before another there. A hook on one, or whoever wants its gradient, must meet all of that,
-what comes by the other results as well: then the run is two steps, the first of which gives this result.
+A run of a program is one step on the tape, so that of its results none comes before another there. A hook on one, or whoever wants its
+gradient, must meet all of that, what comes by the other results as well: then the run is two steps, the first of which gives this result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def dependents(func: Func, index: int) -> frozenset[int]:
 
 
 class Cut:
-    """A program as two that run one after the other: the first gives the result at `index`, and all else that both need; the second takes that, too."""
+    """A program as two that run one after the other: the first gives the result at `index`, and all else that both need; the second takes
+    that, too.
+    """
 
     def __init__(self, whole: Program, index: int):
         func = whole.traced.func
@@ -58,13 +60,17 @@ class Cut:
         self._reads: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
 
     def run(self, args: Sequence[Tensor], changing: Tensor | None = None) -> list[Tensor]:
-        """All results of the program, each with its place on the tape; its arguments are in the order of the function's. `changing` is as `Program` has it."""
+        """All results of the program, each with its place on the tape; its arguments are in the order of the function's. `changing` is as
+        `Program` has it.
+        """
         firsts = self.first(args, changing=changing)
         made = firsts, self.second([*args, *firsts[: self.crossing]], changing=changing)
         return [made[part][number] for part, number in self.places]
 
     def reads(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> bool:
-        """Whether gradients of the results at `given`, with respect to the arguments at `wrt`, need the elements of the result that the program is cut at."""
+        """Whether gradients of the results at `given`, with respect to the arguments at `wrt`, need the elements of the result that the
+        program is cut at.
+        """
         key = wrt, given
         if key not in self._reads:
             func, count = self.second.traced.func, len(self.second.traced.func.args) - self.crossing
@@ -80,7 +86,9 @@ def _program(whole: Program, inputs: Sequence[Value], ops: Sequence[Op], results
     func = whole.traced.func
     more = len(inputs) - len(func.args)
     names = [*func.arg_names, *distinct(["between"] * more, func.arg_names)]
-    part = Func.empty(func.sym_name, [v.type for v in inputs], (), names, loc=func.location, arg_roles=(*func.arg_roles, *("input",) * more))
+    part = Func.empty(
+        func.sym_name, [v.type for v in inputs], (), names, loc=func.location, arg_roles=(*func.arg_roles, *("input",) * more)
+    )
     mapping: dict[Value, Value] = dict(zip(inputs, part.args, strict=True))
     for op in ops:
         part.block.append(op.clone(mapping))

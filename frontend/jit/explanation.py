@@ -29,8 +29,9 @@ class ProgramSummary:
 class Explanation:
     """What became of a function's calls.
 
-    `programs` are those of whole calls. `breaks` say where, and why, calls are no single programs, each with the user's line. `segments` counts the programs of what
-    is computed between two such places, `specialized` names what the function reads that was another value at another call, with how often.
+    `programs` are those of whole calls. `breaks` say where, and why, calls are no single programs, each with the user's line. `segments`
+    counts the programs of what is computed between two such places, `specialized` names what the function reads that was another value at
+    another call, with how often.
     """
 
     name: str
@@ -60,12 +61,22 @@ def explain(function: Any) -> Explanation:
     for calls in found.known_calls():
         for what, times in calls.changed.items():
             changed[what] = changed.get(what, 0) + times
-    return Explanation(found.name, tuple(map(_summary, wholes)), tuple(found.breaks()), len(found.programs()) - sum(w.program is not None for w in wholes), changed)
+    return Explanation(
+        found.name,
+        tuple(map(_summary, wholes)),
+        tuple(found.breaks()),
+        len(found.programs()) - sum(w.program is not None for w in wholes),
+        changed,
+    )
 
 
 def _summary(whole: Whole) -> ProgramSummary:
     inputs: tuple[str, ...] = ()
     if whole.program is not None:
         traced = whole.program.traced
-        inputs = tuple(f"{name}: {arg.type}" for name, arg, source in zip(traced.func.arg_names, traced.func.args, traced.sources, strict=True) if isinstance(source, int))
+        inputs = tuple(
+            f"{name}: {arg.type}"
+            for name, arg, source in zip(traced.func.arg_names, traced.func.args, traced.sources, strict=True)
+            if isinstance(source, int)
+        )
     return ProgramSummary(inputs, tuple(dict.fromkeys(map(str, whole.guards))), sum(effect.kind not in CHECKS for effect in whole.effects))

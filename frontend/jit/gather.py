@@ -1,9 +1,11 @@
-"""Gathering: ops that a function asks for are noted as they are called, and run together when Python needs a value, or when the function returns.
+"""Gathering: ops that a function asks for are noted as they are called, and run together when Python needs a value, or when the function
+returns.
 
-Nothing of Python is analysed or assumed: the function itself runs at every call, so what it reads, writes and decides is what eager mode would
-have. Only the tensors' values come late. A *segment* is what was gathered between two moments at which values were needed. Its structure (ops, types, which
-results somebody still holds) is looked up: one that is met for the first time is run op by op, as eager mode runs it; one that is met again is
-compiled, and from then on found and run as one program. Numbers of Python's that differ between two calls become arguments of it.
+Nothing of Python is analysed or assumed: the function itself runs at every call, so what it reads, writes and decides is what eager mode
+would have. Only the tensors' values come late. A *segment* is what was gathered between two moments at which values were needed. Its
+structure (ops, types, which results somebody still holds) is looked up: one that is met for the first time is run op by op, as eager mode
+runs it; one that is met again is compiled, and from then on found and run as one program. Numbers of Python's that differ between two calls
+become arguments of it.
 """
 
 from __future__ import annotations
@@ -200,7 +202,9 @@ class _Segment:
         return any(position in _operands_read(self.steps[number]) for number, position in found)
 
     def is_large(self) -> bool:
-        """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are compiled anyway."""
+        """Whether noting its ops costs less than a program of them saves: by the elements that they go through, and kernels that are
+        compiled anyway.
+        """
         elements = sum(max((_elements(type) for type in (*step.plan.types, *step.plan.result_types)), default=0) for step in self.steps)
         return elements > SMALL_STEP * len(self.steps) or any(step.plan.heavy for step in self.steps)
 
@@ -219,7 +223,9 @@ class _Segment:
                 elif tensor.persistable:
                     operands.append(tensor)
                 else:
-                    operands.append(trace.add_input(tensor.type, f"x_{i}" if tensor._name is None else _identifier(tensor._name), tensor.stop_gradient))
+                    operands.append(
+                        trace.add_input(tensor.type, f"x_{i}" if tensor._name is None else _identifier(tensor._name), tensor.stop_gradient)
+                    )
             for i, tensor in enumerate(operands):
                 if tensor is self.arguments[i]:
                     # A stand-in behind those of inputs: where a weight passes no gradients on the program has to read it as well.
@@ -244,7 +250,11 @@ class _Segment:
 
     def inputs(self, varying: frozenset[int]) -> list[Tensor]:
         """What a program of this segment is called with."""
-        return [t for i, t in enumerate(self.arguments) if (i in self.number_of and self.number_of[i] in varying) or (i not in self.number_of and not t.persistable)]
+        return [
+            t
+            for i, t in enumerate(self.arguments)
+            if (i in self.number_of and self.number_of[i] in varying) or (i not in self.number_of and not t.persistable)
+        ]
 
 
 def _elements(type: Any) -> int:
@@ -531,7 +541,8 @@ class Gatherer(Gathering):
     def flush(self, reason: str = "", changing: Tensor | None = None) -> None:
         """Run what was gathered. With a reason it is noted as a break: the function could not be one program there.
 
-        `changing` is about to be changed. Gradients of no op that was gathered need its contents; the program's may, which makes views of it anew.
+        `changing` is about to be changed. Gradients of no op that was gathered need its contents; the program's may, which makes views of
+        it anew.
         """
         if reason and self.locating and not self.flushing:
             place = caller_location()
@@ -559,7 +570,9 @@ class Gatherer(Gathering):
             self.flushing = False
 
     def _run_program(self, segment: _Segment, live: Sequence[int], changing: Tensor | None) -> bool:
-        """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is not so."""
+        """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is
+        not so.
+        """
         key = (*segment.key, tuple(live))
         held = [segment.values[i]() for i in live]
         try:
@@ -613,12 +626,20 @@ def _run_steps(segment: _Segment) -> None:
 
 @contextmanager
 def _as_they_were(segment: _Segment) -> Iterator[None]:
-    """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their gradients to arrive at them."""
+    """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their
+    gradients to arrive at them.
+    """
     changed: list[tuple[Tensor, Any, Any, int, int, bool]] = []
     for i, (tensor, array, node, trains) in enumerate(zip(segment.arguments, segment.arrays, segment.nodes, segment.trains, strict=True)):
         if tensor._value is not array or tensor._node is not node or tensor.stop_gradient == trains:
             changed.append((tensor, tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient))
-            tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = array, node, segment.indices[i], segment.versions[i], not trains
+            tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = (
+                array,
+                node,
+                segment.indices[i],
+                segment.versions[i],
+                not trains,
+            )
     try:
         yield
     finally:

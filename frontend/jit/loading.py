@@ -1,7 +1,8 @@
 """`jit.load`: a saved model as a Layer, of which only that is read which is needed.
 
-What was compiled for a model's files is found by a digest of them. Then neither its program nor its weights are read before somebody trains it, looks at its
-weights or its text, or makes it part of another program. The code that is found has the weights in it as kernels want them, where they are mapped on disk.
+What was compiled for a model's files is found by a digest of them. Then neither its program nor its weights are read before somebody trains
+it, looks at its weights or its text, or makes it part of another program. The code that is found has the weights in it as kernels want
+them, where they are mapped on disk.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ def model_file(path: str | os.PathLike[str]) -> Path:
 
 
 def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
-    """The model that `save` wrote under this prefix, or that Paddle's own did (`.json` or `.pdmodel`, with `.pdiparams`), in evaluation mode.
+    """The model that `save` wrote under this prefix, or that Paddle's own did (`.json` or `.pdmodel`, with `.pdiparams`), in evaluation
+    mode.
 
-    A model of Paddle's whose parameters stand elsewhere takes `params_filename`. See `reading.read_model` and `loaders.read_model` for errors. A model that was
-    run before is known by its files' digests, and is read when more is asked of it than to run: what has changed by then is a `ModelFileError`.
+    A model of Paddle's whose parameters stand elsewhere takes `params_filename`. See `reading.read_model` and `loaders.read_model` for
+    errors. A model that was run before is known by its files' digests, and is read when more is asked of it than to run: what has changed
+    by then is a `ModelFileError`.
     """
     parameters = configs.pop("params_filename", None)
     if configs:
@@ -103,7 +106,9 @@ def _loaded(files: Sequence[Path], read: Read) -> TranslatedLayer:
 
 
 def _in_memory(traced: Traced) -> TranslatedLayer:
-    """A model that was read whole. Its weights are in its code where that is cut at what the host runs, since nothing is prepared in such code."""
+    """A model that was read whole. Its weights are in its code where that is cut at what the host runs, since nothing is prepared in such
+    code.
+    """
     return TranslatedLayer(traced, PresentWeights(traced) if _is_cut(traced) and not traced.written else None)
 
 
@@ -131,7 +136,9 @@ class SavedModel:
         self.identity = digest_of("saved model", *(file.suffix for file in files), digest_of_files(files, cache), package_version())
 
     def read(self, mapped: bool) -> Traced:
-        """The whole model. A `ModelFileError` when it is not what it was when this was made; whoever uses `mapped` weights asks again when they were used."""
+        """The whole model. A `ModelFileError` when it is not what it was when this was made; whoever uses `mapped` weights asks again when
+        they were used.
+        """
         try:
             traced = self._read(mapped)
         except FileNotFoundError:
@@ -146,7 +153,9 @@ class SavedModel:
             from polyreme.jit.reading import ModelFileError
 
             names = ", ".join(map(str, self.files))
-            raise ModelFileError(f"expected the model as it was when it was loaded but {names} changed since: load it again", caller_location())
+            raise ModelFileError(
+                f"expected the model as it was when it was loaded but {names} changed since: load it again", caller_location()
+            )
 
     def _is_unchanged(self) -> bool:
         try:
@@ -160,8 +169,9 @@ class SavedModel:
         return None if told is None else SavedProgram(json.loads(told), self)
 
     def introduce(self, traced: Traced) -> SavedProgram | None:
-        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, or is cut at what
-        the host runs, which has to be read each time."""
+        """The model that was just read and found to be whole, so that it is known from now on. None for one that changes tensors, or is cut
+        at what the host runs, which has to be read each time.
+        """
         if traced.written or _is_cut(traced):
             return None
         description = _description(traced)
@@ -171,7 +181,9 @@ class SavedModel:
         return made
 
     def fixed(self, traced: SavedProgram) -> FixedWeights | None:
-        """The code for the weights in the files. None if the cache is too small for weights like these: then code that takes them as arguments is kept."""
+        """The code for the weights in the files. None if the cache is too small for weights like these: then code that takes them as
+        arguments is kept.
+        """
         if sum(tensor.nbytes for tensor in traced.weights.tensors) > self.cache.limit:
             return None
         return FixedWeights(self.identity, traced, traced.weights, traced.ops, self.check_unchanged)
@@ -182,10 +194,14 @@ class SavedModel:
 
 
 class SavedProgram(Traced):
-    """The program of a saved model, read when it is looked at. Until then its inputs, outputs and the names and types of its weights are known."""
+    """The program of a saved model, read when it is looked at. Until then its inputs, outputs and the names and types of its weights are
+    known.
+    """
 
     def __init__(self, description: dict[str, Any], model: SavedModel, arrays: Sequence[Any] | None = None):
-        """`description` is what `_description` told of the program; `arrays` are its weights where they lie in the file, if it was just read."""
+        """`description` is what `_description` told of the program; `arrays` are its weights where they lie in the file, if it was just
+        read.
+        """
         specs = [
             WeightSpec(t["name"], _type(t["type"]), t["parameter"], t["trainable"], t["persistable"]) for t in description["tensors"]
         ]
@@ -251,10 +267,11 @@ def _type(told: list[Any]) -> TensorType:
 class TranslatedLayer(Layer):
     """A loaded model: called with its inputs, trainable again, its parameters under the names they had.
 
-    A call whose sizes the program does not take gets one that is read for these sizes, if `read_for` reads the model for given specs of its inputs.
+    A call whose sizes the program does not take gets one that is read for these sizes, if `read_for` reads the model for given specs of its
+    inputs.
 
-    With `fixed` it computes with the weights in its files for as long as they are not changed, by code that has them in it. Gradients are another program, which is
-    compiled when they are asked for; in training mode each step makes ready for them.
+    With `fixed` it computes with the weights in its files for as long as they are not changed, by code that has them in it. Gradients are
+    another program, which is compiled when they are asked for; in training mode each step makes ready for them.
     """
 
     def __init__(self, traced: Traced, fixed: WeightsInCode | None = None):
@@ -329,7 +346,9 @@ class TranslatedLayer(Layer):
         return found
 
     def executable(self) -> Any:
-        """What runs the model with the weights it has now, on arrays: `run([x, …])` gives the outputs as a list, in the order in which they stand in the result."""
+        """What runs the model with the weights it has now, on arrays: `run([x, …])` gives the outputs as a list, in the order in which they
+        stand in the result.
+        """
         if self.fixed is not None:
             return self.fixed.executable(self._program.name)
         from polyreme.compiled.executables import load_module

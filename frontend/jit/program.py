@@ -27,7 +27,8 @@ __all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compil
 def compile_function(func: Func, name: str, prepare: str = "") -> Any:
     """The executable of one `nn` function, which is left as it is.
 
-    With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing, and neither do functions with ops for the host.
+    With `prepare` its weights are packed when they change, as `lowering.pipeline` has it; GPUs pack nothing, and neither do functions with
+    ops for the host.
     """
     from polyreme.compiled.executables import load_module
     from polyreme.ir.builtin import Module
@@ -77,11 +78,15 @@ class Training:
         return self._halves[given]
 
     def read_themselves(self, given: tuple[int, ...], copies: tuple[int, ...]) -> frozenset[int]:
-        """The arguments whose elements gradients of the results at `given` need, themselves or through a view, not as a copy that the function made."""
+        """The arguments whose elements gradients of the results at `given` need, themselves or through a view, not as a copy that the
+        function made.
+        """
         from polyreme.lowering.gradients.autodiff import arguments_read_themselves
 
         if (given, copies) not in self._read:
-            self._read[given, copies] = arguments_read_themselves(self.func, self.wrt, given, copies) if copies else self.backward(given).read
+            self._read[given, copies] = (
+                arguments_read_themselves(self.func, self.wrt, given, copies) if copies else self.backward(given).read
+            )
         return self._read[given, copies]
 
     def code(self, given: tuple[int, ...]) -> Any:
@@ -96,11 +101,15 @@ class Training:
         key = (given, order, reducer.buffer, reducer.last_buffer)
         if key not in self._compiled:
             with on_device(self.device):
-                self._compiled[key] = compile_function(with_collectives(self.backward(given).function, order, reducer), f"{self.name}_backward")
+                self._compiled[key] = compile_function(
+                    with_collectives(self.backward(given).function, order, reducer), f"{self.name}_backward"
+                )
         return self._compiled[key]
 
     def differentiable(self, given: tuple[int, ...]) -> tuple[Program, tuple[int, ...]]:
-        """A program of all arguments and the gradients of the results at `given`, which gives those of the arguments that are named beside it, and has gradients itself."""
+        """A program of all arguments and the gradients of the results at `given`, which gives those of the arguments that are named beside
+        it, and has gradients itself.
+        """
         from polyreme.lowering.gradients.autodiff import gradient_function
 
         if given not in self._programs:
@@ -147,10 +156,13 @@ class PresentWeights:
 
 
 class FixedWeights:
-    """Code for a program of a saved model that has the model's weights in it: for this machine's CPU, for as long as nobody changes them."""
+    """Code for a program of a saved model that has the model's weights in it: for this machine's CPU, for as long as nobody changes them.
+    """
 
     def __init__(self, identity: str, traced: Traced, weights: SavedWeights, ops: int, check_unchanged: Callable[[], None]):
-        """`identity` tells the model's files from any others; so many `ops` are compiled. `check_unchanged` raises an error where the files have changed."""
+        """`identity` tells the model's files from any others; so many `ops` are compiled. `check_unchanged` raises an error where the files
+        have changed.
+        """
         self._identity = identity
         self._traced = traced
         self._weights = weights
@@ -206,7 +218,8 @@ class Program:
         self.traced = traced
         self.name = name
         self.fixed = fixed
-        self.changed_inputs: frozenset[Any] = frozenset()  # numbers of those that whoever runs it gives other contents afterwards, as the function does
+        # numbers of those that whoever runs it gives other contents afterwards, as the function does
+        self.changed_inputs: frozenset[Any] = frozenset()
         self._fixed_run: Any = None
         self.captured = traced.captured
         self.flags = [tensor.stop_gradient for tensor in self.captured]
@@ -226,8 +239,8 @@ class Program:
     def __call__(self, inputs: Sequence[Tensor], trains: bool = True, changing: Tensor | None = None) -> list[Tensor]:
         """The outputs; tensors that the function writes to get their new contents.
 
-        Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some before.
-        `changing` may be changed before they are: its contents are kept.
+        Where gradients may be asked for, results come from the program that makes ready for them if it `trains`, or was asked for some
+        before. `changing` may be changed before they are: its contents are kept.
         """
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
         tape.settle(*args)
@@ -287,7 +300,9 @@ class Program:
         return results[: self.traced.output_count]
 
     def _write(self, results: Sequence[Tensor]) -> None:
-        """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the tape."""
+        """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the
+        tape.
+        """
         for tensor, value in zip(self.traced.written, results[self.traced.output_count :], strict=True):
             if value._node is None:
                 tensor._put(value._value)
@@ -323,7 +338,9 @@ class Program:
             from polyreme.jit.cuts import dependents
 
             needs = self._needs(wrt)
-            self._dependents[wrt, index] = frozenset(i for i in dependents(self.traced.func, index) if needs[i]) if needs[index] else frozenset()
+            self._dependents[wrt, index] = (
+                frozenset(i for i in dependents(self.traced.func, index) if needs[i]) if needs[index] else frozenset()
+            )
         return self._dependents[wrt, index]
 
     def cut(self, index: int) -> Cut:
@@ -342,9 +359,11 @@ class Program:
         return results
 
     def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> tuple[Step, int] | None:
-        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has that, is changed.
+        """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has
+        that, is changed.
 
-        The step that has to know if it is changed and gone when they are asked for, with the number of the result there; None where none does.
+        The step that has to know if it is changed and gone when they are asked for, with the number of the result there; None where none
+        does.
         """
         # Of a run by two programs each step knows its own results.
         places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
@@ -360,7 +379,9 @@ class Program:
         return frozenset(i for i, source in enumerate(self.traced.sources) if source in changed or any(source is w for w in written))
 
     def _versions(self, args: Sequence[Tensor], changing: Tensor | None = None) -> list[int | None]:
-        """What is the matter when an argument is changed: not of those that the function itself writes to, nor of `changing`; their contents from before are kept."""
+        """What is the matter when an argument is changed: not of those that the function itself writes to, nor of `changing`; their
+        contents from before are kept.
+        """
         written, changed = self.traced.written, self.changed_inputs
         if not written and not changed:
             return [t._version for t in args] if changing is None else [None if t is changing else t._version for t in args]
@@ -385,7 +406,9 @@ class Program:
 
 
 class _LaterRun:
-    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `tape.Run` has what it is asked."""
+    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `tape.Run` has what it
+    is asked.
+    """
 
     def __init__(self, program: Program, wrt: tuple[int, ...], step: Callable[[bool], Step]):
         self.program, self.wrt, self.step = program, wrt, step
@@ -400,7 +423,16 @@ class _LaterRun:
 class Step:
     """A run of a program's forward half, and what its gradients need of it."""
 
-    def __init__(self, program: Program, training: Training, args: Sequence[Tensor], given: Sequence[Any], versions: Sequence[int | None], residuals: Sequence[Any]):
+
+    def __init__(
+        self,
+        program: Program,
+        training: Training,
+        args: Sequence[Tensor],
+        given: Sequence[Any],
+        versions: Sequence[int | None],
+        residuals: Sequence[Any],
+    ):
         """It took the arrays `given` of `args`, which had these versions then (None: of any)."""
         self.program = program
         self.training, self.args, self.given, self.versions, self.residuals = training, args, given, versions, residuals
@@ -431,7 +463,9 @@ class Step:
                 tensor._value, tensor._node, tensor._index, tensor._version, tensor.stop_gradient = array, node, place, version, stopped
 
     def gradients(self, *grads: Tensor | None) -> list[Tensor | None]:
-        """The gradients of the arguments, None for those that no gradient reaches; `grads` are those of all results, None where there is none."""
+        """The gradients of the arguments, None for those that no gradient reaches; `grads` are those of all results, None where there is
+        none.
+        """
         training = self.training
         given = tuple([i for i, grad in enumerate(grads) if grad is not None])
         found: list[Tensor | None] = [None] * len(self.args)
@@ -440,7 +474,9 @@ class Step:
         for i in half.read:
             version = versions[i]
             if version is not None and args[i]._version != version and i in training.read_themselves(given, self.program.traced.copies):
-                raise RuntimeError(tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version))
+                raise RuntimeError(
+                    tape.changed_in_place(f"argument '{training.func.arg_names[i]}' of '{training.name}'", args[i]._version, version)
+                )
         for i, reference, version in self.watched:
             now = self.changed.get(i, version) if (tensor := reference()) is None else tensor._version
             if now != version and self.program.cut(i).reads(training.wrt, given):
@@ -478,7 +514,9 @@ class Step:
 
 
 def with_collectives(backward: Func, order: tuple[int, ...], reducer: Any) -> Func:
-    """A copy of a backward function that averages its results `order`, the gradients of the reducer's parameters, over all ranks while it computes the rest."""
+    """A copy of a backward function that averages its results `order`, the gradients of the reducer's parameters, over all ranks while it
+    computes the rest.
+    """
     from polyreme.ir.builtin import Module
     from polyreme.ir.passes import PassManager
     from polyreme.lowering.transforms.bucket import BucketGradients, OverlapCollectives

@@ -1,6 +1,7 @@
 """A saved model's file, as `saving.py` writes it, read and checked.
 
-Reading runs nothing from the file, and checks all of it: the archive has a checksum of every part; the module is parsed, verified and compared with the tensors.
+Reading runs nothing from the file, and checks all of it: the archive has a checksum of every part; the module is parsed, verified and
+compared with the tensors.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
         with zipfile.ZipFile(file) as archive:
             return _read(archive, str(file), mapped)
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()) from None
+        raise ModelFileError(
+            f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()
+        ) from None
     except (KeyError, IndexError, TypeError, ValueError, EOFError, RecursionError) as error:
         if isinstance(error, PolyremeError):
             raise
@@ -74,7 +77,10 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     func.attributes["sym_name"] = str(manifest["name"])
     arrays = (_map_arrays if mapped else _read_arrays)(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))])
     # Whoever loads a model draws from their own generator.
-    tensors = [default_generator().state if entry.get("generator") else _tensor(array, entry) for array, entry in zip(arrays, manifest["tensors"], strict=True)]
+    tensors = [
+        default_generator().state if entry.get("generator") else _tensor(array, entry)
+        for array, entry in zip(arrays, manifest["tensors"], strict=True)
+    ]
     sources: list[int | Tensor] = [s if isinstance(s, int) else tensors[s["tensor"]] for s in manifest["sources"]]
     _check_arguments(func, sources, file)
     inputs = [arg.type for arg, source in zip(func.args, sources, strict=True) if isinstance(source, int)]
@@ -130,7 +136,8 @@ def _contents(file: memoryview, part: zipfile.ZipInfo) -> memoryview:
     return file[start : start + part.file_size]
 
 
-# In front of each part of an archive: magic, ten numbers about the part, bytes of its name and of what is said about it besides. Bit 0 of its flags says that it is encrypted.
+# In front of each part of an archive: magic, ten numbers about the part, bytes of its name and of what is said about it besides. Bit 0 of
+# its flags says that it is encrypted.
 _LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED = 1
 
@@ -168,7 +175,9 @@ def _tensor(array: Array, entry: dict[str, Any]) -> Tensor:
 
 
 def _check_arguments(func: Func, sources: Sequence[int | Tensor], file: str) -> None:
-    if len(sources) != len(func.args) or [s for s in sources if isinstance(s, int)] != list(range(sum(isinstance(s, int) for s in sources))):
+    if len(sources) != len(func.args) or [s for s in sources if isinstance(s, int)] != list(
+        range(sum(isinstance(s, int) for s in sources))
+    ):
         raise ModelFileError(f"expected a source for each of the {len(func.args)} arguments in {file}")
     for arg, source in zip(func.args, sources, strict=True):
         if isinstance(source, Tensor) and source.type != arg.type:

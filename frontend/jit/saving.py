@@ -1,7 +1,7 @@
 """`jit.save`: a traced function and its tensors in one file, as data only.
 
-`PREFIX.polyreme` is a zip archive, written whole or not at all: `module.tir` is the `nn` module as text, `tensors/0.npy` … hold what the function
-reads besides its inputs, and `manifest.json` says how these meet. `reading.py` reads it.
+`PREFIX.polyreme` is a zip archive, written whole or not at all: `module.tir` is the `nn` module as text, `tensors/0.npy` … hold what the
+function reads besides its inputs, and `manifest.json` says how these meet. `reading.py` reads it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from polyreme.serialization import destination
 
 __all__ = ["save", "trace_model", "write_model"]
 
-# The header of a part of an archive without its name, what is added for a large part, and the field for bytes that only fill up, as Android's tools write it.
+# The header of a part of an archive without its name, what is added for a large part, and the field for bytes that only fill up, as
+# Android's tools write it.
 PART_BYTES, ZIP64_BYTES, ALIGNMENT_FIELD = 30, 20, 0xD935
 
 
@@ -76,7 +77,8 @@ def _with_hooks(layer: Layer, forward: StaticFunction) -> StaticFunction:
 def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | None = None, **configs: Any) -> None:
     """Write a Layer or function, traced for `input_spec`, as `PATH.polyreme`, for `load` and the command line.
 
-    Without `input_spec` the one given to `to_static` is used, or else what the call took that was traced last. Layers are saved in evaluation mode, with their hooks.
+    Without `input_spec` the one given to `to_static` is used, or else what the call took that was traced last. Layers are saved in
+    evaluation mode, with their hooks.
     """
     known = {"combine_params", "clip_extra", "output_spec", "skip_forward", "with_hook"}
     if set(configs) - known:
@@ -100,7 +102,13 @@ def write_model(traced: Traced, file: Path) -> None:
         "written": [numbers[id(t)] for t in traced.written if id(t) in numbers],
         "outputs": template_to_json(traced.outputs),
         "tensors": [
-            {"name": name, "dtype": t.type.dtype.name, "parameter": isinstance(t, Parameter), "trainable": not t.stop_gradient, "generator": t is drawn_from}
+            {
+                "name": name,
+                "dtype": t.type.dtype.name,
+                "parameter": isinstance(t, Parameter),
+                "trainable": not t.stop_gradient,
+                "generator": t is drawn_from,
+            }
             for name, t in zip(traced.captured_names, tensors, strict=True)
         ],
     }
@@ -115,7 +123,9 @@ def write_model(traced: Traced, file: Path) -> None:
 
 
 def _part(name: str, start: int) -> zipfile.ZipInfo:
-    """A part of the file whose header begins at `start`, and whose contents begin at a whole cache line then: they can be used where they are."""
+    """A part of the file whose header begins at `start`, and whose contents begin at a whole cache line then: they can be used where they
+    are.
+    """
     # A fixed date: equal models give equal files.
     part = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     part.extra = struct.pack("<HH", ALIGNMENT_FIELD, count := -(start + PART_BYTES + len(name) + 4) % ALIGNMENT) + bytes(count)

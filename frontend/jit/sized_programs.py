@@ -1,7 +1,7 @@
 """Numbers in place of free sizes, where a function, or a call, does not go with free ones.
 
-A program of free sizes serves every call that its guards let through. Where a guard does not, or where the function wants the number behind a free size, a call
-gets a program with numbers in place of the sizes that stand in the way.
+A program of free sizes serves every call that its guards let through. Where a guard does not, or where the function wants the number behind
+a free size, a call gets a program with numbers in place of the sizes that stand in the way.
 """
 
 from __future__ import annotations
@@ -31,27 +31,37 @@ def free_axes(types: Sequence[TensorType]) -> Axes:
 def with_numbers(types: Sequence[TensorType], shapes: Shapes, axes: Axes) -> list[TensorType]:
     """The types with the sizes of a call at these axes."""
     return [
-        type.with_shape(tuple(shapes[i][axis] if (i, axis) in axes else size for axis, size in enumerate(type.shape))) for i, type in enumerate(types)
+        type.with_shape(tuple(shapes[i][axis] if (i, axis) in axes else size for axis, size in enumerate(type.shape)))
+        for i, type in enumerate(types)
     ]
 
 
 def fits(traced: Traced, shapes: Shapes) -> bool:
-    """Whether inputs of these shapes are those that a program is for, by its types and guards, and by what its ops refuse of known sizes."""
-    return is_accepted(traced, shapes) and all(evaluate(room, values) >= 0 for values in [sizes_of(traced, shapes)] for room in _facts(traced).windows)
+    """Whether inputs of these shapes are those that a program is for, by its types and guards, and by what its ops refuse of known sizes.
+    """
+    return is_accepted(traced, shapes) and all(
+        evaluate(room, values) >= 0 for values in [sizes_of(traced, shapes)] for room in _facts(traced).windows
+    )
 
 
 def is_accepted(traced: Traced, shapes: Shapes) -> bool:
     """Whether the program takes inputs of these shapes when it is called."""
     values = sizes_of(traced, shapes)
     try:
-        return all(evaluate(size, values) == number for size, number in _axes(traced, shapes)) and all(_holds(g, values) for g in _facts(traced).guards)
+        return all(evaluate(size, values) == number for size, number in _axes(traced, shapes)) and all(
+            _holds(g, values) for g in _facts(traced).guards
+        )
     except KeyError:  # a size that no axis tells, which is an error when the program is compiled
         return True
 
 
 def _axes(traced: Traced, shapes: Shapes) -> list[tuple[Dim, int]]:
     """The sizes of the inputs as the program has them, with what they are."""
-    pairs = [(arg.type.shape, shapes[source]) for arg, source in zip(traced.func.args, traced.sources, strict=True) if isinstance(source, int) and source < len(shapes)]
+    pairs = [
+        (arg.type.shape, shapes[source])
+        for arg, source in zip(traced.func.args, traced.sources, strict=True)
+        if isinstance(source, int) and source < len(shapes)
+    ]
     return [pair for sizes, shape in pairs for pair in zip(sizes, shape, strict=True)]
 
 
@@ -65,7 +75,9 @@ def sizes_of(traced: Traced, shapes: Shapes) -> dict[str, int]:
 
 
 class _Facts(NamedTuple):
-    """What a call of a program checks: its guards, and that no size becomes negative on the way; and what is not negative where windows fit."""
+    """What a call of a program checks: its guards, and that no size becomes negative on the way; and what is not negative where windows
+    fit.
+    """
 
     guards: list[Guard]
     windows: list[Dim]

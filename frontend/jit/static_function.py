@@ -1,9 +1,9 @@
 """`to_static`: a function or a Layer's forward that runs as compiled code, and always as the Python that was written.
 
-What belongs to a call's signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors (with
-sizes that an `InputSpec` leaves free, or that were others at an earlier call, standing for all), and which tensors need gradients. The first call of a signature is captured (`capture/`): what
-comes of it is a program with guards for all that the function read besides. A call for which no program's guards hold is captured again; one that
-cannot be captured is gathered (`gather.py`).
+What belongs to a call's signature: how the arguments are nested, values of arguments that are no tensors, dtypes and shapes of tensors
+(with sizes that an `InputSpec` leaves free, or that were others at an earlier call, standing for all), and which tensors need gradients.
+The first call of a signature is captured (`capture/`): what comes of it is a program with guards for all that the function read besides. A
+call for which no program's guards hold is captured again; one that cannot be captured is gathered (`gather.py`).
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def to_static(
 ) -> Any:
     """Compile a function or a Layer; a decorator with or without arguments.
 
-    A function becomes a `StaticFunction`; a Layer is returned itself, its `forward` replaced. `input_spec` says for each positional argument
-    what it will be, free sizes as None; without it a size that is another one at a later call is free from then on. What cannot be one program is an error with `full_graph`; without
-    it the function runs as it is, and what it computes between two moments at which Python needs a value is compiled. `build_strategy` and `backend`
-    choose between Paddle's own compilers and change nothing here.
+    A function becomes a `StaticFunction`; a Layer is returned itself, its `forward` replaced. `input_spec` says for each positional
+    argument what it will be, free sizes as None; without it a size that is another one at a later call is free from then on. What cannot be
+    one program is an error with `full_graph`; without it the function runs as it is, and what it computes between two moments at which
+    Python needs a value is compiled. `build_strategy` and `backend` choose between Paddle's own compilers and change nothing here.
     """
     unknown = set(kwargs) - {"property"}
     if unknown:
@@ -130,7 +130,9 @@ _BOUND = "_to_static_bound"
 
 
 class _Bound:
-    """The compiled methods of an instance, kept among its attributes. A copy of the instance begins with none, and so does one that was pickled."""
+    """The compiled methods of an instance, kept among its attributes. A copy of the instance begins with none, and so does one that was
+    pickled.
+    """
 
     def __init__(self, owner: Any = None):
         try:
@@ -151,7 +153,12 @@ class StaticFunction:
 
     def __init__(self, function: Callable[..., Any], input_spec: Sequence[Any] | None = None, layer: Any = None, full_graph: bool = False):
         functools.update_wrapper(self, function)
-        if layer is None and isinstance(function, MethodType) and not isinstance(function.__self__, type) and hasattr(function.__self__, "named_parameters"):
+        if (
+            layer is None
+            and isinstance(function, MethodType)
+            and not isinstance(function.__self__, type)
+            and hasattr(function.__self__, "named_parameters")
+        ):
             layer = function.__self__
         self._function = function
         self._layer = weakref.ref(layer) if layer is not None else None
@@ -218,7 +225,9 @@ class StaticFunction:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StaticFunction:
         """The function of the copied Layer, traced anew: programs belong to the tensors of their Layer."""
-        return StaticFunction(copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo), self.full_graph)
+        return StaticFunction(
+            copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo), self.full_graph
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StaticFunction, (self._function, self.input_spec, self.layer, self.full_graph)
@@ -316,7 +325,9 @@ class StaticFunction:
         return tuple(key)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature. None for such as do not fit."""
+        """The arguments in one form: positional and keyword forms of one call, and defaults left out or given, are one signature. None for
+        such as do not fit.
+        """
         if any(a is not b for a, b in zip(self._given, _defaults_of(self._function), strict=True)):
             self._read_signature()
         if not kwargs and self._defaults is not None and 0 <= (missing := self._arity - len(args)) <= len(self._defaults):
@@ -340,7 +351,16 @@ class StaticFunction:
             self._checked[shapes] = checked
         return checked
 
-    def _run(self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+
+    def _run(
+        self,
+        calls: _Calls,
+        template: Template,
+        types: Sequence[TensorType],
+        inputs: Sequence[Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         given, shapes = (args, kwargs), shapes_of(inputs)
         fitting = [whole for whole in calls.wholes if whole.fits(shapes)]
         for whole in fitting:
@@ -380,7 +400,9 @@ class StaticFunction:
                         calls.wholes.insert(0, whole)
                         del calls.wholes[MOST_SIZES:]
                         return result
-                    reason = self._refuse(NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function)))
+                    reason = self._refuse(
+                        NotWhole(f"'{whole.guards.failing(given)}' does not hold when it was just read", _location(self._function))
+                    )
                 except NotWhole as refused:
                     reason = self._refuse(refused)
                     if calls.sized and len(calls.refused) < MOST_REFUSED:
@@ -389,7 +411,10 @@ class StaticFunction:
             calls.gathered = reason
         return self._gather(args, kwargs)
 
-    def _capture_sized(self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes) -> Whole:
+
+    def _capture_sized(
+        self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes
+    ) -> Whole:
         """A program for a call, with free sizes as far as the function, and the call, go with them."""
         axes, free = calls.numbered, free_axes(types)
         first: NotWhole | None = None
@@ -398,7 +423,12 @@ class StaticFunction:
             try:
                 whole = self._capture(template, with_numbers(types, shapes, axes), inputs, calls.changed)
             except NotWhole as refused:
-                if self.input_spec is not None and refusing is not None and refusing.program is not None and not is_accepted(refusing.program.traced, shapes):
+                if (
+                    self.input_spec is not None
+                    and refusing is not None
+                    and refusing.program is not None
+                    and not is_accepted(refusing.program.traced, shapes)
+                ):
                     return refusing  # which says what was expected of the sizes
                 if axes >= free:
                     reason = first if first is not None and self.input_spec is not None else refused
@@ -419,7 +449,8 @@ class StaticFunction:
             axes, refusing = free, whole
 
     def _keeps_changing(self, calls: _Calls, fitting: Sequence[Whole], given: Any) -> str:
-        """Why no further program is made for this signature; "" if one is. `fitting` are those for these sizes, whose guards do not hold."""
+        """Why no further program is made for this signature; "" if one is. `fitting` are those for these sizes, whose guards do not hold.
+        """
         if not fitting:
             return ""
         failing = fitting[0].guards.failing(given)
@@ -436,7 +467,9 @@ class StaticFunction:
             cause = refused.__cause__
             if cause is not None:
                 raise cause
-            raise TraceError(f"{refused.reason}; to_static without full_graph=True runs what is between such places compiled", refused.location)
+            raise TraceError(
+                f"{refused.reason}; to_static without full_graph=True runs what is between such places compiled", refused.location
+            )
         place = refused.location.file, refused.location.line, refused.reason
         if place not in self._refused:
             notes.say(self._name, refused.reason, refused.location)
@@ -445,7 +478,9 @@ class StaticFunction:
         return refused.reason
 
     def _is_small(self) -> bool:
-        """Whether so little is computed between two looks at values that noting it first would cost more than it saves; of another call that is gathered."""
+        """Whether so little is computed between two looks at values that noting it first would cost more than it saves; of another call
+        that is gathered.
+        """
         self._gathered_calls += 1
         return self._gathered_calls > LOCATED_CALLS and self._gathered_calls % LOOKED_AGAIN != 0 and not self._segments.large
 
@@ -465,7 +500,11 @@ class StaticFunction:
         # Integers often choose between a few ways; other numbers come from a schedule as a rule.
         if times > (MOST_PROGRAMS if self.full_graph or not _has_float(template) else MOST_NUMBERS + 1):
             raise NotWhole("its arguments have other numbers at call after call", _location(self._function))
-        self.last_arguments = template, list(types) if self.input_spec is not None else [t.type for t in inputs], [t.stop_gradient for t in inputs]
+        self.last_arguments = (
+            template,
+            list(types) if self.input_spec is not None else [t.type for t in inputs],
+            [t.stop_gradient for t in inputs],
+        )
         names = [_identifier(name) for name in self._input_names(template)]
         given = list(zip(types, names, [t.stop_gradient for t in inputs], strict=True))
         parameters = [p.name for p in self._signature.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -473,7 +512,20 @@ class StaticFunction:
         parameters = [*parameters, *(f"arguments[{i}]" for i in range(count))][:count] if len(parameters) < count else parameters
         def tried(flow: bool) -> Whole:
             where = _location(self._function)
-            return capture(self._function, template, given, inputs, parameters, self.layer, _named_tensors(self.layer), self._name, where, moving, flow, self.full_graph)
+            return capture(
+                self._function,
+                template,
+                given,
+                inputs,
+                parameters,
+                self.layer,
+                _named_tensors(self.layer),
+                self._name,
+                where,
+                moving,
+                flow,
+                self.full_graph,
+            )
 
         try:
             return tried(False)
@@ -498,17 +550,23 @@ class StaticFunction:
             if spec.dtype.scalar != actual.dtype:
                 raise TypeError(f"expected dtype {spec.dtype.name} for the input '{name}' but got {tensor.dtype.name}")
             if len(expected.shape) != len(actual.shape) or not all(map(_fits, expected.shape, actual.shape)):
-                raise ValueError(f"expected shape [{', '.join(map(str, expected.shape))}] for the input '{name}' but got {list(tensor.shape)}")
+                raise ValueError(
+                    f"expected shape [{', '.join(map(str, expected.shape))}] for the input '{name}' but got {list(tensor.shape)}"
+                )
             for dim, size in zip(expected.shape, actual.shape, strict=True):
                 if isinstance(dim, Expr):
                     known, where = sizes.setdefault(str(dim), (size, name))  # type: ignore[arg-type]
                     if known != size:
-                        raise ValueError(f"expected {dim} = {known} for the input '{name}', as '{where}' has it, but got {size} in {list(tensor.shape)}")
+                        raise ValueError(
+                            f"expected {dim} = {known} for the input '{name}', as '{where}' has it, but got {size} in {list(tensor.shape)}"
+                        )
             types.append(expected)
         return types
 
     def _types_so_far(self, template: Template, inputs: Sequence[Tensor]) -> list[TensorType]:
-        """The inputs' types, with free sizes at axes that had another size at an earlier call; but 0 and 1, which ops take otherwise than other sizes, stay numbers."""
+        """The inputs' types, with free sizes at axes that had another size at an earlier call; but 0 and 1, which ops take otherwise than
+        other sizes, stay numbers.
+        """
         alike = template, tuple((t.type.dtype, t.type.rank) for t in inputs)
         shapes = shapes_of(inputs)
         first, changed = self._sizes.get(alike, (shapes, frozenset()))
@@ -519,7 +577,10 @@ class StaticFunction:
         free = {(i, axis) for i, axis in changed if shapes[i][axis] > 1}
         if not free:
             return [t.type for t in inputs]
-        specs = [InputSpec([None if (i, axis) in free else size for axis, size in enumerate(t.type.shape)], t.dtype) for i, t in enumerate(inputs)]
+        specs = [
+            InputSpec([None if (i, axis) in free else size for axis, size in enumerate(t.type.shape)], t.dtype)
+            for i, t in enumerate(inputs)
+        ]
         return input_types(specs, self._input_names(template))
 
     def _parameters(self) -> list[str]:
@@ -555,18 +616,24 @@ class StaticFunction:
 
     # --- tracing
 
-    def _trace(self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool], examples: Shapes | None = None) -> Traced:
+
+    def _trace(
+        self, template: Template, types: Sequence[TensorType], stop_gradients: Sequence[bool], examples: Shapes | None = None
+    ) -> Traced:
         names = [_identifier(name) for name in self._input_names(template)]
 
         def arguments(stand_ins: Iterable[Tensor]) -> Any:
             return unflatten(template, iter(stand_ins))
 
         inputs = list(zip(types, names, stop_gradients, strict=True))
-        return trace_watched(self._function, arguments, inputs, _named_tensors(self.layer), self.layer, self._name, _location(self._function), examples)
+        return trace_watched(
+            self._function, arguments, inputs, _named_tensors(self.layer), self.layer, self._name, _location(self._function), examples
+        )
 
     def trace(self, input_spec: Sequence[Any] | None = None) -> Traced:
-        """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last, whatever its other
-        arguments default to."""
+        """The program for inputs described by specs (or tensors), by default those of the Layer, or else of the call that was traced last,
+        whatever its other arguments default to.
+        """
         specs = _check_specs(input_spec) if input_spec is not None else self.input_spec
         if specs is None and self.last_arguments is not None:
             return self._trace(*self.last_arguments)
@@ -574,7 +641,8 @@ class StaticFunction:
             names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
             example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)
             raise TraceError(
-                f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or to `polyreme inspect`, `compile`, `bench` and `bisect` --input '{names[0]}=f32[N,10]'",
+                f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or to `polyreme inspect`, "
+                f"`compile`, `bench` and `bisect` --input '{names[0]}=f32[N,10]'",
                 _location(self._function),
                 code="E0503",
             )
@@ -582,7 +650,9 @@ class StaticFunction:
             bound = self._signature.bind(*specs)
         except TypeError as error:
             raise TraceError(
-                f"expected an input_spec for '{self._name}({', '.join(self._signature.parameters)})' but {error}", _location(self._function), code="E0503"
+                f"expected an input_spec for '{self._name}({', '.join(self._signature.parameters)})' but {error}",
+                _location(self._function),
+                code="E0503",
             ) from None
         bound.apply_defaults()
         leaves: list[Any] = []

@@ -67,7 +67,8 @@ def flatten(value: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> Te
 
 
 def exactly(values: Iterable[Any]) -> Any:
-    """What is equal for the same values in the same order only: Python takes 1, 1.0 and True, or 0.0 and -0.0, for equal, but a program for one is not right for another.
+    """What is equal for the same values in the same order only: Python takes 1, 1.0 and True, or 0.0 and -0.0, for equal, but a program for
+    one is not right for another.
 
     None where all are texts, which are as equal as they look.
     """
@@ -76,7 +77,9 @@ def exactly(values: Iterable[Any]) -> Any:
     for value in values:
         kind = type(value)
         plain = plain and kind is str
-        told.append((kind, exactly(value)) if isinstance(value, tuple) else (kind, repr(value)) if kind in (float, complex) else (kind, value))
+        told.append(
+            (kind, exactly(value)) if isinstance(value, tuple) else (kind, repr(value)) if kind in (float, complex) else (kind, value)
+        )
     return None if plain else tuple(told)
 
 

@@ -28,7 +28,9 @@ class BackwardTraceError(TraceError):
 
 
 class UnknownSizeError(TraceError):
-    """A function wants to know a size that its inputs leave free. With numbers for `axes`, pairs of an input's number and an axis, it can be captured."""
+    """A function wants to know a size that its inputs leave free. With numbers for `axes`, pairs of an input's number and an axis, it can
+    be captured.
+    """
 
     axes: tuple[tuple[int, int], ...] = ()
 
@@ -43,8 +45,8 @@ class UnknownSizeError(TraceError):
 class Traced:
     """A function as a program.
 
-    `func` takes the inputs, then the tensors that it reads from elsewhere, as `sources` says; it returns the outputs, then the new contents of the
-    tensors in `written` (the random generator's state is one when numbers are drawn).
+    `func` takes the inputs, then the tensors that it reads from elsewhere, as `sources` says; it returns the outputs, then the new contents
+    of the tensors in `written` (the random generator's state is one when numbers are drawn).
     """
 
     func: Func
@@ -76,13 +78,19 @@ class Traced:
         return module
 
     def frozen(self, contents: Sequence[Any] | None = None) -> Module:
-        """As `module`, but captured tensors are constants with their present contents, or with these, so that only the inputs are arguments.
+        """As `module`, but captured tensors are constants with their present contents, or with these, so that only the inputs are
+        arguments.
 
         A function that writes to tensors (drawing random numbers does) has no such form and is a `TraceError`.
         """
         if self.written:
             names = ", ".join(f"'{t.name}'" for t in self.written)
-            raise TraceError(f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first, and hand in what it draws", self.func.location, code="E0504")
+            raise TraceError(
+                f"expected a function without state to compile ahead of time but it changes {names}; call eval() on the Layer first, and "
+                f"hand in what it draws",
+                self.func.location,
+                code="E0504",
+            )
         from polyreme.dialects import nn as ops
         from polyreme.ir.attributes import Dense
         from polyreme.ir.builder import Builder

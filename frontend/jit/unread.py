@@ -29,8 +29,9 @@ class WeightSpec(NamedTuple):
 
 
 class SavedWeights:
-    """The weights of one saved model; `read` gives all their arrays, in order: told so where they lie in the file, for as long as it does not change, or in memory of
-    their own."""
+    """The weights of one saved model; `read` gives all their arrays, in order: told so where they lie in the file, for as long as it does
+    not change, or in memory of their own.
+    """
 
     def __init__(self, specs: Sequence[WeightSpec], read: Callable[[bool], Sequence[Array]], mapped: Sequence[Array] | None = None):
         """`mapped` are those in the file, where they are known."""
@@ -63,14 +64,18 @@ class SavedWeights:
             return self._arrays
 
     def mapped(self) -> Sequence[Array]:
-        """The contents that the file has, where they lie in it if nobody has read them: for use at once, after which the file must be found unchanged."""
+        """The contents that the file has, where they lie in it if nobody has read them: for use at once, after which the file must be found
+        unchanged.
+        """
         with self._lock:
             if self._arrays is None and self._mapped is None:
                 self._mapped = self._read(True)
             return self._arrays or self._mapped or ()
 
     def copied(self) -> Sequence[Array]:
-        """As `mapped`, in memory of their own, which nobody keeps if nobody has read them. The file must have been found unchanged just before."""
+        """As `mapped`, in memory of their own, which nobody keeps if nobody has read them. The file must have been found unchanged just
+        before.
+        """
         with self._lock:
             return self._arrays or ([np.array(array) for array in self._mapped] if self._mapped is not None else self._read(False))
 

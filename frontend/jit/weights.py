@@ -32,7 +32,8 @@ class WeightedFunction:
     """The executable of a module whose arguments of role "param" seldom change.
 
     Nobody writes to the array of a tensor: who changes a tensor gives it another array. So a weight has changed when its array is another
-    one, and only then it is packed again. A binding is never changed either, so that threads may call with different weights at the same time.
+    one, and only then it is packed again. A binding is never changed either, so that threads may call with different weights at the same
+    time.
     """
 
     def __init__(self, module: Module, name: str, prepare: str):

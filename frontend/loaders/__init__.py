@@ -16,7 +16,8 @@ PROGRAM_SUFFIXES = (".json", ".pdmodel")
 
 
 def find_program(path: str | os.PathLike[str]) -> Path | None:
-    """The file of Paddle's program that is meant by its own name, by the prefix it was saved under, or by a folder with `__model__`; None if there is none.
+    """The file of Paddle's program that is meant by its own name, by the prefix it was saved under, or by a folder with `__model__`; None
+    if there is none.
 
     Of both formats under one prefix, PIR is taken, as Paddle does.
     """
@@ -41,9 +42,9 @@ def read_model(
 ) -> Traced:
     """The program of a model that Paddle saved: a `.json` or `.pdmodel` file, the prefix of one, or a folder with `__model__`.
 
-    Parameters come from the file `parameters`, by default the `.pdiparams` beside the program. `specs` (`InputSpec`s) may name or fix sizes of the inputs
-    that the file leaves open. A missing file is a `FileNotFoundError`, a damaged or unsupported one a `LoaderError`. With `mapped` parameters are not copied: they
-    are those of the file for as long as nobody writes to it.
+    Parameters come from the file `parameters`, by default the `.pdiparams` beside the program. `specs` (`InputSpec`s) may name or fix sizes
+    of the inputs that the file leaves open. A missing file is a `FileNotFoundError`, a damaged or unsupported one a `LoaderError`. With
+    `mapped` parameters are not copied: they are those of the file for as long as nobody writes to it.
     """
     file = find_program(path)
     if file is None:

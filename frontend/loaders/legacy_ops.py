@@ -1,7 +1,8 @@
-"""The operators of the legacy format (`.pdmodel`, static Programs) by their own names, slots and attributes, led to the shared table of meanings.
+"""The operators of the legacy format (`.pdmodel`, static Programs) by their own names, slots and attributes, led to the shared table of
+meanings.
 
-A row says which meaning an operator has, which of its input slots feed which parameter, which output slots take the results in order, and what its
-attributes are called. Attributes that a row does not rename go under their own names.
+A row says which meaning an operator has, which of its input slots feed which parameter, which output slots take the results in order, and
+what its attributes are called. Attributes that a row does not rename go under their own names.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ __all__ = ["LEGACY_OPS", "LegacyOp", "emit_legacy_op"]
 
 @dataclass(frozen=True)
 class LegacyOp:
-    """How one legacy operator reads. Slots further back in `inputs` win over earlier ones and over attributes, as tensors do over numbers."""
+    """How one legacy operator reads. Slots further back in `inputs` win over earlier ones and over attributes, as tensors do over numbers.
+    """
 
     meaning: str
     inputs: Mapping[str, str]
@@ -35,9 +37,11 @@ LEGACY_OPS: dict[str, LegacyOp] = {}
 
 
 def emit_legacy_op(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Mapping[str, Any]) -> dict[str, list[Tensor]]:
-    """Apply the operator through dispatch, so into whatever is recording; its results by output slot. Slots of results that nobody computes are left out.
+    """Apply the operator through dispatch, so into whatever is recording; its results by output slot. Slots of results that nobody computes
+    are left out.
 
-    `inputs` are tensors by slot; a slot without any may be missing. Attributes are plain values; dtypes may be Paddle's numbers. Errors are `OperatorError`s.
+    `inputs` are tensors by slot; a slot without any may be missing. Attributes are plain values; dtypes may be Paddle's numbers. Errors are
+    `OperatorError`s.
     """
     row = LEGACY_OPS.get(type)
     if row is None:
@@ -45,7 +49,10 @@ def emit_legacy_op(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Map
     arguments: dict[str, Any] = {row.attributes.get(k, k): v for k, v in attrs.items() if k not in row.dropped}
     for slot in inputs:
         if slot not in row.inputs and inputs[slot]:
-            raise OperatorError(f"expected the input slots {', '.join(row.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, row.inputs)}", code="E0703")
+            raise OperatorError(
+                f"expected the input slots {', '.join(row.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, row.inputs)}",
+                code="E0703",
+            )
     for slot, parameter in row.inputs.items():
         given = list(inputs.get(slot, ()))
         if given:
@@ -131,7 +138,8 @@ def _add(
 _XY = {"X": "x", "Y": "y"}
 
 _add(
-    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt sigmoid sign silu sin sinh "
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt sigmoid "
+    "sign silu sin sinh "
     "softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
 )
 _add("isfinite_v2", "isfinite")
@@ -154,9 +162,12 @@ _add("fused_softmax_mask", inputs={"X": "x", "Mask": "mask"})
 _add("swiglu", inputs=_XY)
 
 for _legacy, _meaning in {
-    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide", "elementwise_max": "maximum",
-    "elementwise_min": "minimum", "elementwise_pow": "elementwise_pow", "elementwise_mod": "remainder", "elementwise_floordiv": "floor_divide",
-    "elementwise_fmax": "fmax", "elementwise_fmin": "fmin", "equal": "equal", "not_equal": "not_equal", "less_than": "less_than", "less_equal": "less_equal",
+    "elementwise_add": "add", "elementwise_sub": "subtract", "elementwise_mul": "multiply", "elementwise_div": "divide",
+    "elementwise_max": "maximum",
+    "elementwise_min": "minimum", "elementwise_pow": "elementwise_pow", "elementwise_mod": "remainder",
+    "elementwise_floordiv": "floor_divide",
+    "elementwise_fmax": "fmax", "elementwise_fmin": "fmin", "equal": "equal", "not_equal": "not_equal", "less_than": "less_than",
+    "less_equal": "less_equal",
     "greater_than": "greater_than", "greater_equal": "greater_equal",
 }.items():  # fmt: skip
     _add(_legacy, _meaning, _XY, prepare=_align)
@@ -200,7 +211,8 @@ _add("conv2d_transpose depthwise_conv2d_transpose",
      inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))  # fmt: skip
 _add("pool2d pool3d", attributes={"ksize": "kernel_size"})
 _add("max_pool2d_with_index", outputs=("Out", "Mask"), attributes={"ksize": "kernel_size"})
-_add("quantize_linear dequantize_linear", inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
+_add("quantize_linear "
+"dequantize_linear", inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
      outputs=("Y", "OutScale", "OutAccum", "OutState"))  # fmt: skip
 _add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
      outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"), attributes={"data_layout": "data_format"})  # fmt: skip
@@ -296,4 +308,9 @@ _add("huber_loss", inputs={"X": "input", "Y": "label"}, outputs=("Out", "Residua
 _RESIZE = {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"}
 _add("nearest_interp_v2 bilinear_interp_v2 linear_interp_v2 trilinear_interp_v2 bicubic_interp_v2", "bilinear_interp", _RESIZE,
      attributes={"data_layout": "data_format"})  # fmt: skip
-_add("nearest_interp bilinear_interp linear_interp trilinear_interp bicubic_interp", "bilinear_interp", _RESIZE, attributes={"data_layout": "data_format"})
+_add(
+    "nearest_interp bilinear_interp linear_interp trilinear_interp bicubic_interp",
+    "bilinear_interp",
+    _RESIZE,
+    attributes={"data_layout": "data_format"},
+)

@@ -5,7 +5,8 @@ Its parameters before the `*` are the operator's operands in PIR's order, those 
 say what a parameter wants:
 
     Tensor, Tensor | None, list[Tensor]     values of the running program
-    Sizes, Numbers, Number                  whole numbers or sizes, numbers, one number: from attributes, or from tensors whose contents are known
+    Sizes, Numbers, Number                  whole numbers or sizes, numbers, one number: from attributes, or from tensors whose contents are
+    known
     Scalar                                  a number where it is known, else the tensor
     ScalarType | None                       from a dtype in either file format; None where the file leaves it open
     int, float, bool, str, Any              attributes as they are
@@ -45,7 +46,9 @@ class Meaning:
     required: frozenset[str] = field(default_factory=frozenset)
 
     def apply(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The results, a tensor, a list of tensors or None each. An argument that is None is left out; unknown names are an `OperatorError`."""
+        """The results, a tensor, a list of tensors or None each. An argument that is None is left out; unknown names are an
+        `OperatorError`.
+        """
         bound: dict[str, Any] = {}
         for name, value in arguments.items():
             if name not in self.kinds:
@@ -94,9 +97,12 @@ def find_meaning(name: str) -> Meaning:
 
 # Attributes that say where, by which library or for whom an operator runs, never what it computes.
 _IGNORED = {
-    "struct_name", "place", "place_type", "stop_gradient", "persistable", "with_quant_attr", "num_threads", "is_test", "workspace_size_MB", "exhaustive_search",
-    "mkldnn_data_type", "dst_place_type", "Scale_in", "Scale_out", "skip_quant", "enable_int8", "seed", "force_cpu", "numeric_stable_mode", "infer_flags",
-    "is_distributed", "remote_prefetch", "is_sparse", "sparse", "execution_stream", "scheduling_priority", "event_to_record", "events_to_wait",
+    "struct_name", "place", "place_type", "stop_gradient", "persistable", "with_quant_attr", "num_threads", "is_test", "workspace_size_MB",
+    "exhaustive_search",
+    "mkldnn_data_type", "dst_place_type", "Scale_in", "Scale_out", "skip_quant", "enable_int8", "seed", "force_cpu", "numeric_stable_mode",
+    "infer_flags",
+    "is_distributed", "remote_prefetch", "is_sparse", "sparse", "execution_stream", "scheduling_priority", "event_to_record",
+    "events_to_wait",
     "force_record_event", "manual_schedule",
 }  # fmt: skip
 _IGNORED_PREFIXES = ("op_", "use_", "__")
@@ -197,7 +203,8 @@ def _dtype(value: Any, name: str) -> ScalarType | None:
 
 # `VarType.Type` of the legacy format.
 LEGACY_DTYPES = {
-    0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8", 21: "int8", 22: "bfloat16", 23: "complex64",
+    0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8", 21: "int8", 22: "bfloat16",
+    23: "complex64",
     24: "complex128",
 }  # fmt: skip
 

@@ -33,8 +33,8 @@ _CODES = {name: code for code, name in LEGACY_DTYPES.items()}
 def read_parameters(path: str | os.PathLike[str], names: Sequence[str], mapped: bool = False) -> dict[str, Array]:
     """The arrays of a combined file, for the program's parameters of these names. The file must hold exactly these.
 
-    A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset. With `mapped` the arrays are not copied, nor are their
-    elements where such elements usually are: they are those of the file for as long as nobody writes to it.
+    A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset. With `mapped` the arrays are not
+    copied, nor are their elements where such elements usually are: they are those of the file for as long as nobody writes to it.
     """
     data = _bytes_of(Path(path))
     cursor = Cursor(data, os.fspath(path))
@@ -97,7 +97,9 @@ def _description(desc: Cursor) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write the arrays as one combined file, in the order of their names; the folder is made when missing, the file is replaced in one step."""
+    """Write the arrays as one combined file, in the order of their names; the folder is made when missing, the file is replaced in one
+    step.
+    """
     from polyreme.serialization import destination
 
     with destination(Path(path)) as stream:

@@ -1,7 +1,7 @@
 """Legacy programs: the `.pdmodel` that Paddle 2 writes (and Paddle 3 with `FLAGS_enable_pir_api=0`), beside its `.pdiparams`.
 
-A protobuf `ProgramDesc`: blocks of variables and operators, which read and write variables by name. Writing a name again gives it a new value, so
-the table from names to values turns the program into one where each value is made once. Older models are a folder with
+A protobuf `ProgramDesc`: blocks of variables and operators, which read and write variables by name. Writing a name again gives it a new
+value, so the table from names to values turns the program into one where each value is made once. Older models are a folder with
 `__model__` and the parameters in `__params__` or in a file each.
 """
 
@@ -189,7 +189,8 @@ def _read_op(op: Cursor) -> OpDesc:
 
 
 _ATTRIBUTES = {
-    1: "name", 2: "type", 3: "i", 4: "f", 5: "s", 6: "ints", 7: "floats", 8: "strings", 10: "b", 11: "bools", 12: "block_idx", 13: "l", 14: "blocks_idx",
+    1: "name", 2: "type", 3: "i", 4: "f", 5: "s", 6: "ints", 7: "floats", 8: "strings", 10: "b", 11: "bools", 12: "block_idx", 13: "l",
+    14: "blocks_idx",
     15: "longs", 16: "float64s", 17: "var_name", 18: "vars_name", 19: "float64", 20: "scalar", 21: "scalars",
 }  # fmt: skip
 _LISTS = {3: "ints", 4: "floats", 5: "strings", 7: "bools", 11: "longs", 12: "float64s", 14: "vars", 17: "scalars"}
@@ -261,8 +262,8 @@ def read_pdmodel(
 ) -> Traced:
     """The program in a `.pdmodel`, its parameters from the `.pdiparams` beside it or at `parameters`; or that in a folder with `__model__`.
 
-    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`, anything else
-    wrong a `LoaderError`.
+    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`,
+    anything else wrong a `LoaderError`.
     """
     given = Path(path)
     file = given / "__model__" if given.is_dir() else given
@@ -302,7 +303,8 @@ class _Reader:
         for name, array in arrays.items():
             variable = program.variables[name]
             tensor = builder.parameter(name, array, variable.is_parameter and not variable.stop_gradient)
-            check_type(tensor.type, variable.type, lambda text, name=name: builder.fail(f"the parameter '{name}'", text))  # type: ignore[misc]
+            check_type(tensor.type, variable.type, lambda text, name=name: builder.fail(f"the parameter "
+            f"'{name}'", text))  # type: ignore[misc]
             self.values[name] = tensor
         self.uncomputed: dict[str, str] = {}  # results that nobody computes here, with the operator that should
         self.variables = dict(program.variables)
@@ -342,13 +344,21 @@ class _Reader:
     def _sub_block(self, op: OpDesc, where: str) -> tuple[int, BlockDesc]:
         number = op.attrs.get("sub_block")
         if not isinstance(number, int) or not 1 <= number <= len(self.program.inner):
-            raise self.builder.fail(where, f"expected the number of a block as 'sub_block', below {1 + len(self.program.inner)}, but got {number!r}")
+            raise self.builder.fail(
+                where, f"expected the number of a block as 'sub_block', below {1 + len(self.program.inner)}, but got {number!r}"
+            )
         return number, self.program.inner[number - 1]
 
     def _run_block(self, number: int, block: BlockDesc, names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
-        """What variables hold after the operators of a block, which start with what they hold outside, but for those `given`; `UNDEFINED` for one that is never written."""
+        """What variables hold after the operators of a block, which start with what they hold outside, but for those `given`; `UNDEFINED`
+        for one that is never written.
+        """
         outside = self.values, self.uncomputed, self.variables
-        self.values, self.uncomputed, self.variables = {**self.values, **given}, dict(self.uncomputed), {**self.variables, **block.variables}
+        self.values, self.uncomputed, self.variables = (
+            {**self.values, **given},
+            dict(self.uncomputed),
+            {**self.variables, **block.variables},
+        )
         self.nesting += 1
         try:
             if self.nesting > MAX_NESTING:

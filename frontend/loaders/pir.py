@@ -3,7 +3,8 @@
     {"base_code": {"magic": "pir", "version": 4, …}, "program": {"regions": [{"blocks": [{"args": [], "ops": […]}]}]}}
 
 An op is `{"#": "1.relu", "I": operands, "O": results, "A": attributes, "OA": result attributes}`; a parameter is written shorter, as `"p"`.
-Value 0 is an absent operand. The file is data: it is parsed as JSON, every part is checked for its kind, and operators it does not know are errors.
+Value 0 is an absent operand. The file is data: it is parsed as JSON, every part is checked for its kind, and operators it does not know are
+errors.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _NOT_SAVED = "__non_persistable"  # ends the names of states that operators keep
 DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
 
 _ELEMENTS = {
-    "0.t_f16": "f16", "0.t_bf16": "bf16", "0.t_f32": "f32", "0.t_f64": "f64", "0.t_i8": "i8", "0.t_i16": "i16", "0.t_i32": "i32", "0.t_i64": "i64",
+    "0.t_f16": "f16", "0.t_bf16": "bf16", "0.t_f32": "f32", "0.t_f64": "f64", "0.t_i8": "i8", "0.t_i16": "i16", "0.t_i32": "i32",
+    "0.t_i64": "i64",
     "0.t_ui8": "ui8", "0.t_bool": "i1", "0.t_c64": "complex<f32>", "0.t_c128": "complex<f64>",
 }  # fmt: skip
 _NOT_FINITE = {
@@ -102,8 +104,8 @@ def read_pir(
 ) -> Traced:
     """The program in a PIR `.json`, its parameters from the `.pdiparams` beside it or at `parameters`.
 
-    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`, anything else
-    wrong a `LoaderError`.
+    `specs` may name or fix sizes that the file leaves open; `mapped` is that of `read_parameters`. A missing file is a `FileNotFoundError`,
+    anything else wrong a `LoaderError`.
     """
     file = Path(path)
     root = _parse(file)
@@ -117,7 +119,9 @@ def read_pir(
 
 
 def _read_parameters(file: Path, names: list[str], mapped: bool) -> dict[str, Any]:
-    """The arrays of a `.pdiparams`. States that operators keep between runs are in it when a static program was saved, and not when a Layer was."""
+    """The arrays of a `.pdiparams`. States that operators keep between runs are in it when a static program was saved, and not when a Layer
+    was.
+    """
     saved = [name for name in names if not name.endswith(_NOT_SAVED)]
     if len(saved) < len(names):
         try:
@@ -212,14 +216,19 @@ class _Reader:
         name = facts[3].text()
         declared = _tensor_type(result.get("TT"))
         if name not in self.arrays:
-            array = np.zeros(tuple(map(int, declared.shape)), declared.dtype.np) if declared is not None and declared.is_static else np.zeros(())
+            array = (
+                np.zeros(tuple(map(int, declared.shape)), declared.dtype.np)
+                if declared is not None and declared.is_static
+                else np.zeros(())
+            )
         else:
             array = self.arrays[name]
         flags = [v.value for v in op.get("OA").items()] if op.has("OA") else []
         tensor = self.builder.parameter(name, array, trainable=len(flags) < 3 or bool(flags[2]) and not flags[1])
         if declared is None or declared != tensor.type:
             raise op.fail(
-                f"expected {declared or 'a dense tensor'} for the parameter '{name}', which the program declares, but its file has {tensor.type}"
+                f"expected {declared or 'a dense tensor'} for the parameter '{name}', which the program declares, but its file has "
+                f"{tensor.type}"
             )
         self._define(result, tensor)
 
@@ -244,7 +253,10 @@ class _Reader:
         if not dot or dialect not in DIALECTS:
             raise op.fail(f"expected an operator of a known dialect but got {_short(code)}")
         if op.has("regions") and (dialect != "1" or name not in _CONTROL):
-            raise op.fail(f"the operator '{DIALECTS[dialect]}.{name}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are")
+            raise op.fail(
+                f"the operator '{DIALECTS[dialect]}.{name}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' "
+                f"are"
+            )
         if name != "while" and any(v.get("%").whole() in self.undefined for v in op.get("I").items()):
             raise op.get("I").fail("expected values of the types that the file declares but got one that has none before a loop")
         operands = [self._operand(v) for v in op.get("I").items()]
@@ -265,7 +277,13 @@ class _Reader:
                 made = self._control(op, name, operands) if name in _CONTROL else _apply(name, operands, attributes)
         else:
             raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
-        if name == "full" and len(results) == 1 and made[0].type.rank == 0 and (kind := _tensor_type(results[0].get("TT"))) is not None and kind != made[0].type:
+        if (
+            name == "full"
+            and len(results) == 1
+            and made[0].type.rank == 0
+            and (kind := _tensor_type(results[0].get("TT"))) is not None
+            and kind != made[0].type
+        ):
             # What Paddle writes for a variable that has no value before a loop: a number, under the type that the loop gives it.
             self.undefined.add(results[0].get("%").whole())
             self._define(results[0], made[0])
@@ -281,8 +299,9 @@ class _Reader:
     # --- branches and loops
 
     def _control(self, op: _Json, name: str, operands: list[Any]) -> tuple[Any, ...]:
-        """What an `if` or a `while` gives. Their blocks read values from outside by their numbers, and yield what they give; a loop's block takes the carried values, and yields first whether
-        there is another round."""
+        """What an `if` or a `while` gives. Their blocks read values from outside by their numbers, and yield what they give; a loop's block
+        takes the carried values, and yields first whether there is another round.
+        """
         blocks = []
         for region in op.get("regions").items():
             found = region.get("blocks").items()

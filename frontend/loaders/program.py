@@ -1,7 +1,7 @@
 """From operators to a program: what both file formats share once they are read.
 
-The operators are applied, one after the other, to stand-ins, and a recorder keeps the `nn` ops that they become, just as tracing does. So a loaded
-model is a traced function like any other: it compiles, trains, saves and joins other traces.
+The operators are applied, one after the other, to stand-ins, and a recorder keeps the `nn` ops that they become, just as tracing does. So a
+loaded model is a traced function like any other: it compiles, trains, saves and joins other traces.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class _Recorder(Trace):
 
 
 class ProgramBuilder:
-    """The program of one file. Inputs are added first, then parameters as they are met, operators inside `operator`, the outputs at the end."""
+    """The program of one file. Inputs are added first, then parameters as they are met, operators inside `operator`, the outputs at the
+    end.
+    """
 
     def __init__(self, file: str, name: str):
         self.file = file

@@ -85,7 +85,9 @@ class Cursor:
 
 
 def fields(message: Cursor, names: dict[int, str]) -> Iterator[Field]:
-    """(number, value, offset) of each field with a number in `names`: an unsigned number for a number, a cursor for bytes; fixed ones as cursors too."""
+    """(number, value, offset) of each field with a number in `names`: an unsigned number for a number, a cursor for bytes; fixed ones as
+    cursors too.
+    """
     owner = message.what
     while message.left:
         start = message.at

@@ -299,6 +299,7 @@ def _plain(value: Any, done: dict[int, Any], depth: int = 0) -> Any:
 def read_pickle(data: bytes, end: int | None = None) -> Any:
     """The value in a pickle of protocol 0 to 5: None, numbers, text, bytes, containers, arrays, and `NamedArray` for Paddle's tensors.
 
-    Raises `PickleError` for anything else, and where the pickle does not end at `end` if that is given; nothing that the file names is looked up or called.
+    Raises `PickleError` for anything else, and where the pickle does not end at `end` if that is given; nothing that the file names is
+    looked up or called.
     """
     return _Machine().run(data, end)

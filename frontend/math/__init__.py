@@ -37,7 +37,21 @@ from polyreme.math.spelling import spelled
 from polyreme.math.statistics import *
 from polyreme.tensor import Tensor
 
-_SUBJECTS = (creation, elementwise, logic, reduction, manipulation, linalg, contractions, search, complexes, matrices, scattering, statistics, edits)
+_SUBJECTS = (
+    creation,
+    elementwise,
+    logic,
+    reduction,
+    manipulation,
+    linalg,
+    contractions,
+    search,
+    complexes,
+    matrices,
+    scattering,
+    statistics,
+    edits,
+)
 
 for _subject in _SUBJECTS:
     for _name in _subject.METHODS:
@@ -74,10 +88,25 @@ for _name, _method in _METHODS.items():
 
 # The names that are not those of the dtypes themselves.
 _CASTS = {
-    "int": "int32", "float": "float32", "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "half": "float16", "double": "float64", "cfloat": "complex64",
+    "int": "int32", "float": "float32", "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "half": "float16",
+    "double": "float64", "cfloat": "complex64",
     "cdouble": "complex128",
 }  # fmt: skip
-for _name in ("bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "complex64", "complex128", *_CASTS):
+for _name in (
+    "bool",
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "complex64",
+    "complex128",
+    *_CASTS,
+):
     _dtype = _CASTS.get(_name, _name)
     setattr(Tensor, _name, lambda self, dtype=_dtype: elementwise.cast(self, dtype))
 

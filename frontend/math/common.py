@@ -80,9 +80,9 @@ def cast_to(x: Tensor, dtype: ScalarType) -> Tensor:
 def promoted(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> ScalarType:
     """The common dtype of two tensors, by Paddle's rules.
 
-    Floats widen among each other, and reals to complex. A 0-D tensor takes the dtype of the other one unless it is of a higher kind
-    (bool < integer < float < complex), or a float64 that meets complex numbers. Of two 0-D tensors the higher kind wins, and of two integers the wider one.
-    Everything else is a `TypeError`.
+    Floats widen among each other, and reals to complex. A 0-D tensor takes the dtype of the other one unless it is of a higher kind (bool <
+    integer < float < complex), or a float64 that meets complex numbers. Of two 0-D tensors the higher kind wins, and of two integers the
+    wider one. Everything else is a `TypeError`.
     """
     if x == y:
         return x
@@ -119,7 +119,9 @@ def promote(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def widest(x: ScalarType, y: ScalarType, x_rank: int = 1, y_rank: int = 1) -> ScalarType:
-    """As `promoted`, but of two floats, or two complex dtypes, the wider one wins whatever the ranks: what functions have that Paddle promotes as if all tensors had axes."""
+    """As `promoted`, but of two floats, or two complex dtypes, the wider one wins whatever the ranks: what functions have that Paddle
+    promotes as if all tensors had axes.
+    """
     return promoted(x, y) if x.kind == y.kind and x.kind in "fc" else promoted(x, y, x_rank, y_rank)
 
 
@@ -130,7 +132,9 @@ def promote_widest(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def number_dtype(value: Any) -> ScalarType:
-    """The dtype of the tensor that Paddle makes of a number: NumPy's have their own, a size is an int64, a Python float is of the default dtype."""
+    """The dtype of the tensor that Paddle makes of a number: NumPy's have their own, a size is an int64, a Python float is of the default
+    dtype.
+    """
     if isinstance(value, np.generic):
         found = next((d.scalar for d in DTYPES.values() if d.scalar.np == value.dtype), None)
         if found is not None:
@@ -175,9 +179,11 @@ def no_integers(x: Tensor, function: str) -> Tensor:
 
 
 def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True) -> None:
-    """Raise `error(lowest, highest, size)` if positions, a tensor or an array, are not those of an axis of `size`: from 0, or from -size where it `wraps`.
+    """Raise `error(lowest, highest, size)` if positions, a tensor or an array, are not those of an axis of `size`: from 0, or from -size
+    where it `wraps`.
 
-    What a compiled call computes is looked at once it has run. Nobody looks inside of a branch or loop that a tensor decides, and in programs that stand alone.
+    What a compiled call computes is looked at once it has run. Nobody looks inside of a branch or loop that a tensor decides, and in
+    programs that stand alone.
     """
     values = positions._held() if isinstance(positions, Tensor) else positions
     if isinstance(values, np.ndarray):
@@ -220,12 +226,17 @@ def same_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def equal_sizes(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes are equal, where either answer goes on: that of the call that is traced for; an `UnknownSize` where nothing tells."""
+    """Whether two shapes are equal, where either answer goes on: that of the call that is traced for; an `UnknownSize` where nothing tells.
+    """
 
     def equal(x: Dim, y: Dim) -> bool:
         answer = asked_equal(x, y)
         if answer is None:
-            raise UnknownSize(f"expected known sizes but got '{x}' and '{y}', of which it is not known while the program is built whether they are equal", x, y)
+            raise UnknownSize(
+                f"expected known sizes but got '{x}' and '{y}', of which it is not known while the program is built whether they are equal",
+                x,
+                y,
+            )
         return answer
 
     return len(a) == len(b) and all(map(equal, a, b))

@@ -1,7 +1,8 @@
-"""Powers, exponentials and trigonometry of complex numbers, by real functions of their parts, so that gradients and machine code are those of the real ones.
+"""Powers, exponentials and trigonometry of complex numbers, by real functions of their parts, so that gradients and machine code are those
+of the real ones.
 
-Branch cuts and signs at them are those of C99's annex G but for numbers that are infinite or nan. Inverse functions after W. Kahan, "Branch cuts for complex elementary
-functions; or, much ado about nothing's sign bit" (1987).
+Branch cuts and signs at them are those of C99's annex G but for numbers that are infinite or nan. Inverse functions after W. Kahan, "Branch
+cuts for complex elementary functions; or, much ado about nothing's sign bit" (1987).
 """
 
 from __future__ import annotations
@@ -194,8 +195,10 @@ def _sign(x: Tensor) -> Tensor:
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     name: _by_parts(function)
     for name, function in {
-        "acos": _acos, "acosh": _acosh, "asin": _asin, "asinh": _asinh, "atan": _atan, "atanh": _atanh, "cos": _cos, "cosh": _cosh, "exp": _exp, "expm1": _expm1,
-        "log": _log, "log10": _log_to(10), "log1p": _log1p, "log2": _log_to(2), "sigmoid": _sigmoid, "sin": _sin, "sinh": _sinh, "sqrt": _sqrt, "tan": _tan,
+        "acos": _acos, "acosh": _acosh, "asin": _asin, "asinh": _asinh, "atan": _atan, "atanh": _atanh, "cos": _cos, "cosh": _cosh,
+        "exp": _exp, "expm1": _expm1,
+        "log": _log, "log10": _log_to(10), "log1p": _log1p, "log2": _log_to(2), "sigmoid": _sigmoid, "sin": _sin, "sinh": _sinh,
+        "sqrt": _sqrt, "tan": _tan,
         "tanh": _tanh,
     }.items()
 } | {"sign": _sign}  # fmt: skip
@@ -204,8 +207,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def power(x: Tensor, y: Tensor) -> Tensor:
     """exp(y log x) for complex numbers of one dtype; 1 where y is 0, x where it is 1.
 
-    By the real part of y, 0 to a positive power is 0 and to a negative one 1 / 0, infinities the other way round; where only the imaginary part is not 0 both give nan. The
-    gradient at 0 is 1 for the first power, infinite or nan for lower ones.
+    By the real part of y, 0 to a positive power is 0 and to a negative one 1 / 0, infinities the other way round; where only the imaginary
+    part is not 0 both give nan. The gradient at 0 is 1 for the first power, infinite or nan for lower ones.
     """
     zero, one = dispatch.full((), 0, x.type.dtype), dispatch.full((), 1, x.type.dtype)
     height = dispatch.call(ops.Real, y)

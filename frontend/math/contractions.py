@@ -25,9 +25,9 @@ Labels = list[str]
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """The sum of products that `equation` describes, as in numpy: "ij,jk->ik" is the product of two matrices.
 
-    A letter stands for an axis; axes of one letter have one size and are multiplied with each other, or, within one operand, taken along their diagonal. Letters that are
-    missing behind the arrow are summed over. Without an arrow, letters that occur once are kept, in alphabetical order. `...` stands for any axes, which broadcast. Operands
-    are multiplied from left to right, two at a time.
+    A letter stands for an axis; axes of one letter have one size and are multiplied with each other, or, within one operand, taken along
+    their diagonal. Letters that are missing behind the arrow are summed over. Without an arrow, letters that occur once are kept, in
+    alphabetical order. `...` stands for any axes, which broadcast. Operands are multiplied from left to right, two at a time.
 
     Raises:
         ValueError: an equation that does not fit the operands.
@@ -69,7 +69,13 @@ def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[Labels], Labels]:
     known = {label for axes in labels for label in axes}
     unknown = [label for label in kept if label not in known]
     if unknown or len(set(kept)) < len(kept) or ("..." in left and "..." not in right):
-        wrong = f"'{unknown[0]}', which no operand has" if unknown else "an axis twice" if len(set(kept)) < len(kept) else "no '...', which operands have"
+        wrong = (
+            f"'{unknown[0]}', which no operand has"
+            if unknown
+            else "an axis twice"
+            if len(set(kept)) < len(kept)
+            else "no '...', which operands have"
+        )
         raise ValueError(f"einsum: the result of '{equation}' has {wrong}")
     return labels, kept
 
@@ -114,7 +120,9 @@ def _ordered(x: Tensor, axes: Labels, wanted: Labels) -> Tensor:
 
 
 def _product(x: Tensor, x_axes: Labels, y: Tensor, y_axes: Labels, wanted: set[str]) -> tuple[Tensor, Labels]:
-    """The product of two operands, summed over what nobody wants: a matrix product where both have such an axis, whose batches are the axes that stay of both."""
+    """The product of two operands, summed over what nobody wants: a matrix product where both have such an axis, whose batches are the axes
+    that stay of both.
+    """
     x, x_axes = _summed(x, x_axes, wanted | set(y_axes))
     y, y_axes = _summed(y, y_axes, wanted | set(x_axes))
     batch = [label for label in x_axes if label in y_axes and label in wanted]

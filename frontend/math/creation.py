@@ -24,8 +24,10 @@ from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = [
-    "arange", "assign", "bernoulli", "bernoulli_", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace",
-    "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor", "tril", "tril_",
+    "arange", "assign", "bernoulli", "bernoulli_", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like",
+    "linspace", "logspace",
+    "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor",
+    "tril", "tril_",
     "triu", "triu_", "uniform", "zeros", "zeros_like",
 ]  # fmt: skip
 METHODS = ["bernoulli_", "clone", "diag", "tril", "tril_", "triu", "triu_"]
@@ -51,7 +53,9 @@ def _full_of_complex(shape: Any, value: complex, dtype: Any) -> Tensor:
     chosen = complex128 if dtype is None else as_dtype(dtype)
     if chosen.scalar.kind != "c":
         raise TypeError(f"full expected a complex dtype for {value} but got {chosen.name}; give its real part for a real one")
-    return dispatch.call(ops.Complex, *(dispatch.full(shape_of(shape), number, PARTS[chosen.scalar]) for number in (value.real, value.imag)))
+    return dispatch.call(
+        ops.Complex, *(dispatch.full(shape_of(shape), number, PARTS[chosen.scalar]) for number in (value.real, value.imag))
+    )
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:

@@ -1,4 +1,6 @@
-"""Elements replaced: under masks, at positions, on diagonals, by random numbers; and a few more functions of Paddle's that are known by their in-place forms."""
+"""Elements replaced: under masks, at positions, on diagonals, by random numbers; and a few more functions of Paddle's that are known by
+their in-place forms.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "baddbmm", "bitwise_invert", "clamp", "copysign", "div", "hypot", "index_fill", "index_put", "ldexp", "less", "masked_fill", "masked_scatter", "mul", "nan_to_num", "sinc",
+    "baddbmm", "bitwise_invert", "clamp", "copysign", "div", "hypot", "index_fill", "index_put", "ldexp", "less", "masked_fill",
+    "masked_scatter", "mul", "nan_to_num", "sinc",
     "sub",
 ]  # fmt: skip
 METHODS = list(__all__)
@@ -144,11 +147,17 @@ def index_fill(x: Tensor, index: Tensor, axis: int, value: Any, name: str | None
         raise ValueError(f"index_fill expected a 1-D index but got shape {list(index.shape)}")
     shape = (*x.type.shape[:place], *index.type.shape, *x.type.shape[place + 1 :])
     filler = cast_to(value, x.type.dtype) if isinstance(value, Tensor) else dispatch.full((), number_of(value), x.type.dtype)
-    return dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place) if index.size else dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    return (
+        dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place)
+        if index.size
+        else dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    )
 
 
 def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: bool = False, name: str | None = None) -> Tensor:
-    """`x` with `value` written (or added, with `accumulate`) at the coordinates that the tensors in `indices` name, which broadcast together, as may bool masks."""
+    """`x` with `value` written (or added, with `accumulate`) at the coordinates that the tensors in `indices` name, which broadcast
+    together, as may bool masks.
+    """
     tensor_arg(x, "index_put")
     given: list[Tensor] = []
     for index in indices:
@@ -175,7 +184,9 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
 
 def _with_diagonal(x: Tensor, value: Any, offset: int = 0, wrap: bool = False, name: str | None = None) -> Tensor:
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
-        raise ValueError(f"fill_diagonal_ expected a matrix, or a tensor of more axes that are all of one size, but got shape {list(x.shape)}")
+        raise ValueError(
+            f"fill_diagonal_ expected a matrix, or a tensor of more axes that are all of one size, but got shape {list(x.shape)}"
+        )
     mask = np.zeros(x.shape, bool)
     if x.ndim == 2:
         mask = np.eye(x.shape[0], x.shape[1], offset, dtype=bool)
@@ -210,7 +221,11 @@ def _named(function: Callable[..., Tensor], name: str, doc: str) -> Callable[...
     return made
 
 
-fill_diagonal_ = _named(_with_diagonal, "fill_diagonal_", "`value` on the diagonal `offset` above the main one, in place; with `wrap` a tall matrix starts anew below.")
+fill_diagonal_ = _named(
+    _with_diagonal,
+    "fill_diagonal_",
+    "`value` on the diagonal `offset` above the main one, in place; with `wrap` a tall matrix starts anew below.",
+)
 uniform_ = _named(_uniform, "uniform_", "Uniform numbers in [min, max) in place of all elements.")
 normal_ = _named(_normal, "normal_", "Normal numbers in place of all elements.")
 fill_ = _named(_filled, "fill_", "One number in place of all elements.")

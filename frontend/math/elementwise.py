@@ -32,16 +32,21 @@ from polyreme.math.common import (
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atan2", "atanh", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1",
-    "floor", "floor_divide", "floor_mod", "frac", "isfinite", "isinf", "isnan", "lerp", "log", "log10", "log1p", "log2", "logit", "maximum", "minimum",
-    "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sign", "sin", "sinh", "sqrt", "square",
+    "abs", "acos", "acosh", "add", "add_n", "addmm", "asin", "asinh", "atan", "atan2", "atanh", "cast", "ceil", "clip", "cos", "cosh",
+    "divide", "erf", "exp", "expm1",
+    "floor", "floor_divide", "floor_mod", "frac", "isfinite", "isinf", "isnan", "lerp", "log", "log10", "log1p", "log2", "logit", "maximum",
+    "minimum",
+    "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "square",
     "stanh", "subtract", "tan", "tanh", "trunc", "where", "where_",
 ]  # fmt: skip
 METHODS = list(__all__)
 
 
 def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable[..., Tensor]:
-    """A function of one tensor. `kinds`: "float" takes integers too, as the default float; "any" keeps integers; "keep" leaves them unchanged."""
+    """A function of one tensor. `kinds`: "float" takes integers too, as the default float; "any" keeps integers; "keep" leaves them
+    unchanged.
+    """
 
     def function(x: Tensor, name: str | None = None) -> Tensor:
         done = _of_complex(function.__name__, tensor_arg(x, function.__name__))
@@ -176,7 +181,9 @@ def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tenso
         x = clip(x, eps, 1 - eps)
     else:
         # Outside of [0, 1] not only the value is nan: what is multiplied by nan has nan as its gradient, too.
-        outside = dispatch.call(ops.LogicalOr, *(dispatch.call(ops.Less, *pair) for pair in ((x, number_like(x, 0)), (number_like(x, 1), x))))
+        outside = dispatch.call(
+            ops.LogicalOr, *(dispatch.call(ops.Less, *pair) for pair in ((x, number_like(x, 0)), (number_like(x, 1), x)))
+        )
         x = multiply(x, select(outside, number_like(x, math.nan), number_like(x, 1)))
     return subtract(log(x), log(_shift(neg(x), 1.0)))
 
@@ -224,7 +231,9 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 # --- two operands
 
 
-def _binary(name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None, meet: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = promote) -> Callable[..., Tensor]:
+def _binary(
+    name: str, cls: type[Op], doc: str, for_bool: type[Op] | None = None, meet: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = promote
+) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
         done = dispatch.planned_pair(cls, x, y)
         if done is not None:
@@ -264,7 +273,9 @@ _floor_divide = _binary("floor_divide", ops.FloorDivide, "floor(x / y).")
 
 
 def floor_divide(x: Tensor, y: Any, name: str | None = None) -> Tensor:
-    """floor(x / y). A number `y` is what `to_tensor` makes of it. A tensor without axes has its own dtype here, so that the wider one of a kind wins. Division of integers by zero is an error."""
+    """floor(x / y). A number `y` is what `to_tensor` makes of it. A tensor without axes has its own dtype here, so that the wider one of a
+    kind wins. Division of integers by zero is an error.
+    """
     tensor_arg(x, "floor_divide", "x")
     if isinstance(y, (int, float, np.generic)):
         y = dispatch.full((), y, number_dtype(y))
@@ -386,7 +397,10 @@ def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -
     """`x` held between `min` and `max`, either of which may be left out. Whole numbers become floats where a bound is one."""
     low, high = number_of(min), number_of(max)
     # Paddle asks whether a bound is a Python float, and NumPy's float32 is none: it loses its fraction.
-    if any(isinstance(bound, float) and not (isinstance(given, np.generic) and not isinstance(given, float)) for given, bound in ((min, low), (max, high))):
+    if any(
+        isinstance(bound, float) and not (isinstance(given, np.generic) and not isinstance(given, float))
+        for given, bound in ((min, low), (max, high))
+    ):
         x = floating(tensor_arg(x, "clip"))
     whole = x.type.dtype.kind in "iu"
     below = low is not None and low != -math.inf
@@ -421,7 +435,9 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
 
 def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form with a trailing underscore: computes the same, and gives the result to its first argument, which may be given by its name as well."""
+    """The form with a trailing underscore: computes the same, and gives the result to its first argument, which may be given by its name as
+    well.
+    """
     signature = inspect.signature(function)
     first = next(iter(signature.parameters))
 
@@ -435,7 +451,10 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         refuse_leaf(x)
         result = function(before, *args, **kwargs)
         if (result._type or result.type).shape != x.type.shape and result.type.is_static and result.size != x.size:
-            raise ValueError(f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace operation.")
+            raise ValueError(
+                f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace "
+                f"operation."
+            )
         return dispatch.assign(x, result)
 
     return _named_in_place(changed, function)
@@ -478,8 +497,10 @@ def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = N
 
 
 IN_PLACE: Sequence[str] = [
-    "abs", "acos", "add", "addmm", "asin", "atan", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1", "floor", "floor_divide", "floor_mod", "frac", "lerp", "log",
-    "log10", "log1p", "log2", "logit", "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid", "sin", "sinh", "sqrt",
+    "abs", "acos", "add", "addmm", "asin", "atan", "cast", "ceil", "clip", "cos", "cosh", "divide", "erf", "exp", "expm1", "floor",
+    "floor_divide", "floor_mod", "frac", "lerp", "log",
+    "log10", "log1p", "log2", "logit", "mod", "multiply", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scale", "sigmoid",
+    "sin", "sinh", "sqrt",
     "square", "subtract", "tan", "tanh", "trunc",
 ]  # fmt: skip
 for _name in IN_PLACE:

@@ -1,8 +1,8 @@
 """`x[key]` and `x[key] = value`, basic and advanced.
 
-Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. One integer index among slices becomes a gather. Any
-other key is turned into the flat positions it selects, by asking numpy, and those are gathered; where their elements are not known, or sizes are not, see
-`traced_indexing.py`.
+Basic keys (numbers, slices, None, `...`) become slice ops and work with symbolic sizes. One integer index among slices becomes a gather.
+Any other key is turned into the flat positions it selects, by asking numpy, and those are gathered; where their elements are not known, or
+sizes are not, see `traced_indexing.py`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,13 @@ def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
 
 
 def _check_positions(index: Any, size: Dim, axis: int) -> None:
-    check_within(index, size, lambda low, high, size: IndexError(f"expected positions in [{-size}, {size}) along axis {axis} but got values from {low} to {high}"))
+    check_within(
+        index,
+        size,
+        lambda low, high, size: IndexError(
+            f"expected positions in [{-size}, {size}) along axis {axis} but got values from {low} to {high}"
+        ),
+    )
 
 
 def _one_beyond(axis: int, low: int, high: int, size: int) -> IndexError:
@@ -203,7 +209,9 @@ def _one_beyond(axis: int, low: int, high: int, size: int) -> IndexError:
 
 
 def _beyond(place: int, size: int, axis: int) -> IndexError:
-    return IndexError(f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})")
+    return IndexError(
+        f"The starting index {place} of slice is out of bounds in tensor {axis}-th axis, it should be in the range of [{-size}, {size})"
+    )
 
 
 def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
@@ -272,7 +280,9 @@ def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
 
 
 def _clamped(lo: Any, hi: Any, size: Dim) -> tuple[Dim, Dim]:
-    """Bounds inside of an axis whose size is not known, as Python has them: what the call that is traced for tells is so in its program, and what nothing tells each call checks."""
+    """Bounds inside of an axis whose size is not known, as Python has them: what the call that is traced for tells is so in its program,
+    and what nothing tells each call checks.
+    """
 
     def placed(bound: Any) -> Dim:
         place: Dim = bound + size if isinstance(bound, int) and bound < 0 else bound

@@ -15,7 +15,8 @@ from polyreme.math.elementwise import in_place, isnan, subtract
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "equal", "equal_all", "greater_equal", "greater_than", "is_empty", "isclose",
+    "allclose", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "equal", "equal_all", "greater_equal", "greater_than",
+    "is_empty", "isclose",
     "less_equal", "less_than", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
 ]  # fmt: skip
 METHODS = list(__all__)
@@ -36,7 +37,9 @@ def _compare(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
 
 
 def equal(x: Tensor, y: Any, name: str | None = None) -> Tensor:
-    """x == y, element by element. A number `y` is cast to the dtype of x first, as in Paddle, so that of whole numbers 2 equals 2.5; the operator `==` has the number as it is."""
+    """x == y, element by element. A number `y` is cast to the dtype of x first, as in Paddle, so that of whole numbers 2 equals 2.5; the
+    operator `==` has the number as it is.
+    """
     if isinstance(y, (int, float)):
         y = cast_to(dispatch.full((), y, number_dtype(y)), tensor_arg(x, "equal").type.dtype)
     return _equal(x, y)

@@ -16,8 +16,10 @@ from polyreme.math.elementwise import in_place_view
 from polyreme.tensor import Tensor, shape_dims
 
 __all__ = [
-    "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop", "expand", "expand_as", "flatten", "flip", "gather", "gather_nd", "index_select",
-    "masked_select", "moveaxis", "rank", "repeat_interleave", "reshape", "reverse", "roll", "shape", "slice", "split", "squeeze", "stack", "strided_slice", "t",
+    "broadcast_shape", "broadcast_tensors", "broadcast_to", "chunk", "concat", "crop", "expand", "expand_as", "flatten", "flip", "gather",
+    "gather_nd", "index_select",
+    "masked_select", "moveaxis", "rank", "repeat_interleave", "reshape", "reverse", "roll", "shape", "slice", "split", "squeeze", "stack",
+    "strided_slice", "t",
     "take_along_axis", "tile", "transpose", "unbind", "unsqueeze", "unstack", "view",
 ]  # fmt: skip
 METHODS = [n for n in __all__ if n not in ("broadcast_shape", "broadcast_tensors", "shape")]
@@ -52,21 +54,25 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             new[open_axes[0]] = size // known
     elif isinstance(difference := product(new) - product(old), int) and difference:
         raise ValueError(
-            f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's shape = {list(old)}, "
+            f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's "
+            f"shape = {list(old)}, "
             f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
         )
     return _reshaped(x, tuple(new))
 
 
 def _reshaped(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
-    """A view in another shape; a copy where the elements of `x`, itself a view, do not lie so that it could be one, and, as in Paddle, where it has no axes."""
+    """A view in another shape; a copy where the elements of `x`, itself a view, do not lie so that it could be one, and, as in Paddle,
+    where it has no axes.
+    """
     if x.type.shape and (x._view is None or views.can_reshape(x, shape)):
         return dispatch.view(ops.Reshape, x, shape=shape)
     return dispatch.call(ops.Reshape, x, shape=shape)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
-    """The same elements in another shape, or the same bits as another dtype of equal width. A shape that only a copy could have is refused."""
+    """The same elements in another shape, or the same bits as another dtype of equal width. A shape that only a copy could have is refused.
+    """
     if isinstance(shape_or_dtype, (list, tuple)):
         made = reshape(x, shape_or_dtype)
         if made._view is None and x._view is not None:
@@ -102,7 +108,9 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 def _is_one(size: Dim, named: bool) -> bool:
-    """Whether an axis of a free size goes. Where nothing tells whether it is 1, one that is named does, and others stay; each call checks that they are, or are not."""
+    """Whether an axis of a free size goes. Where nothing tells whether it is 1, one that is named does, and others stay; each call checks
+    that they are, or are not.
+    """
     if (recorder := dispatch.active_trace()) is None or not recorder.learns_sizes:
         return False
     answer = asked_equal(size, 1)
@@ -136,7 +144,8 @@ def transpose(x: Tensor, perm: Sequence[int], *more: int, name: str | None = Non
     order = [perm, *more] if isinstance(perm, int) else list(perm)
     if len(order) != x.ndim:
         raise ValueError(
-            f"Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of Input(x): {x.ndim}, but got {len(order)}"
+            f"Input(perm) is the permutation of dimensions of Input(x), its length should be equal to dimensions of Input(x): {x.ndim}, "
+            f"but got {len(order)}"
         )
     axes = tuple(axis_of(a, x.ndim, "transpose") for a in order)
     check_unique(axes, "transpose")
@@ -147,7 +156,8 @@ def t(input: Tensor, name: str | None = None) -> Tensor:
     """A matrix transposed; vectors and 0-D tensors as they are."""
     if input.ndim > 2:
         raise ValueError(
-            f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {input.ndim}. Perhaps you can use paddle.tensor.transpose() instead."
+            f"Input(input) only support N-D (N<=2) tensor, but received length of Input(input) is {input.ndim}. Perhaps you can use "
+            f"paddle.tensor.transpose() instead."
         )
     return input if input.ndim < 2 else transpose(input, [1, 0])
 
@@ -218,15 +228,20 @@ def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Reshape, repeated, shape=tuple(n * d for n, d in zip(times, old, strict=True)))
 
 
-def repeat_interleave(x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each slice along `axis` (of the flattened tensor for None) so many times; `output_size`, the size that comes of it, need not be told."""
+def repeat_interleave(
+    x: Tensor, repeats: Any, axis: int | None = None, name: str | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each slice along `axis` (of the flattened tensor for None) so many times; `output_size`, the size that comes of it, need not be told.
+    """
     if axis is None:
         x, axis = reshape(x, [-1]), 0
     place = axis_of(axis, x.ndim, "repeat_interleave")
     counts = repeats._array("repeat_interleave()") if isinstance(repeats, Tensor) else repeats
     index = np.repeat(np.arange(x.shape[place]), counts)
     if output_size is not None and len(index) != output_size:
-        raise ValueError(f"repeat_interleave expected an output_size of {len(index)}, which is what the repeats add up to, but got {output_size}")
+        raise ValueError(
+            f"repeat_interleave expected an output_size of {len(index)}, which is what the repeats add up to, but got {output_size}"
+        )
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=place)
 
 
@@ -238,7 +253,8 @@ def _same_dtype(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
         tensor_arg(tensor, function, f"x[{i}]")
         if tensor.type.dtype != tensors[0].type.dtype:
             raise ValueError(
-                f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is {tensor.dtype.name}."
+                f"The data_type of input tensor in list isn't consistent, the first tensor is {tensors[0].dtype.name}, but {i}th tensor is "
+                f"{tensor.dtype.name}."
             )
     return list(tensors)
 
@@ -275,7 +291,8 @@ def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = Non
         parts = int(num_or_sections)
         if parts <= 0 or (isinstance(size, int) and size % parts):
             raise ValueError(
-                f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly divisible by {parts}."
+                f"The input's size along the split dimension must be evenly divisible by Attr(num_or_sections). But {size} is not evenly "
+                f"divisible by {parts}."
             )
         recorder = dispatch.active_trace()
         if isinstance(size, Expr) and recorder is not None and recorder.learns_sizes:
@@ -390,11 +407,17 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
 
 def check_positions(index: Tensor, size: Any, function: str) -> None:
     """Positions must be within an axis of `size`."""
-    check_within(index, size, lambda low, high, size: IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {low} to {high}"))
+    check_within(
+        index,
+        size,
+        lambda low, high, size: IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {low} to {high}"),
+    )
 
 
 def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
-    """The slices along `axis` (0 for None) at the positions of a 0-D or 1-D `index` (or a column), or of any shape, which then takes the place of the axis."""
+    """The slices along `axis` (0 for None) at the positions of a 0-D or 1-D `index` (or a column), or of any shape, which then takes the
+    place of the axis.
+    """
     tensor_arg(x, "gather")
     tensor_arg(index, "gather", "index")
     place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
@@ -415,7 +438,9 @@ def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = Non
 
 
 def flat_positions(index: Tensor, shape: Sequence[Dim], function: str) -> Tensor:
-    """The places in a tensor of `shape`, its first axes joined, at the coordinates along the last axis of `index`; negative ones count from the end."""
+    """The places in a tensor of `shape`, its first axes joined, at the coordinates along the last axis of `index`; negative ones count from
+    the end.
+    """
     depth = index.shape[-1]
     place = dispatch.full(index.type.shape[:-1], 0, i64)
     for i in range(depth):
@@ -444,7 +469,9 @@ def _from_the_start(index: Tensor, size: Dim) -> Tensor:
 
 
 def positions_along(indices: Tensor, shape: Sequence[Dim], axis: int) -> Tensor:
-    """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of `indices`."""
+    """The places in a flattened tensor of `shape` that `indices` name along `axis`, the other coordinates being those of the element of
+    `indices`.
+    """
 
     def steps(along: Tensor, i: int) -> Tensor:
         step = product(shape[i + 1 :])

@@ -44,7 +44,9 @@ def inverse(x: Tensor, name: str | None = None) -> Tensor:
 
 
 def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
-    """The lower triangular L with x = L Lᵀ (or the upper triangular U with x = Uᵀ U) of each symmetric, positive definite matrix of the last two axes."""
+    """The lower triangular L with x = L Lᵀ (or the upper triangular U with x = Uᵀ U) of each symmetric, positive definite matrix of the
+    last two axes.
+    """
     _of_numbers(x, "cholesky", ("float32", "float64"))
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise AssertionError(f"Shape must have at least 2 dimensions and last two dimensions must be equal. But received {list(x.shape)}.")
@@ -73,7 +75,9 @@ def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = N
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The vectors along the last axis as diagonals of matrices of zeros, which lie along `dim1` and `dim2` of the result, `offset` above the main one."""
+    """The vectors along the last axis as diagonals of matrices of zeros, which lie along `dim1` and `dim2` of the result, `offset` above
+    the main one.
+    """
     tensor_arg(input, "diag_embed", "input")
     rank = input.ndim + 1
     rows, columns = axis_of(dim1, rank, "diag_embed"), axis_of(dim2, rank, "diag_embed")

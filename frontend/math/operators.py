@@ -40,7 +40,9 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
 
 
 def _number_of(value: np.generic, x: Tensor, symbol: str) -> Any:
-    """A Python number from one of NumPy's, which is cast to the dtype of `x` as Paddle casts it. (NumPy's float64 is a Python float, and treated as one.)"""
+    """A Python number from one of NumPy's, which is cast to the dtype of `x` as Paddle casts it. (NumPy's float64 is a Python float, and
+    treated as one.)
+    """
     kind = x.type.dtype.kind
     if kind not in "iub" or isinstance(value, np.complexfloating) or kind == "b" and symbol == "/":
         return number_of(value)

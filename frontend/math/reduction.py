@@ -114,7 +114,9 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 def var(
     x: Tensor, axis: Any = None, unbiased: bool | None = None, keepdim: bool = False, name: str | None = None, *, correction: float = 1
 ) -> Tensor:
-    """Variance over `axis`: the squared distances from the mean, divided by n - `correction`, in floats. `unbiased` True is a correction of 1, False one of 0."""
+    """Variance over `axis`: the squared distances from the mean, divided by n - `correction`, in floats. `unbiased` True is a correction of
+    1, False one of 0.
+    """
     x = floating(tensor_arg(x, "var"))
     centre = mean(x, axis, keepdim=True)
     total = sum(square(subtract(x, centre)), axis, keepdim=keepdim)
@@ -167,9 +169,9 @@ def norm(
 ) -> Tensor:
     """The p-norm over `axis`, of all elements for None; `x` in `dtype` if given.
 
-    "fro" or None is the root of the sum of squares. Over one axis (or all) p may be any number, infinite or 0 too: 0 counts, without a gradient. Over two axes
-    p says a norm of matrices: 1 and -1 are the largest and the smallest sum of a column, infinity and -infinity those of a row, 2 and -2 the largest and the smallest
-    singular value, and "nuc" is the sum of these.
+    "fro" or None is the root of the sum of squares. Over one axis (or all) p may be any number, infinite or 0 too: 0 counts, without a
+    gradient. Over two axes p says a norm of matrices: 1 and -1 are the largest and the smallest sum of a column, infinity and -infinity
+    those of a row, 2 and -2 the largest and the smallest singular value, and "nuc" is the sum of these.
     """
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)

@@ -1,6 +1,7 @@
 """Writing to places that tensors name: scatter and its relatives, and `multiplex`, which picks rows.
 
-Where a place is named more than once, the last write wins and sums are added up in the order of the index: results do not depend on threads.
+Where a place is named more than once, the last write wins and sums are added up in the order of the index: results do not depend on
+threads.
 """
 
 from __future__ import annotations
@@ -67,8 +68,13 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None =
     if depth > x.ndim:
         raise ValueError(f"scatter_nd_add expected at most {x.ndim} coordinates along the last axis of index but got {depth}")
     wanted = (*index.type.shape[:-1], *shape[depth:])
-    if len(wanted) != updates.ndim or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(wanted, updates.type.shape, strict=True)):
-        raise ValueError(f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got {list(updates.shape)}")
+    if len(wanted) != updates.ndim or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(wanted, updates.type.shape, strict=True)
+    ):
+        raise ValueError(
+            f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got "
+            f"{list(updates.shape)}"
+        )
     flat = reshape(flat_positions(index, shape, "scatter_nd_add"), [-1])
     count, rest = product(shape[:depth]), product(shape[depth:])
     rows = dispatch.call(ops.Reshape, updates, shape=(*flat.type.shape, rest))
@@ -92,11 +98,13 @@ def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
 
-def put_along_axis(arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign", include_self: bool = True, broadcast: bool = True) -> Tensor:
+def put_along_axis(
+    arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign", include_self: bool = True, broadcast: bool = True
+) -> Tensor:
     """`arr` with `values` brought in along `axis` at positions that differ from place to place.
 
-    `reduce` says how: "assign", "add", "mul" or "multiply", "mean", "amin" or "amax", of what is written to a place and, with `include_self`, what stands there. With
-    `broadcast`, indices and values are repeated to the shape of `arr` along all other axes.
+    `reduce` says how: "assign", "add", "mul" or "multiply", "mean", "amin" or "amax", of what is written to a place and, with
+    `include_self`, what stands there. With `broadcast`, indices and values are repeated to the shape of `arr` along all other axes.
     """
     if reduce not in ("assign", *_REDUCTIONS):
         raise ValueError(f"put_along_axis expected reduce 'assign', {', '.join(map(repr, _REDUCTIONS))} but got {reduce!r}")
@@ -132,7 +140,9 @@ _REDUCTIONS = {"add": add, "mul": multiply, "multiply": multiply, "mean": add, "
 
 
 def _brought_in(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include_self: bool) -> Tensor:
-    """The vector `whole`, each of whose places `flat` is reduced with what is given for it: first the first of each place, then the second, and so on."""
+    """The vector `whole`, each of whose places `flat` is reduced with what is given for it: first the first of each place, then the second,
+    and so on.
+    """
     places = flat._array(f"put_along_axis(reduce={reduce!r})")
     order = np.argsort(places, kind="stable")
     named, starts, counts = np.unique(places[order], return_index=True, return_counts=True)
@@ -161,7 +171,9 @@ def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) 
     if index.ndim != 2 or not same_sizes(index.type.shape[1:], [1]):
         raise RuntimeError(f"multiplex expected an index of shape [rows, 1] but got {list(index.shape)}")
     if any(not same_sizes(tensors[0].type.shape, t.type.shape) or t.ndim < 2 for t in tensors):
-        raise ValueError(f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}")
+        raise ValueError(
+            f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}"
+        )
     values = index._held()
     if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
         raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")

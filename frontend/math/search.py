@@ -18,7 +18,21 @@ from polyreme.math.elementwise import in_place
 from polyreme.math.manipulation import concat, reshape, span, squeeze, take_along_axis, unsqueeze
 from polyreme.tensor import Tensor
 
-__all__ = ["argmax", "argmin", "argsort", "cumsum", "diff", "index_sample", "kthvalue", "mode", "msort", "nonzero", "sort", "topk", "unique"]
+__all__ = [
+    "argmax",
+    "argmin",
+    "argsort",
+    "cumsum",
+    "diff",
+    "index_sample",
+    "kthvalue",
+    "mode",
+    "msort",
+    "nonzero",
+    "sort",
+    "topk",
+    "unique",
+]
 METHODS = list(__all__)
 
 Array = np.ndarray[Any, Any]
@@ -70,7 +84,9 @@ def msort(input: Tensor, name: str | None = None) -> Tensor:
 def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, name: str | None = None
 ) -> Tensor:
-    """The differences of neighbours along `axis`, `n` times over; of bools whether they differ. `prepend` and `append` stand before and behind `x`."""
+    """The differences of neighbours along `axis`, `n` times over; of bools whether they differ. `prepend` and `append` stand before and
+    behind `x`.
+    """
     place = axis_of(axis, tensor_arg(x, "diff").ndim, "diff")
     if x.ndim == 0:
         raise ValueError("diff expected a tensor with an axis but got a number")
@@ -94,7 +110,8 @@ class TopKRetType(NamedTuple):
 
 
 def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> TopKRetType:
-    """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions; of equal elements the first."""
+    """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions; of equal elements the first.
+    """
     count = int(number_of(k))
     place = axis_of(-1 if axis is None else axis, tensor_arg(x, "topk").ndim, "topk")
     if x.ndim == 0 and count > 0:
@@ -141,7 +158,9 @@ def mode(x: Tensor, axis: int = -1, keepdim: bool = False, name: str | None = No
 
 
 def _ends_of_longest_runs(values: Array, order: Array, axis: int) -> Array:
-    """Of what `order` sorts along `axis`: where the last element stands of the first of the longest runs of equal ones, with the axis kept at size 1."""
+    """Of what `order` sorts along `axis`: where the last element stands of the first of the longest runs of equal ones, with the axis kept
+    at size 1.
+    """
     order = np.moveaxis(order, axis, -1)
     ordered = np.take_along_axis(np.moveaxis(values, axis, -1), order, -1)
     count = order.shape[-1]

@@ -1,7 +1,8 @@
-"""The further spellings that Paddle 3 takes, so that a call written for another framework works: `out=`, `input=` for `x=`, sizes one by one, `requires_grad=`.
+"""The further spellings that Paddle 3 takes, so that a call written for another framework works: `out=`, `input=` for `x=`, sizes one by
+one, `requires_grad=`.
 
-The functions of this package have Paddle's own parameters. Here they get the others, once, on the way to `paddle` and to the methods of Tensor; calls within
-the package reach the plain function.
+The functions of this package have Paddle's own parameters. Here they get the others, once, on the way to `paddle` and to the methods of
+Tensor; calls within the package reach the plain function.
 """
 
 from __future__ import annotations
@@ -17,33 +18,43 @@ from polyreme.tensor import Tensor
 
 # Another name of a parameter, where the function has no parameter of that name.
 OTHER_NAMES = {
-    "input": "x", "other": "y", "tensors": "x", "obj": "x", "exponent": "y", "dim": "axis", "size": "shape", "dims": "repeat_times", "start_dim": "start_axis",
+    "input": "x", "other": "y", "tensors": "x", "obj": "x", "exponent": "y", "dim": "axis", "size": "shape", "dims": "repeat_times",
+    "start_dim": "start_axis",
     "end_dim": "stop_axis", "end": "stop", "steps": "num", "n": "num_rows", "m": "num_columns", "ord": "p", "vec2": "y",
 }  # fmt: skip
 
 # The further names that functions of `nn.functional` take: fewer of them do.
 OF_FUNCTIONAL = {
     **dict.fromkeys((
-        "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "conv1d", "conv2d",
-        "conv3d", "dropout", "embedding", "gelu", "grid_sample", "hardshrink", "interpolate", "log_sigmoid", "one_hot", "pad", "sigmoid", "silu", "softplus", "softshrink", "tanh",
+        "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+        "adaptive_max_pool3d", "conv1d", "conv2d",
+        "conv3d", "dropout", "embedding", "gelu", "grid_sample", "hardshrink", "interpolate", "log_sigmoid", "one_hot", "pad", "sigmoid",
+        "silu", "softplus", "softshrink", "tanh",
     ), {"input": "x"}),
-    "cosine_similarity": {"dim": "axis"}, "cross_entropy": {"target": "label"}, "glu": {"input": "x", "dim": "axis"}, "softmax": {"input": "x", "dim": "axis"},
+    "cosine_similarity": {"dim": "axis"}, "cross_entropy": {"target": "label"}, "glu": {"input": "x", "dim": "axis"},
+    "softmax": {"input": "x", "dim": "axis"},
     "normalize": {"input": "x", "dim": "axis", "eps": "epsilon"}, "pairwise_distance": {"eps": "epsilon"},
 }  # fmt: skip
 
 # Functions that give their result to the tensor `out`, too.
 WITH_OUT = frozenset((
-    "abs", "acos", "acosh", "add", "all", "amax", "amin", "any", "arange", "atanh", "bmm", "ceil", "clamp", "clip", "complex", "concat", "cos", "cosh", "cumsum", "diff", "div",
-    "divide", "dot", "empty", "equal", "exp", "expm1", "eye", "floor", "floor_divide", "floor_mod", "frac", "full", "gather", "greater_equal", "greater_than",
-    "index_add", "index_select", "less", "less_equal", "less_than", "linspace", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "msort", "mul", "multinomial", "multiply", "nonzero", "norm", "normal",
-    "not_equal", "ones", "outer", "pow", "prod", "rand", "randn", "randperm", "remainder", "round", "rsqrt", "scatter", "sigmoid", "sign", "sin", "sinh", "sqrt", "stack",
+    "abs", "acos", "acosh", "add", "all", "amax", "amin", "any", "arange", "atanh", "bmm", "ceil", "clamp", "clip", "complex", "concat",
+    "cos", "cosh", "cumsum", "diff", "div",
+    "divide", "dot", "empty", "equal", "exp", "expm1", "eye", "floor", "floor_divide", "floor_mod", "frac", "full", "gather",
+    "greater_equal", "greater_than",
+    "index_add", "index_select", "less", "less_equal", "less_than", "linspace", "log", "log10", "log1p", "log2", "logical_and",
+    "logical_not", "logical_or",
+    "logical_xor", "logsumexp", "masked_select", "matmul", "maximum", "mean", "median", "minimum", "mod", "msort", "mul", "multinomial",
+    "multiply", "nonzero", "norm", "normal",
+    "not_equal", "ones", "outer", "pow", "prod", "rand", "randn", "randperm", "remainder", "round", "rsqrt", "scatter", "sigmoid", "sign",
+    "sin", "sinh", "sqrt", "stack",
     "standard_normal", "sub", "subtract", "sum", "take_along_axis", "tanh", "topk", "tril", "triu", "uniform", "var", "where", "zeros",
 ))  # fmt: skip
 
 # Functions that make a tensor, which may be asked to lie on a device and to need gradients.
 MAKERS = frozenset((
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "randn", "randperm", "standard_normal", "uniform", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "randn", "randperm",
+    "standard_normal", "uniform", "zeros", "zeros_like",
 ))  # fmt: skip
 
 # Where whole numbers one by one stand for a list of them: the place of the first.
@@ -51,7 +62,9 @@ SIZES = {"empty": 0, "ones": 0, "randn": 0, "rand": 0, "zeros": 0, "reshape": 1,
 
 
 def spelled(function: Callable[..., Any], name: str, others: Mapping[str, str] = OTHER_NAMES) -> Callable[..., Any]:
-    """`function`, called `name` in the API, with the further spellings it has there; itself where it has none. `others` are further names of parameters."""
+    """`function`, called `name` in the API, with the further spellings it has there; itself where it has none. `others` are further names
+    of parameters.
+    """
     signature = inspect.signature(function)
     own = signature.parameters
     renamed = {other: mine for other, mine in others.items() if mine in own and other not in own}

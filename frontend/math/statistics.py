@@ -27,8 +27,8 @@ Array = np.ndarray[Any, Any]
 def median(x: Tensor, axis: Any = None, keepdim: bool = False, mode: str = "avg", name: str | None = None) -> Any:
     """The middle element along `axis` (of all elements for None); nan where there is one.
 
-    Of an even number of elements it is the mean of the two middle ones, in float32 (float64 for float64), or with `mode="min"` the lower one in the dtype of `x`, and then with
-    an axis its position as well.
+    Of an even number of elements it is the mean of the two middle ones, in float32 (float64 for float64), or with `mode="min"` the lower
+    one in the dtype of `x`, and then with an axis its position as well.
     """
     tensor_arg(x, "median")
     if isinstance(axis, (list, tuple)) and not axis:
@@ -45,7 +45,9 @@ def median(x: Tensor, axis: Any = None, keepdim: bool = False, mode: str = "avg"
 
 
 def nanmedian(x: Tensor, axis: Any = None, keepdim: bool = False, mode: str = "avg", name: str | None = None) -> Any:
-    """As `median`, of the elements that are not nan; nan (and position -1) where there are none. Several axes may be given, and the dtype stays."""
+    """As `median`, of the elements that are not nan; nan (and position -1) where there are none. Several axes may be given, and the dtype
+    stays.
+    """
     tensor_arg(x, "nanmedian")
     if isinstance(axis, (list, tuple)) and not axis:
         raise ValueError("Axis list should not be empty.")
@@ -78,7 +80,11 @@ def _median(x: Tensor, axis: Any, keepdim: bool, mode: str, *, skip_nan: bool) -
     if mode == "min":
         high = low
     result = _picked(rows, low, high, even=not with_index)
-    return (reshape(result, shape), dispatch.constant(np.where(_absent(values, low), -1, low).reshape(shape))) if with_index else reshape(result, shape)
+    return (
+        (reshape(result, shape), dispatch.constant(np.where(_absent(values, low), -1, low).reshape(shape)))
+        if with_index
+        else reshape(result, shape)
+    )
 
 
 def _traced_median(rows: Tensor, count: int, mode: str) -> Tensor:
@@ -90,7 +96,9 @@ def _traced_median(rows: Tensor, count: int, mode: str) -> Tensor:
 
 
 def _middle(values: Array, skip_nan: bool) -> tuple[Array, Array]:
-    """The positions in each row of the two middle elements (of the first nan where a row has one that counts); they are one for an odd number of elements."""
+    """The positions in each row of the two middle elements (of the first nan where a row has one that counts); they are one for an odd
+    number of elements.
+    """
     order = np.argsort(values, -1, kind="stable")  # nan comes last
     missing = np.isnan(values.astype(np.float64, copy=False)) if values.dtype.kind != "i" else np.zeros(values.shape, bool)
     valid = (~missing).sum(-1) if skip_nan else np.full(len(values), values.shape[-1])
@@ -106,7 +114,9 @@ def _absent(values: Array, low: Array) -> Array:
 
 
 def _picked(rows: Tensor, low: Array, high: Array, *, even: bool) -> Tensor:
-    """The mean of the elements at two positions of each row. Where the two are equal the gradient goes evenly to all elements equal to them (`even`), as in Paddle."""
+    """The mean of the elements at two positions of each row. Where the two are equal the gradient goes evenly to all elements equal to them
+    (`even`), as in Paddle.
+    """
     count, values = rows.shape[-1], rows._array("median()")
     flat, number = reshape(rows, [-1]), np.arange(len(low))
     at = lambda place: dispatch.call(ops.Gather, flat, dispatch.constant(number * count + place), axis=0)
@@ -132,11 +142,19 @@ def _half(x: Tensor) -> Tensor:
 
 
 def histogram(
-    input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0, weight: Tensor | None = None, density: bool = False, name: str | None = None
+    input: Tensor,
+    bins: int = 100,
+    min: float = 0.0,
+    max: float = 0.0,
+    weight: Tensor | None = None,
+    density: bool = False,
+    name: str | None = None,
 ) -> Tensor:
-    """How many elements fall into each of `bins` equal parts of [min, max], both ends included: int64, or float32 sums of `weight` if it is given.
+    """How many elements fall into each of `bins` equal parts of [min, max], both ends included: int64, or float32 sums of `weight` if it is
+    given.
 
-    Equal ends stand for the least and the largest element (one below and above, if those are equal). With `density`, the share of the elements per unit, in float32.
+    Equal ends stand for the least and the largest element (one below and above, if those are equal). With `density`, the share of the
+    elements per unit, in float32.
     """
     low, high, bins = float(number_of(min)), float(number_of(max)), int(number_of(bins))
     if bins < 1:
@@ -176,7 +194,8 @@ def histogram(
 
 
 def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name: str | None = None) -> Tensor:
-    """Positions drawn by the weights in each row of `x`, int64: by the running sum of the weights, one uniform number per draw, as Paddle draws them on the CPU.
+    """Positions drawn by the weights in each row of `x`, int64: by the running sum of the weights, one uniform number per draw, as Paddle
+    draws them on the CPU.
 
     Without `replacement` what is drawn is taken out, so no position comes twice; a traced function can draw one number that way.
     """
@@ -191,11 +210,16 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
         return _traced_multinomial(x, count)
     weights = x._array("multinomial()").reshape(-1, x.shape[-1])
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("multinomial expected finite weights of 0 or more but got " + str(weights[~(np.isfinite(weights) & (weights >= 0))][0]))
+        raise ValueError(
+            "multinomial expected finite weights of 0 or more but got " + str(weights[~(np.isfinite(weights) & (weights >= 0))][0])
+        )
     if (weights.sum(-1) <= 0).any():
         raise ValueError("multinomial expected weights with a sum above 0 but got a row of zeros")
     if not replacement and ((weights > 0).sum(-1) < count).any():
-        raise ValueError(f"multinomial without replacement expected at least num_samples={count} weights above 0 in each row but got {int((weights > 0).sum(-1).min())}")
+        raise ValueError(
+            f"multinomial without replacement expected at least num_samples={count} weights above 0 in each row but got "
+            f"{int((weights > 0).sum(-1).min())}"
+        )
     draws = default_generator().uniform((len(weights), count), 0.0, 1.0, x.type.dtype)._array("multinomial()")
     drawn = np.empty((len(weights), count), np.int64)
     for row, given, numbers in zip(drawn, weights, draws, strict=True):
@@ -212,7 +236,9 @@ def multinomial(x: Tensor, num_samples: Any = 1, replacement: bool = False, name
 
 
 def _traced_multinomial(x: Tensor, count: int) -> Tensor:
-    """Draws with replacement by weights that are not known yet, so that they cannot be checked: as many running sums as lie below the number are passed over."""
+    """Draws with replacement by weights that are not known yet, so that they cannot be checked: as many running sums as lie below the
+    number are passed over.
+    """
     running = cumsum(x, -1)
     shares = divide(running, running[..., -1:])
     draws = default_generator().uniform((*x.type.shape[:-1], count), 0.0, 1.0, x.type.dtype)
@@ -233,12 +259,22 @@ def increment(x: Tensor, value: float = 1.0, name: str | None = None) -> Tensor:
 
 
 def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
-    """Positions in [0, index_num) as positions within shard `shard_id` of `nshards` equal ones, and `ignore_value` for those in other shards."""
+    """Positions in [0, index_num) as positions within shard `shard_id` of `nshards` equal ones, and `ignore_value` for those in other
+    shards.
+    """
     if tensor_arg(input, "shard_index", "input").dtype.name not in ("int32", "int64"):
         raise RuntimeError(f"shard_index expected int32 or int64 but got {input.dtype.name}")
     if index_num <= 0 or nshards <= 0 or not 0 <= shard_id < nshards:
-        raise ValueError(f"shard_index expected index_num and nshards above 0 and shard_id in [0, {nshards}) but got {index_num}, {nshards} and {shard_id}")
-    check_within(input, index_num, lambda low, high, size: ValueError(f"shard_index expected positions in [0, {size}) but got values from {low} to {high}"), wraps=False)
+        raise ValueError(
+            f"shard_index expected index_num and nshards above 0 and shard_id in [0, {nshards}) but got {index_num}, {nshards} and "
+            f"{shard_id}"
+        )
+    check_within(
+        input,
+        index_num,
+        lambda low, high, size: ValueError(f"shard_index expected positions in [0, {size}) but got values from {low} to {high}"),
+        wraps=False,
+    )
     size = dispatch.full((), -(-index_num // nshards), input.type.dtype)
     mine = dispatch.call(ops.Equal, dispatch.call(ops.FloorDivide, input, size), dispatch.full((), shard_id, input.type.dtype))
     return dispatch.call(ops.Where, mine, dispatch.call(ops.Mod, input, size), dispatch.full((), ignore_value, input.type.dtype))

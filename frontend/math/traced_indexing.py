@@ -1,7 +1,8 @@
-"""`x[key]` and `x[key] = value` while a program is built, for keys with tensors whose elements are not known yet, and for sizes that are not.
+"""`x[key]` and `x[key] = value` while a program is built, for keys with tensors whose elements are not known yet, and for sizes that are
+not.
 
-A bool mask stands for the places where it holds, as many as there will be when the program runs. What is selected follows numpy's rules: index tensors
-broadcast together, and their axes stand where the indexed axes stood, or in front where a slice is between these.
+A bool mask stands for the places where it holds, as many as there will be when the program runs. What is selected follows numpy's rules:
+index tensors broadcast together, and their axes stand where the indexed axes stood, or in front where a slice is between these.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def has_unknown_bounds(items: list[Any]) -> bool:
 def within_bounds(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
     """`x` cut by the slices of a key that tensors bound, and what is left of the key.
 
-    How many elements there are is known when the program runs. Python would have a view: to write to one of both beside the other is refused.
+    How many elements there are is known when the program runs. Python would have a view: to write to one of both beside the other is
+    refused.
     """
     part, left, axis = x, list(items), 0
     for i, item in enumerate(items):
@@ -68,7 +70,12 @@ def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
             return place
         # From the end, and in front of the axis where it would be before that.
         behind = dispatch.call(ops.Add, place, dispatch.full((), size, i64))
-        return dispatch.call(ops.Where, dispatch.call(ops.Less, place, dispatch.full((), 0, i64)), dispatch.call(ops.Maximum, behind, dispatch.full((), 0, i64)), place)
+        return dispatch.call(
+            ops.Where,
+            dispatch.call(ops.Less, place, dispatch.full((), 0, i64)),
+            dispatch.call(ops.Maximum, behind, dispatch.full((), 0, i64)),
+            place,
+        )
 
     places = dispatch.call(ops.Iota, shape=(size,), axis=0, dtype=i64)
     first = placed(0 if item.start is None else item.start)
@@ -130,7 +137,9 @@ def _only_mask(items: list[Any]) -> Tensor | None:
 
 
 def _sorted(x: Tensor, items: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
-    """What slices `x`, and what is then read at places, by the axis that it stands at: of a mask the coordinates of where it holds, an index for each axis."""
+    """What slices `x`, and what is then read at places, by the axis that it stands at: of a mask the coordinates of where it holds, an
+    index for each axis.
+    """
     from polyreme.math.search import nonzero
 
     slices: list[Any] = []
@@ -177,7 +186,9 @@ def _tensor_of(item: Any) -> Tensor:
 
 
 def _fitting(mask: Tensor, x: Tensor, axis: int) -> Tensor:
-    """The mask, which has the sizes of `x` from `axis` on; where these are not known yet they are found to be equal, if the recorder can do that."""
+    """The mask, which has the sizes of `x` from `axis` on; where these are not known yet they are found to be equal, if the recorder can do
+    that.
+    """
     for i, size in enumerate(mask.type.shape):
         wanted = x.type.shape[axis + i]
         if size == wanted:
@@ -188,5 +199,8 @@ def _fitting(mask: Tensor, x: Tensor, axis: int) -> Tensor:
             with suppress(InferError):
                 mask = dispatch.call(ops.Reshape, mask, shape=(*mask.type.shape[:i], wanted, *mask.type.shape[i + 1 :]))
                 continue
-        raise IndexError(f"expected a mask with {wanted} elements along axis {axis + i} of a tensor of shape {list(x.shape)} but got one of shape {list(mask.shape)}")
+        raise IndexError(
+            f"expected a mask with {wanted} elements along axis {axis + i} of a tensor of shape {list(x.shape)} but got one of shape "
+            f"{list(mask.shape)}"
+        )
     return mask

@@ -10,8 +10,14 @@ from polyreme.names import absent_from
 
 # Parts that go by their own names, and where they are.
 _PARTS = {
-    **{name: f"polyreme.nn.{name}" for name in ("clip", "container", "decode", "functional", "initializer", "layer", "layers", "quant", "utils")},
-    **{name: f"polyreme.nn.layers.{name}" for name in ("activation", "common", "conv", "loss", "norm", "pooling", "rnn", "transformer", "vision")},
+    **{
+        name: f"polyreme.nn.{name}"
+        for name in ("clip", "container", "decode", "functional", "initializer", "layer", "layers", "quant", "utils")
+    },
+    **{
+        name: f"polyreme.nn.layers.{name}"
+        for name in ("activation", "common", "conv", "loss", "norm", "pooling", "rnn", "transformer", "vision")
+    },
 }
 # Whose names are those of the package, too.
 _EXPORTERS = (

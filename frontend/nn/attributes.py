@@ -100,7 +100,9 @@ class ParamAttr:
 
 
 def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, default_initializer: Any, name: str) -> Parameter | None:
-    """A new parameter, or None when `attr` is False. The initializer of `attr` wins over the default, that over the global one, that over Paddle's."""
+    """A new parameter, or None when `attr` is False. The initializer of `attr` wins over the default, that over the global one, that over
+    Paddle's.
+    """
     chosen = ParamAttr.to_attr(attr)
     if chosen is False:
         return None

@@ -47,8 +47,9 @@ class Decoder:
 class BeamSearchDecoder(Decoder):
     """Keeps the `beam_size` most likely sequences of each batch entry.
 
-    `cell` makes a step, `output_fn` turns its outputs into scores of the words (by default they are), `embedding_fn` makes inputs of words. Every sequence starts with
-    `start_token`; one that took `end_token` is finished, and goes on with it at no cost. States and outputs have an axis of beams behind the batch.
+    `cell` makes a step, `output_fn` turns its outputs into scores of the words (by default they are), `embedding_fn` makes inputs of words.
+    Every sequence starts with `start_token`; one that took `end_token` is finished, and goes on with it at no cost. States and outputs have
+    an axis of beams behind the batch.
     """
 
     class OutputWrapper(NamedTuple):
@@ -80,7 +81,9 @@ class BeamSearchDecoder(Decoder):
 
     @staticmethod
     def tile_beam_merge_with_batch(x: Tensor, beam_size: int) -> Tensor:
-        """[batch, …] as [batch * beam_size, …], each entry repeated: for what the cell needs beside its states, such as memories to attend to."""
+        """[batch, …] as [batch * beam_size, …], each entry repeated: for what the cell needs beside its states, such as memories to attend
+        to.
+        """
         repeated = tile(unsqueeze(x, [1]), [1, beam_size, *[1] * (x.ndim - 1)])
         return reshape(repeated, [-1, *x.shape[1:]])
 
@@ -161,13 +164,15 @@ def dynamic_decode(
 ) -> Any:
     """Let `decoder` make steps until all sequences are finished, or `max_step_num` + 1 of them, as in Paddle: outputs and last states.
 
-    Outputs are [batch, steps, …], or [steps, batch, …] with `output_time_major`. With `impute_finished`, finished sequences keep their states, for decoders that do not track
-    what is finished themselves. With `return_length` the lengths come third. `is_test`, which saves memory in Paddle's static programs, changes nothing. `kwargs` go
-    to `decoder.step`. How many steps there are depends on values, so it runs eagerly, not within a traced function.
+    Outputs are [batch, steps, …], or [steps, batch, …] with `output_time_major`. With `impute_finished`, finished sequences keep their
+    states, for decoders that do not track what is finished themselves. With `return_length` the lengths come third. `is_test`, which saves
+    memory in Paddle's static programs, changes nothing. `kwargs` go to `decoder.step`. How many steps there are depends on values, so it
+    runs eagerly, not within a traced function.
     """
     if dispatch.active_trace() is not None:
         raise RuntimeError(
-            "expected dynamic_decode to run eagerly: how many steps it takes depends on values; call it outside of to_static and static programs"
+            "expected dynamic_decode to run eagerly: how many steps it takes depends on values; call it outside of to_static and static "
+            "programs"
         )
     inputs, states, finished = decoder.initialize(inits)
     lengths = zeros_like(finished).astype("int64")

@@ -17,7 +17,8 @@ from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "Assign", "Constant", "Dirac", "Initializer", "KaimingNormal", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform", "Xavier", "XavierNormal",
+    "Assign", "Constant", "Dirac", "Initializer", "KaimingNormal", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",
+    "Xavier", "XavierNormal",
     "XavierUniform", "calculate_gain", "set_global_initializer",
 ]  # fmt: skip
 
@@ -160,7 +161,8 @@ class KaimingUniform(Initializer):
 
 
 class Xavier(Initializer):
-    """Glorot's initialization by its older name: `XavierUniform`, or `XavierNormal` for `uniform=False`. A seed other than 0 is not taken."""
+    """Glorot's initialization by its older name: `XavierUniform`, or `XavierNormal` for `uniform=False`. A seed other than 0 is not taken.
+    """
 
     def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0):
         if seed != 0:

@@ -31,7 +31,10 @@ class HookRemoveHelper:
     """Takes a hook off again: out of the table `hooks`, and out of `extra_hook_dict`, a table or a list of tables that know it, too."""
 
     def __init__(self, hooks: dict[int, Any], *, extra_hook_dict: Any = None):
-        self._tables = [hooks, *([] if extra_hook_dict is None else extra_hook_dict if isinstance(extra_hook_dict, list) else [extra_hook_dict])]
+        self._tables = [
+            hooks,
+            *([] if extra_hook_dict is None else extra_hook_dict if isinstance(extra_hook_dict, list) else [extra_hook_dict]),
+        ]
         self._hook_id = next(_hook_ids)
 
     def remove(self) -> None:
@@ -124,7 +127,8 @@ class Layer:
     ) -> HookRemoveHelper:
         """Call `hook(layer, inputs, outputs)` after `forward`; it may return other outputs. `prepend` puts it before the hooks there are.
 
-        `with_kwargs` calls `hook(layer, inputs, keywords, outputs)`. `always_call` calls it when `forward` raises, too, with None as outputs.
+        `with_kwargs` calls `hook(layer, inputs, keywords, outputs)`. `always_call` calls it when `forward` raises, too, with None as
+        outputs.
         """
         return self._add_hook(self._forward_post_hooks, _Hook(hook, with_kwargs, always_call), prepend)
 
@@ -171,7 +175,9 @@ class Layer:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __copy__(self) -> Self:
-        """A Layer with the same attributes, which shares its parameters and sublayers; one that is compiled runs its own forward, not that of this Layer."""
+        """A Layer with the same attributes, which shares its parameters and sublayers; one that is compiled runs its own forward, not that
+        of this Layer.
+        """
         made = type(self).__new__(type(self))
         vars(made).update(vars(self))
         compiled: Any = vars(made).get("forward")
@@ -280,7 +286,9 @@ class Layer:
     def create_parameter(
         self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, device: Any = None
     ) -> Any:
-        """A Parameter, not yet registered; None when `attr` is False. Without a `dtype` it has the default one, without a `device` it lies on the current one."""
+        """A Parameter, not yet registered; None when `attr` is False. Without a `dtype` it has the default one, without a `device` it lies
+        on the current one.
+        """
         from polyreme.nn.attributes import ParamAttr, make_parameter
 
         attr = ParamAttr.to_attr(attr)
@@ -397,7 +405,8 @@ class Layer:
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Tensor]:
-        """Parameters and persistable buffers by dotted name; put into `destination` when given. `keep_vars=False` gives detached tensors."""
+        """Parameters and persistable buffers by dotted name; put into `destination` when given. `keep_vars=False` gives detached tensors.
+        """
         return self._gather_state(destination, include_sublayers, structured_name_prefix, False, use_hook, keep_vars)
 
     def to_static_state_dict(
@@ -433,7 +442,8 @@ class Layer:
                 missing.append(name)
                 unfit.append(name)
                 warnings.warn(
-                    f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {list(tensor.shape)}.", stacklevel=2
+                    f"Skip loading for {path}. {path} receives a shape {shape}, but the expected shape is {list(tensor.shape)}.",
+                    stacklevel=2,
                 )
                 continue
             fitting.append((tensor, value))
@@ -493,7 +503,8 @@ class Layer:
         known = [d.name for d in dtypes.DTYPES.values()]
         if isinstance(dtype, str) and dtype not in known:
             raise ValueError(
-                f"dtype value error, must be 'bfloat16', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', 'complex64', 'complex128', 'bool', but got {dtype!r}"
+                f"dtype value error, must be 'bfloat16', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32', 'int64', 'uint8', "
+                f"'complex64', 'complex128', 'bool', but got {dtype!r}"
             )
         return self._cast(dtype, floating_only=False)
 
@@ -508,7 +519,9 @@ class Layer:
         return self
 
     def bfloat16(self, excluded_layers: Any = None) -> Layer:
-        """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: `BatchNorm`, not `BatchNorm1D` and the like). Returns itself."""
+        """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: `BatchNorm`, not `BatchNorm1D` and
+        the like). Returns itself.
+        """
         from polyreme.nn.layers.norm import BatchNorm
 
         return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, (BatchNorm,)))

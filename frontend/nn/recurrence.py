@@ -1,4 +1,6 @@
-"""Layers of a recurrent network over all steps, by the ops of `dialects/nn/recurrent.py`: what SimpleRNN, LSTM and GRU share with programs that Paddle saved."""
+"""Layers of a recurrent network over all steps, by the ops of `dialects/nn/recurrent.py`: what SimpleRNN, LSTM and GRU share with programs
+that Paddle saved.
+"""
 
 from __future__ import annotations
 
@@ -71,10 +73,11 @@ def run_layers(
     directions: int = 1,
     dropout: float = 0.0,
 ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-    """The outputs of the last layer, [steps, batch, directions * hidden], and the last states of each layer and direction, each [1, batch, hidden].
+    """The outputs of the last layer, [steps, batch, directions * hidden], and the last states of each layer and direction, each [1, batch,
+    hidden].
 
-    `x` is [steps, batch, size]; `first` and `weights` have an entry for each layer and direction, directions within layers. Outputs are 0 where a sequence is over by
-    `lengths` [batch]. Between layers, elements become 0 with probability `dropout`.
+    `x` is [steps, batch, size]; `first` and `weights` have an entry for each layer and direction, directions within layers. Outputs are 0
+    where a sequence is over by `lengths` [batch]. Between layers, elements become 0 with probability `dropout`.
     """
     steps = x.shape[0]
     running = None

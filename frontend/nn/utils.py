@@ -1,4 +1,6 @@
-"""`paddle.nn.utils`: weights that are computed from other parameters in front of every call of their layer; parameters as one vector; gradients cut by hand."""
+"""`paddle.nn.utils`: weights that are computed from other parameters in front of every call of their layer; parameters as one vector;
+gradients cut by hand.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "remove_weight_norm", "spectral_norm", "vector_to_parameters", "weight_norm",
+    "clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "remove_weight_norm", "spectral_norm", "vector_to_parameters",
+    "weight_norm",
 ]  # fmt: skip
 
 
@@ -37,7 +40,9 @@ def _check_new(layer: Layer, kind: Any, name: str, what: str) -> None:
 
 
 class WeightNorm:
-    """A hook that sets `name` to g * v / |v|, of the parameters `name_g` and `name_v`; norms are over all axes but `dim`, and over all for -1."""
+    """A hook that sets `name` to g * v / |v|, of the parameters `name_g` and `name_v`; norms are over all axes but `dim`, and over all for
+    -1.
+    """
 
     def __init__(self, name: str, dim: int):
         self.name, self.dim = name, dim
@@ -58,10 +63,11 @@ class WeightNorm:
 
 
 def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
-    """Let the parameter `name` be computed from its length and its direction, two parameters that are trained in its place. Returns the layer.
+    """Let the parameter `name` be computed from its length and its direction, two parameters that are trained in its place. Returns the
+    layer.
 
-    `name_v` has the weight's shape, `name_g` one length per place along `dim`, or one in all (a number) when that is None. w = g * v / |v|. Source:
-    Salimans and Kingma, "Weight Normalization" (2016).
+    `name_v` has the weight's shape, `name_g` one length per place along `dim`, or one in all (a number) when that is None. w = g * v / |v|.
+    Source: Salimans and Kingma, "Weight Normalization" (2016).
     """
     _check_new(layer, WeightNorm, name, "weight_norm")
     weight = layer._parameters[name]
@@ -105,7 +111,9 @@ def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
 
 
 class SpectralNorm:
-    """A hook that sets `name` to the parameter `name_orig` divided by its largest singular value, for which training moves the buffers `name_u` and `name_v`."""
+    """A hook that sets `name` to the parameter `name_orig` divided by its largest singular value, for which training moves the buffers
+    `name_u` and `name_v`.
+    """
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
         if n_power_iterations <= 0:
@@ -131,8 +139,8 @@ class SpectralNorm:
 def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Layer:
     """Let the parameter `name` be divided by its largest singular value, as a matrix whose rows are its axis `dim`. Returns the layer.
 
-    `dim` None means where the layer's outputs are: 1 for Linear and transposed convolutions, else 0. The singular value comes from `n_power_iterations`
-    steps of power iteration per call in training. Source: Miyato et al., "Spectral Normalization" (2018).
+    `dim` None means where the layer's outputs are: 1 for Linear and transposed convolutions, else 0. The singular value comes from
+    `n_power_iterations` steps of power iteration per call in training. Source: Miyato et al., "Spectral Normalization" (2018).
     """
     if dim is None:
         dim = 1 if isinstance(layer, Linear) or type(layer).__name__ in ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose") else 0
@@ -206,7 +214,9 @@ def clip_grad_norm_(
             raise RuntimeError(
                 f"the norm of all gradients is {total.item()}, so they cannot be clipped; error_if_nonfinite=False scales them all the same"
             )
-        factor = functions.clip(functions.divide(functions.full([], float(max_norm), total.dtype), functions.scale(total, 1.0, 1e-6)), max=1.0)
+        factor = functions.clip(
+            functions.divide(functions.full([], float(max_norm), total.dtype), functions.scale(total, 1.0, 1e-6)), max=1.0
+        )
         for gradient in gradients:
             assign(functions.multiply(gradient, factor), gradient)
     return total

@@ -8,7 +8,24 @@ from polyreme.optimizer.algorithms import ASGD, SGD, Adadelta, Adagrad, Adam, Ad
 from polyreme.optimizer.lbfgs import LBFGS
 from polyreme.optimizer.optimizer import Optimizer
 
-__all__ = ["ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "NAdam", "Optimizer", "RAdam", "RMSProp", "Rprop", "lr"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lamb",
+    "Momentum",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSProp",
+    "Rprop",
+    "lr",
+]
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.

@@ -8,12 +8,31 @@ from typing import Any
 from polyreme.optimizer import rules
 from polyreme.optimizer.optimizer import Optimizer, check_fraction, check_not_negative
 
-__all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "LarsMomentumOptimizer", "Momentum", "NAdam", "RAdam", "RMSProp", "Rprop"]
+__all__ = [
+    "ASGD",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lamb",
+    "LarsMomentumOptimizer",
+    "Momentum",
+    "NAdam",
+    "RAdam",
+    "RMSProp",
+    "Rprop",
+]
 
 
 def _of_moments(beta1: Any, beta2: Any, epsilon: Any) -> dict[str, Any]:
     """The options of optimizers with moving means of gradients and of their squares."""
-    return {"beta1": check_fraction("beta1", beta1), "beta2": check_fraction("beta2", beta2), "epsilon": check_not_negative("epsilon", epsilon)}
+    return {
+        "beta1": check_fraction("beta1", beta1),
+        "beta2": check_fraction("beta2", beta2),
+        "epsilon": check_not_negative("epsilon", epsilon),
+    }
 
 
 class SGD(Optimizer):
@@ -134,7 +153,8 @@ class AdamW(Adam):
 
 
 class Lamb(Optimizer):
-    """Adam whose step is scaled, parameter by parameter, to the norm of the weights: `p -= lr * |p| / |r| * r` with `r = m̂ / (√v̂ + ε) + decay * p`.
+    """Adam whose step is scaled, parameter by parameter, to the norm of the weights: `p -= lr * |p| / |r| * r` with `r = m̂ / (√v̂ + ε) +
+    decay * p`.
 
     `exclude_from_weight_decay_fn(parameter)` says which parameters do not decay; with `always_adapt` those are scaled, too.
     """
@@ -292,7 +312,9 @@ class RAdam(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps by signs: each weight's rate grows by `etas[1]` while its gradient keeps its sign and shrinks by `etas[0]` when that changes, within a range."""
+    """Steps by signs: each weight's rate grows by `etas[1]` while its gradient keeps its sign and shrinks by `etas[0]` when that changes,
+    within a range.
+    """
 
     rule = rules.RPROP
 
@@ -333,11 +355,14 @@ class ASGD(Optimizer):
     ):
         if batch_num is None or not batch_num > 0:
             raise ValueError(f"batch_num should be greater than 0, but got {batch_num}")
-        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, batch_num=int(batch_num), multi_precision=multi_precision)
+        super().__init__(
+            learning_rate, parameters, weight_decay, grad_clip, name, batch_num=int(batch_num), multi_precision=multi_precision
+        )
 
 
 class LarsMomentumOptimizer(Optimizer):
-    """Momentum whose rate is scaled, parameter by parameter: `v = momentum * v + lr * lars_coeff * |p| / (|g| + decay * |p|) * (g + decay * p); p -= v`.
+    """Momentum whose rate is scaled, parameter by parameter: `v = momentum * v + lr * lars_coeff * |p| / (|g| + decay * |p|) * (g + decay *
+    p); p -= v`.
 
     Parameters whose names hold one of `exclude_from_weight_decay` do not decay, and keep the plain rate. In Paddle it is found under
     `paddle.incubate.optimizer`, with names of arguments of its own.

@@ -1,6 +1,7 @@
 """L-BFGS: steps along an approximation of Newton's direction, from the last differences of weights and gradients.
 
-Nocedal and Wright, "Numerical optimization", second edition: algorithm 7.4 (the two loops), 3.5 and 3.6 (the search along the direction), formula 3.59 (the cubic).
+Nocedal and Wright, "Numerical optimization", second edition: algorithm 7.4 (the two loops), 3.5 and 3.6 (the search along the direction),
+formula 3.59 (the cubic).
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class LBFGS(Optimizer):
     """Limited-memory BFGS. `step(closure)` runs up to `max_iter` of its steps; `closure()` clears the gradients, computes the loss, goes
     backward and returns the loss.
 
-    Without a `line_search_fn` each step has length `learning_rate` (the first at most 1 over the sum of the gradient's magnitudes, times that);
-    "strong_wolfe" searches for one that satisfies the strong Wolfe conditions. `max_eval` evaluations at most (1.25 times `max_iter` for None).
-    Ends early when no gradient is over `tolerance_grad`, or steps and loss change by less than `tolerance_change`. Weight decay and clipping are
-    for the closure to do.
+    Without a `line_search_fn` each step has length `learning_rate` (the first at most 1 over the sum of the gradient's magnitudes, times
+    that); "strong_wolfe" searches for one that satisfies the strong Wolfe conditions. `max_eval` evaluations at most (1.25 times `max_iter`
+    for None). Ends early when no gradient is over `tolerance_grad`, or steps and loss change by less than `tolerance_change`. Weight decay
+    and clipping are for the closure to do.
     """
 
     rule = Rule((), lambda *_: (None, {}))

@@ -125,7 +125,8 @@ class PiecewiseDecay(LRScheduler):
             raise ScheduleError("The boundaries cannot be empty.")
         if len(values) <= len(boundaries):
             raise ScheduleError(
-                f"The values have one element more than boundaries, but received len(values) [{len(values)}] <= len(boundaries) [{len(boundaries)}]."
+                f"The values have one element more than boundaries, but received len(values) [{len(values)}] <= len(boundaries) "
+                f"[{len(boundaries)}]."
             )
         self.boundaries = boundaries
         self.values = values

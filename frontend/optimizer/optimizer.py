@@ -28,7 +28,8 @@ class Optimizer(UpdateProtocol):
 
     Args:
         learning_rate: a number, or a scheduler of `paddle.optimizer.lr`.
-        parameters: the parameters, or dicts of parameters with options of their own (`params`, `learning_rate` as a factor, `weight_decay`, …).
+        parameters: the parameters, or dicts of parameters with options of their own (`params`, `learning_rate` as a factor, `weight_decay`,
+        …).
         weight_decay: the coefficient of an L2 penalty, or a regularizer; a parameter's own regularizer wins (a group's over both).
         grad_clip: a `paddle.nn.ClipGradBy…`, applied before the decay.
     """
@@ -151,10 +152,11 @@ class Optimizer(UpdateProtocol):
     def minimize(
         self, loss: Tensor, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
     ) -> tuple[Any, list[tuple[Any, Any]]]:
-        """Apply the gradients that `loss.backward()` has left: a step, of `parameters` alone when given. Returns (None, the pairs of parameter and gradient).
+        """Apply the gradients that `loss.backward()` has left: a step, of `parameters` alone when given. Returns (None, the pairs of
+        parameter and gradient).
 
-        In static mode the gradients of `loss` and the updates are appended to its program, and what initialises their state to `startup_program`; in place of None
-        the list of update operators is returned.
+        In static mode the gradients of `loss` and the updates are appended to its program, and what initialises their state to
+        `startup_program`; in place of None the list of update operators is returned.
         """
         if not isinstance(loss, Tensor):
             raise TypeError(f"expected the loss to be a Tensor but got {type(loss)}")
@@ -186,7 +188,9 @@ class Optimizer(UpdateProtocol):
         return self._with_gradients(parameters or self._parameter_list)
 
     def apply_gradients(self, params_grads: Sequence[tuple[Any, Any]]) -> Any:
-        """The second half of `minimize` in static mode: the update operators for these pairs. In dygraph mode a step with the pairs' gradients."""
+        """The second half of `minimize` in static mode: the update operators for these pairs. In dygraph mode a step with the pairs'
+        gradients.
+        """
         if not in_dynamic_mode():
             from polyreme.static.training import append_updates
 
@@ -216,8 +220,15 @@ class Optimizer(UpdateProtocol):
         if stored is not parameter:
             _overwrite(parameter, p)
 
+
     def _step_on_cpu(
-        self, stored: Tensor, gradient: Tensor, rate: Any, state: Mapping[str, Tensor], options: Mapping[str, Any], decay: WeightDecayRegularizer | None
+        self,
+        stored: Tensor,
+        gradient: Tensor,
+        rate: Any,
+        state: Mapping[str, Tensor],
+        options: Mapping[str, Any],
+        decay: WeightDecayRegularizer | None,
     ) -> tuple[Any, dict[str, Any]]:
         """The arrays of the parameter and its state after a step, by numpy."""
         p = stored._value
@@ -227,8 +238,15 @@ class Optimizer(UpdateProtocol):
             g = g + decay.gradient(p, np)
         return self.rule.update(p, g, rate, {name: t._value for name, t in state.items()}, options, np)
 
+
     def _step_on_gpu(
-        self, stored: Tensor, gradient: Tensor, rate: Any, state: Mapping[str, Tensor], options: Mapping[str, Any], decay: WeightDecayRegularizer | None
+        self,
+        stored: Tensor,
+        gradient: Tensor,
+        rate: Any,
+        state: Mapping[str, Tensor],
+        options: Mapping[str, Any],
+        decay: WeightDecayRegularizer | None,
     ) -> tuple[Any, dict[str, Any]]:
         """As `_step_on_cpu`, by ops."""
         from polyreme import math as xp

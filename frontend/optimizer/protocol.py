@@ -1,7 +1,8 @@
 """What an optimizer of one's own overrides and calls, by the names that Paddle's `Optimizer` has.
 
-A subclass that has `_append_optimize_op` is stepped by it: gradients are clipped, decay is added to them, then `_create_accumulators`, `_append_optimize_op` for each
-parameter, and `_finish_update` are called. Optimizers with a `rule` of this package take the short way of `Optimizer._update`.
+A subclass that has `_append_optimize_op` is stepped by it: gradients are clipped, decay is added to them, then `_create_accumulators`,
+`_append_optimize_op` for each parameter, and `_finish_update` are called. Optimizers with a `rule` of this package take the short way of
+`Optimizer._update`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class UpdateProtocol:
         """Make what the update remembers of these parameters, by `_add_accumulator`. Called before every step."""
 
     def _append_optimize_op(self, block: Any, param_and_grad: Any) -> Any:
-        """Update one parameter: a pair of it and its gradient, or where parameters are in groups the group's dict with the pair as `params`."""
+        """Update one parameter: a pair of it and its gradient, or where parameters are in groups the group's dict with the pair as
+        `params`.
+        """
         pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
         if getattr(self, "rule", None) is None:
             raise NotImplementedError('Class "Optimizer" cannot be used directly as an optimizer, please use its subclasses such as "Adam"')
@@ -54,7 +57,9 @@ class UpdateProtocol:
     def _add_accumulator(
         self, name: str, param: Any, dtype: Any = None, fill_value: Any = 0.0, shape: Any = None, type: Any = None, device: Any = None
     ) -> Tensor:
-        """A tensor that goes with a parameter and is a part of the state dict, by default of its shape and dtype; the one that is there already at a later call."""
+        """A tensor that goes with a parameter and is a part of the state dict, by default of its shape and dtype; the one that is there
+        already at a later call.
+        """
         kept = self._accumulators.setdefault(self._prefixed(name), OrderedDict())
         if param.name not in kept:
             kind = as_dtype(dtype if dtype is not None else param.dtype)

@@ -1,8 +1,8 @@
 """The update of each optimizer as one formula.
 
-A rule is given a parameter `p`, its gradient `g`, the rate `lr` and its state by name, and returns the new parameter and the new state. It uses
-operators and the functions of `xp` alone, so that it runs on numpy arrays (eager, CPU), on tensors (eager, GPU) and on recorded ones (programs) alike. Formulas
-and the order of their operations are those of Paddle's kernels, which decide the last bits.
+A rule is given a parameter `p`, its gradient `g`, the rate `lr` and its state by name, and returns the new parameter and the new state. It
+uses operators and the functions of `xp` alone, so that it runs on numpy arrays (eager, CPU), on tensors (eager, GPU) and on recorded ones
+(programs) alike. Formulas and the order of their operations are those of Paddle's kernels, which decide the last bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Update = Callable[..., tuple[Any, State]]
 
 @dataclass(frozen=True)
 class Slot:
-    """One piece of state per parameter: as large as the parameter, a single number, or as many as the option `rows` names says, one after another.
+    """One piece of state per parameter: as large as the parameter, a single number, or as many as the option `rows` names says, one after
+    another.
 
     `start` gives its first value from the options; it is of the (master) weight's dtype, or of `dtype`.
     """
@@ -37,7 +38,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Rule:
-    """An optimizer's state and formula. `precise` names the options that Paddle's kernel takes in float64; the others it takes in float32."""
+    """An optimizer's state and formula. `precise` names the options that Paddle's kernel takes in float64; the others it takes in float32.
+    """
 
     slots: tuple[Slot, ...]
     update: Update
@@ -149,7 +151,9 @@ def _nadam(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> 
 
 
 def _radam(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
-    """Liu et al., "On the variance of the adaptive learning rate and beyond", algorithm 2: adaptive only once the variance of that is finite."""
+    """Liu et al., "On the variance of the adaptive learning rate and beyond", algorithm 2: adaptive only once the variance of that is
+    finite.
+    """
     beta1, beta2 = o["beta1"], o["beta2"]
     power1, power2 = s["beta1_pow"] * beta1, s["beta2_pow"] * beta2
     rho = (s["rho"] * (beta2 - power2) + power2) / (1 - power2)
@@ -176,7 +180,9 @@ def _rprop(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> 
 
 
 def _asgd(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
-    """Schmidt, Le Roux and Bach, "Minimizing finite sums with the stochastic average gradient": along the mean of the last gradient of each batch."""
+    """Schmidt, Le Roux and Bach, "Minimizing finite sums with the stochastic average gradient": along the mean of the last gradient of each
+    batch.
+    """
     batches, seen = o["batch_num"], s["m"]
     current = xp.reshape(xp.arange(batches) == seen % batches, [batches] + [1] * len(p.shape))
     last = xp.sum(xp.where(current, s["y"], xp.zeros_like(s["y"])), 0)
@@ -187,7 +193,9 @@ def _asgd(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> t
 
 
 def _lars(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
-    """You, Gitman and Ginsburg, "Large batch training of convolutional networks": a rate for each parameter, by the norms of it and of its gradient."""
+    """You, Gitman and Ginsburg, "Large batch training of convolutional networks": a rate for each parameter, by the norms of it and of its
+    gradient.
+    """
     decay = o["decay"]
     g = g * o["rescale_grad"] if o["rescale_grad"] != 1 else g
     weights, length = xp.sqrt(xp.sum(p * p)), xp.sqrt(xp.sum(g * g))
@@ -215,7 +223,9 @@ ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _ada
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
 ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",))
 # Powers as large as the parameter, as Paddle keeps these.
-NADAM = Rule((*(Slot(name, lambda o: 1.0) for name in ("momentum_decay_pow", "beta2_pow", "mu_product")), Slot("moment1"), Slot("moment2")), _nadam)
+NADAM = Rule(
+    (*(Slot(name, lambda o: 1.0) for name in ("momentum_decay_pow", "beta2_pow", "mu_product")), Slot("moment1"), Slot("moment2")), _nadam
+)
 RADAM = Rule((*(Slot(name, lambda o: 1.0) for name in ("beta1_pow", "beta2_pow", "rho")), Slot("moment1"), Slot("moment2")), _radam)
 RPROP = Rule((Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"))
 ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)

@@ -1,8 +1,8 @@
 """Libraries in processes of their own on one model, timed in turns.
 
-In each lap every library has a turn after the others, once in this order and once in the other, so that a slow moment of the machine meets them all; a round has several laps. What a library's
-turns of a round took counts as the tenth percentile of their calls; a ratio is that of the fastest peer to ours within a round, and the median round is reported with the spread. Before anything
-is timed, results are compared.
+In each lap every library has a turn after the others, once in this order and once in the other, so that a slow moment of the machine meets
+them all; a round has several laps. What a library's turns of a round took counts as the tenth percentile of their calls; a ratio is that of
+the fastest peer to ours within a round, and the median round is reported with the spread. Before anything is timed, results are compared.
 """
 
 from __future__ import annotations
@@ -51,11 +51,18 @@ class Worker:
         self.library = library
         env = dict(os.environ, OMP_NUM_THREADS=str(threads))
         self.process = subprocess.Popen(
-            [python, str(RUNNER), library, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+            [python, str(RUNNER), library, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
         )
 
     def ask(self, patience: float = 600.0, **request: Any) -> dict[str, Any]:
-        """What the worker answers to a request within `patience` seconds; `LibraryError` says what it could not do, or what it printed last if it has ended."""
+        """What the worker answers to a request within `patience` seconds; `LibraryError` says what it could not do, or what it printed last
+        if it has ended.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         watch = threading.Timer(patience, self.process.kill)
         watch.start()
@@ -98,7 +105,9 @@ class Latency:
 
 @dataclass
 class Comparison:
-    """The latencies by library, and for each round the ratio of the fastest peer to ours (none without peers). `faults` says what libraries could not do."""
+    """The latencies by library, and for each round the ratio of the fastest peer to ours (none without peers). `faults` says what libraries
+    could not do.
+    """
 
     latencies: dict[str, Latency]
     ratios: list[float] = field(default_factory=list)
@@ -116,14 +125,22 @@ class Comparison:
 
 
 class Race:
-    """Libraries (name → Python to run it with) that are ready to be timed on the files in `folder`, each in a process of its own; a context that ends them.
+    """Libraries (name → Python to run it with) that are ready to be timed on the files in `folder`, each in a process of its own; a context
+    that ends them.
 
-    Results are compared with `reference`, or else with Paddle's if it takes part, or else with ours. A peer that cannot run the model is left out, and so is one whose results differ; for
-    Polyreme both are errors. `within` is how far results may differ.
+    Results are compared with `reference`, or else with Paddle's if it takes part, or else with ours. A peer that cannot run the model is
+    left out, and so is one whose results differ; for Polyreme both are errors. `within` is how far results may differ.
     """
 
+
     def __init__(
-        self, folder: Path, libraries: Mapping[str, str], threads: int, cache: Path, reference: Sequence[Any] | None = None, within: float = LARGEST_DIFFERENCE
+        self,
+        folder: Path,
+        libraries: Mapping[str, str],
+        threads: int,
+        cache: Path,
+        reference: Sequence[Any] | None = None,
+        within: float = LARGEST_DIFFERENCE,
     ):
         self.workers: dict[str, Worker] = {}
         self.faults: dict[str, str] = {}
@@ -186,14 +203,22 @@ def compare(
 
 
 def _summary(
-    rounds: Mapping[str, list[list[float]]], prepared: Mapping[str, dict[str, Any]], differences: Mapping[str, float], faults: dict[str, str]
+    rounds: Mapping[str, list[list[float]]],
+    prepared: Mapping[str, dict[str, Any]],
+    differences: Mapping[str, float],
+    faults: dict[str, str],
 ) -> Comparison:
     p10 = {library: [float(np.percentile(one, 10)) for one in found] for library, found in rounds.items()}
     made = Comparison({}, faults=faults)
     for library, found in rounds.items():
         calls = [seconds for one in found for seconds in one]
         made.latencies[library] = Latency(
-            min(calls), statistics.median(p10[library]), statistics.median(calls), len(calls), **prepared[library], difference=differences[library]
+            min(calls),
+            statistics.median(p10[library]),
+            statistics.median(calls),
+            len(calls),
+            **prepared[library],
+            difference=differences[library],
         )
     peers = [library for library in rounds if library not in (OURS, OURS_IN_FLOAT32)]
     if peers and OURS in rounds:

@@ -1,10 +1,11 @@
 """One library in a process of its own: it prepares the model in a folder when told, then times calls in short turns.
 
-Started by path, so that a Python that has the library and numpy is enough: `python runner.py LIBRARY THREADS`. It speaks JSON lines: requests on standard
-input, answers on standard output.
+Started by path, so that a Python that has the library and numpy is enough: `python runner.py LIBRARY THREADS`. It speaks JSON lines:
+requests on standard input, answers on standard output.
 
     {"do": "prepare", "folder": F, "cache": C}    files as `files.py` writes them, and a folder for what compilers keep  → seconds and MiB
-    {"do": "time", "seconds": S}                  calls for about S seconds                                              → {"seconds": [...]}
+    {"do": "time", "seconds": S}                  calls for about S seconds                                              → {"seconds":
+    [...]}
 
 Every library takes numpy arrays and gives numpy arrays, so what is timed is what a user of each would call.
 """
@@ -178,8 +179,9 @@ def timings(call: Call, seconds: float, fewest: int = 2) -> list[float]:
 
 
 def prepare(library: str, threads: int, folder: Path, cache: Path) -> tuple[Call, dict[str, Any]]:
-    """The call, and what getting there took: `compile_s` without imports of numpy, `first_s` of the first call, `peak_mib` of the process so far; `notes` on it. The outputs
-    go to the folder."""
+    """The call, and what getting there took: `compile_s` without imports of numpy, `first_s` of the first call, `peak_mib` of the process
+    so far; `notes` on it. The outputs go to the folder.
+    """
     import numpy as np
 
     with np.load(folder / INPUTS) as stored:
@@ -204,7 +206,8 @@ def _import(library: str) -> None:
 def peak_mib() -> float:
     """The most memory that this process has had so far, in MiB.
 
-    Linux says it of the program that runs now. What `getrusage` says is at least what the parent had when it forked, which outlives the start of another program.
+    Linux says it of the program that runs now. What `getrusage` says is at least what the parent had when it forked, which outlives the
+    start of another program.
     """
     import resource
 

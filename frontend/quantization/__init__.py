@@ -1,7 +1,8 @@
 """`paddle.quantization`: models in eight bits.
 
-Paddle's own way goes by layers: a `QuantConfig` says what observes or quantises which layers, `PTQ` (after training) and `QAT` (with training) put observers or
-quanters into a model, and `convert` makes integers of the weights. `quantize_model` does all of it in one call on the program of a model, whatever it is made of, and reports what it cost.
+Paddle's own way goes by layers: a `QuantConfig` says what observes or quantises which layers, `PTQ` (after training) and `QAT` (with
+training) put observers or quanters into a model, and `convert` makes integers of the weights. `quantize_model` does all of it in one call
+on the program of a model, whatever it is made of, and reports what it cost.
 """
 
 from polyreme.quantization import observers, quanters

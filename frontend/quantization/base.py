@@ -51,7 +51,9 @@ class BaseObserver(BaseQuanter):
 
 
 class QuanterFactory:
-    """A class of quanters and the arguments for it: what a configuration holds. Each layer gets a quanter of its own, made with the layer first."""
+    """A class of quanters and the arguments for it: what a configuration holds. Each layer gets a quanter of its own, made with the layer
+    first.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         self.args = args
@@ -82,7 +84,9 @@ def quanter(class_name: str) -> Callable[[C], C]:
     """
 
     def declare(target: C) -> C:
-        factory = type(class_name, (QuanterFactory,), {"_get_class": lambda self: target, "__module__": target.__module__, "__doc__": target.__doc__})
+        factory = type(
+            class_name, (QuanterFactory,), {"_get_class": lambda self: target, "__module__": target.__module__, "__doc__": target.__doc__}
+        )
         module = sys.modules[target.__module__]
         setattr(module, class_name, factory)
         exported = getattr(module, "__all__", None)

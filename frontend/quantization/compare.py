@@ -24,7 +24,8 @@ _PRODUCTS = (Linear, Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, C
 
 
 def agreement(model: Any, quantized: Any, data: Iterable[Any]) -> Agreement:
-    """How near the answers of `quantized` are to those of `model` on `data`, whose batches are as `quantize_model` takes them; dicts are given as keywords.
+    """How near the answers of `quantized` are to those of `model` on `data`, whose batches are as `quantize_model` takes them; dicts are
+    given as keywords.
 
     Both are called as they are, Layers in evaluation mode; so they may be Layers that `PTQ` converted, loaded models or functions.
     """
@@ -33,22 +34,33 @@ def agreement(model: Any, quantized: Any, data: Iterable[Any]) -> Agreement:
 
 
 def report(model: Any, quantized: Any, data: Iterable[Any]) -> Report:
-    """What eight bits did, on `data`: to the answers, and layer by layer. `quantized` is what `quantize_model` gave, whose layers are reported as they were in calibration, or a Layer
-    that `PTQ` or `QAT` converted from `model`, whose layers are looked at while it runs on `data`.
+    """What eight bits did, on `data`: to the answers, and layer by layer. `quantized` is what `quantize_model` gave, whose layers are
+    reported as they were in calibration, or a Layer that `PTQ` or `QAT` converted from `model`, whose layers are looked at while it runs on
+    `data`.
     """
     batches = batches_of(data)
     if isinstance(quantized, QuantizedModel):
-        return Report(quantized.report.layers, quantized.report.left_out, measure_agreement(_answers(model, batches), _answers(quantized, batches)))
+        return Report(
+            quantized.report.layers, quantized.report.left_out, measure_agreement(_answers(model, batches), _answers(quantized, batches))
+        )
     if not isinstance(quantized, Layer):
         raise TypeError(f"expected a model that was quantised, by quantize_model or by layers, but got {type(quantized).__name__}")
-    watched = {name: _Watched(name, layer, _weight_of(model, name)) for name, layer in quantized.named_sublayers() if isinstance(layer, ConvertibleQuantedLayer) and layer.converted}
+    watched = {
+        name: _Watched(name, layer, _weight_of(model, name))
+        for name, layer in quantized.named_sublayers()
+        if isinstance(layer, ConvertibleQuantedLayer) and layer.converted
+    }
     hooks = [watch.layer.activation_quanter.register_forward_pre_hook(watch.see) for watch in watched.values() if watch.quanter is not None]
     try:
         found = measure_agreement(_answers(model, batches), _answers(quantized, batches))
     finally:
         for hook in hooks:
             hook.remove()
-    left = [LeftOut(name, _kind(layer), "it was not configured, or its observers saw nothing") for name, layer in quantized.named_sublayers() if type(layer) in _PRODUCTS]
+    left = [
+        LeftOut(name, _kind(layer), "it was not configured, or its observers saw nothing")
+        for name, layer in quantized.named_sublayers()
+        if type(layer) in _PRODUCTS
+    ]
     return Report([watch.row() for watch in watched.values()], left, found)
 
 
@@ -78,7 +90,8 @@ class _Watched:
         step = 0.0 if self.quanter is None else float(self.quanter.step(self.layer.weight).numpy())
         seen = (self.least, self.greatest) if self.signal.count else (0.0, 0.0)
         return Row(
-            self.name, _kind(self.layer), tuple(weight.shape), step, 0, seen, self.signal.clipped_share, self.signal.decibels, scales.decibels, weight.size * 4,
+            self.name, _kind(self.layer), tuple(weight.shape), step, 0, seen, self.signal.clipped_share, self.signal.decibels,
+            scales.decibels, weight.size * 4,
             weight.nbytes + (pair._dequanter._scales.numpy().nbytes if pair is not None else 0),
         )  # fmt: skip
 

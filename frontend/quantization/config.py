@@ -39,8 +39,8 @@ class SingleLayerConfig:
 class QuantConfig:
     """How a model is quantised: by `activation` and `weight`, factories of observers or quanters, but for layers that are told otherwise.
 
-    Of several that speak of a layer, the later in this list has the say: the whole, what holds the layer, the layer's type, its full name, the layer itself.
-    With both None here, only layers that are named are quantised.
+    Of several that speak of a layer, the later in this list has the say: the whole, what holds the layer, the layer's type, its full name,
+    the layer itself. With both None here, only layers that are named are quantised.
     """
 
     def __init__(self, activation: QuanterFactory | None, weight: QuanterFactory | None):
@@ -54,7 +54,10 @@ class QuantConfig:
 
     # --- saying it
 
-    def add_layer_config(self, layer: Layer | list[Layer], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None) -> None:
+
+    def add_layer_config(
+        self, layer: Layer | list[Layer], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None
+    ) -> None:
         """For a layer, or several, and what they hold. Both None leave them in floats."""
         for each in layer if isinstance(layer, list) else [layer]:
             if not isinstance(each, Layer):
@@ -62,14 +65,20 @@ class QuantConfig:
             # By name, since a model may be copied before it is quantised.
             self.add_name_config(each.full_name(), activation, weight)
 
-    def add_name_config(self, layer_name: str | list[str], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None) -> None:
+
+    def add_name_config(
+        self, layer_name: str | list[str], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None
+    ) -> None:
         """For the layer, or several, with this `full_name()`."""
         for each in layer_name if isinstance(layer_name, list) else [layer_name]:
             if not isinstance(each, str):
                 raise TypeError(f"expected a layer's full name but got {type(each).__name__}")
             self._by_name[each] = SingleLayerConfig(activation, weight)
 
-    def add_type_config(self, layer_type: type[Layer] | list[type[Layer]], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None) -> None:
+
+    def add_type_config(
+        self, layer_type: type[Layer] | list[type[Layer]], activation: QuanterFactory | None = None, weight: QuanterFactory | None = None
+    ) -> None:
         """For all layers of exactly this type, or these."""
         for each in layer_type if isinstance(layer_type, list) else [layer_type]:
             if not (isinstance(each, type) and issubclass(each, Layer)):
@@ -112,7 +121,10 @@ class QuantConfig:
         self._model = model
         unknown = sorted(set(self._by_name) - {layer.full_name() for layer in model.sublayers(include_self=True)})
         if unknown:
-            raise ValueError(f"expected names of layers in the model but it has no '{unknown[0]}'; give the layer's full_name(), such as '{_first_name(model)}'")
+            raise ValueError(
+                f"expected names of layers in the model but it has no '{unknown[0]}'; give the layer's full_name(), such as "
+                f"'{_first_name(model)}'"
+            )
         self._specify_children(model, self._by_name.get(model.full_name(), self._global))
 
     def _specify_children(self, layer: Layer, inherited: SingleLayerConfig | None) -> None:
@@ -139,7 +151,9 @@ class QuantConfig:
         """`layer` behind an observer, where it is a leaf whose activations are quantised."""
         config = self._by_layer.get(layer)
         leaf = type(layer) in DEFAULT_LEAVES or type(layer) in self._leaves or not layer._sub_layers
-        return None if config is None or config.activation is None or not leaf else ObserveWrapper(config.activation._instance(layer), layer)
+        return (
+            None if config is None or config.activation is None or not leaf else ObserveWrapper(config.activation._instance(layer), layer)
+        )
 
     def details(self) -> str:
         """As text: of the model that was quantised last, layer by layer; before one was, what was said."""

@@ -22,10 +22,12 @@ _NORMS = (nn.BatchNorm, nn.BatchNorm1D, nn.BatchNorm2D, nn.BatchNorm3D, nn.SyncB
 
 
 def fuse_conv_bn(model: Layer, input_spec: Sequence[Any] | None = None, inplace: bool = False) -> Layer:
-    """A copy of `model`, or with `inplace` itself, whose batch norms behind a convolution or Linear are part of it; an Identity stands in their place.
+    """A copy of `model`, or with `inplace` itself, whose batch norms behind a convolution or Linear are part of it; an Identity stands in
+    their place.
 
-    Which norm is behind which layer is found by tracing the model for `input_spec`: what a `forward` does counts, not in which order layers are held. A layer whose result is used
-    twice, or that runs twice, keeps its norm. The model must be in evaluation mode, and gives the same results up to rounding.
+    Which norm is behind which layer is found by tracing the model for `input_spec`: what a `forward` does counts, not in which order layers
+    are held. A layer whose result is used twice, or that runs twice, keeps its norm. The model must be in evaluation mode, and gives the
+    same results up to rounding.
     """
     if model.training:
         raise AssertionError("Batch norms of a model in training cannot be fused. Please set evaluation mode by model.eval().")
@@ -33,7 +35,9 @@ def fuse_conv_bn(model: Layer, input_spec: Sequence[Any] | None = None, inplace:
     traced = trace_model(made, input_spec)
     layers = dict(made.named_sublayers())
     owners = {id(tensor): name for name, layer in layers.items() for tensor in layer._parameters.values() if tensor is not None}
-    argument = {arg: owners.get(id(source)) for arg, source in zip(traced.func.args, traced.sources, strict=True) if isinstance(source, Tensor)}
+    argument = {
+        arg: owners.get(id(source)) for arg, source in zip(traced.func.args, traced.sources, strict=True) if isinstance(source, Tensor)
+    }
     for op in traced.func.block:
         if not isinstance(op, ops.BatchNorm):
             continue
@@ -50,7 +54,10 @@ def fuse_conv_bn(model: Layer, input_spec: Sequence[Any] | None = None, inplace:
 
 def _fold(layer: Any, norm: Any) -> None:
     """layer(x; W, c) then norm(m, v, w, b)  ->  layer(x; W s, (c - m) s + b) with s = w / sqrt(v + epsilon), in float64"""
-    numbers = [None if t is None else t.numpy().astype(np.float64) for t in (layer.weight, layer.bias, norm._mean, norm._variance, norm.weight, norm.bias)]
+    numbers = [
+        None if t is None else t.numpy().astype(np.float64)
+        for t in (layer.weight, layer.bias, norm._mean, norm._variance, norm.weight, norm.bias)
+    ]
     weight, bias, mean, variance, scale, shift = numbers
     assert weight is not None and mean is not None and variance is not None
     s = (1.0 if scale is None else scale) / np.sqrt(variance + norm._epsilon)

@@ -1,4 +1,5 @@
-"""How often magnitudes occur, and thresholds chosen from that: a share of them, the least squared error, or the least loss of information."""
+"""How often magnitudes occur, and thresholds chosen from that: a share of them, the least squared error, or the least loss of information.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Histogram:
-    """Counts of magnitudes in `bins` equal parts of [0, `top`]. When larger ones come the range doubles until they fit, and parts join in pairs, so that
-    nothing counted before is lost. Elements that are not finite are not counted."""
+    """Counts of magnitudes in `bins` equal parts of [0, `top`]. When larger ones come the range doubles until they fit, and parts join in
+    pairs, so that nothing counted before is lost. Elements that are not finite are not counted.
+    """
 
     def __init__(self, bins: int = 2048):
         if bins < 2 or bins % 2:
@@ -67,7 +69,8 @@ class Histogram:
         return best
 
     def least_divergence(self, bits: int = 8) -> float:
-        """The threshold that loses least information, by the Kullback-Leibler divergence between the clipped counts and the same in 2**(bits - 1) levels.
+        """The threshold that loses least information, by the Kullback-Leibler divergence between the clipped counts and the same in
+        2**(bits - 1) levels.
 
         After Migacz, "8-bit inference with TensorRT" (2017): counts beyond the threshold go into its last part before levels are made.
         """

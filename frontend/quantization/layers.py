@@ -27,8 +27,8 @@ class Quantization(metaclass=abc.ABCMeta):
         """A model that observes or quantises."""
 
     def convert(self, model: Layer, inplace: bool = False, remain_weight: bool = False) -> Layer:
-        """The model for inference: observers and quanters become `quantize_linear` and `dequantize_linear` with the scales they found, and weights become int8,
-        unless `remain_weight` asks for floats. It runs, is traced, saved and compiled like any other.
+        """The model for inference: observers and quanters become `quantize_linear` and `dequantize_linear` with the scales they found, and
+        weights become int8, unless `remain_weight` asks for floats. It runs, is traced, saved and compiled like any other.
 
         A layer with observers that have seen nothing stays in floats, and a warning names it.
         """
@@ -37,7 +37,8 @@ class Quantization(metaclass=abc.ABCMeta):
         self._convert_children(made, remain_weight, "", unseen)
         if unseen:
             warnings.warn(
-                f"{len(unseen)} layers stay in floats, since their observers have seen nothing: {', '.join(unseen[:6])}{', …' if len(unseen) > 6 else ''}; "
+                f"{len(unseen)} layers stay in floats, since their observers have seen nothing: "
+                f"{', '.join(unseen[:6])}{', …' if len(unseen) > 6 else ''}; "
                 "run the quantised model on calibration data before convert()",
                 stacklevel=2,
             )
@@ -108,7 +109,9 @@ class PTQ(Quantization):
     def quantize(self, model: Layer, inplace: bool = False) -> Layer:
         """A copy of `model`, or with `inplace` itself, with observers in it. The model must be in evaluation mode."""
         if model.training:
-            raise AssertionError("Post-Training Quantization should not work on training models. Please set evaluation mode by model.eval().")
+            raise AssertionError(
+                "Post-Training Quantization should not work on training models. Please set evaluation mode by model.eval()."
+            )
         made = model if inplace else copy.deepcopy(model)
         self._prepare(made)
         return made

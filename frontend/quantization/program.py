@@ -1,8 +1,9 @@
-"""Quantising a model after training, as a program: whatever can be traced or loaded is, its products by constants take integers, the rest stays what it is.
+"""Quantising a model after training, as a program: whatever can be traced or loaded is, its products by constants take integers, the rest
+stays what it is.
 
-Layers are not replaced; the model is traced, batch norms are folded into the products before them, the program is run on calibration data with what goes into each
-product among its results, and the products are then rewritten. So products that a `forward` calls as functions are quantised like those of layers, and so
-are those of a model file.
+Layers are not replaced; the model is traced, batch norms are folded into the products before them, the program is run on calibration data
+with what goes into each product among its results, and the products are then rewritten. So products that a `forward` calls as functions are
+quantised like those of layers, and so are those of a model file.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ CALLED = "quantized"
 
 
 class QuantizedModel(TranslatedLayer):
-    """A program with products in integers: called, saved and compiled like any loaded model. `report` says what became of each layer, and of the whole.
+    """A program with products in integers: called, saved and compiled like any loaded model. `report` says what became of each layer, and
+    of the whole.
 
-    What is computed in integers is known when the code is made, scales and weights too. So a call compiles the program anew when it has got other weights since the last
-    one; in training mode and on a GPU they are arguments, and products are computed in floats.
+    What is computed in integers is known when the code is made, scales and weights too. So a call compiles the program anew when it has got
+    other weights since the last one; in training mode and on a GPU they are arguments, and products are computed in floats.
     """
 
     def __init__(self, traced: Traced, report: Report):
@@ -81,12 +83,14 @@ def quantize_model(
 ) -> QuantizedModel:
     """`model` (a Layer, function or loaded model) with its convolutions and products by constants in eight bits, calibrated on `data`.
 
-    `data` are batches: each an array or tensor, a sequence of them for several inputs, or a dict by the names of the inputs. `input_spec` says what a Layer takes; without it the first batch
-    does, with an open batch. `activation` and `weight` are factories of observers that choose scales: by default the largest magnitude, of a weight per output
-    channel. `skip` are names of layers to leave in floats, with `*` and `?` as in file names (the first and the last layer often matter most). Activations are
-    counted in 255 steps from the least number seen to the greatest, as far as the threshold lets them; with `symmetric` from minus the threshold to it, and 0 stands for 0.
+    `data` are batches: each an array or tensor, a sequence of them for several inputs, or a dict by the names of the inputs. `input_spec`
+    says what a Layer takes; without it the first batch does, with an open batch. `activation` and `weight` are factories of observers that
+    choose scales: by default the largest magnitude, of a weight per output channel. `skip` are names of layers to leave in floats, with `*`
+    and `?` as in file names (the first and the last layer often matter most). Activations are counted in 255 steps from the least number
+    seen to the greatest, as far as the threshold lets them; with `symmetric` from minus the threshold to it, and 0 stands for 0.
 
-    Raises `PolyremeError` for data that the model does not take (E1101, E0803), a name in `skip` that no layer has, and a model without products by constants (E1102).
+    Raises `PolyremeError` for data that the model does not take (E1101, E0803), a name in `skip` that no layer has, and a model without
+    products by constants (E1102).
     """
     batches = batches_of(data)
     spec = input_spec if input_spec is not None else _spec_of(model, batches)
@@ -98,9 +102,16 @@ def quantize_model(
     products, left = find_products(module.function())
     chosen, skipped = _without_skipped(products, list(skip))
     if not chosen:
-        why = "; ".join(f"'{entry.name}' stays in floats: {entry.reason}" for entry in [*left, *skipped][:3]) or "it has no convolution or product by a weight"
-        raise PolyremeError(f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102")
-    steps, layers, before = _calibrated(module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric)
+        why = (
+            "; ".join(f"'{entry.name}' stays in floats: {entry.reason}" for entry in [*left, *skipped][:3])
+            or "it has no convolution or product by a weight"
+        )
+        raise PolyremeError(
+            f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102"
+        )
+    steps, layers, before = _calibrated(
+        module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric
+    )
     quantize_products(chosen, steps)
     Dce().run(module)  # of the weights that nothing takes any more
     made = _as_traced(module, traced)
@@ -116,7 +127,11 @@ def _spec_of(model: Any, batches: list[Batch]) -> list[Any] | None:
     from polyreme.static import InputSpec
 
     forward = getattr(model, "forward", model)
-    known = isinstance(model, TranslatedLayer) or (isinstance(forward, StaticFunction) and forward.input_spec is not None) or getattr(model, "input_spec", None) is not None
+    known = (
+        isinstance(model, TranslatedLayer)
+        or (isinstance(forward, StaticFunction) and forward.input_spec is not None)
+        or getattr(model, "input_spec", None) is not None
+    )
     if known:
         return None
     first = batches[0]
@@ -129,9 +144,15 @@ def _without_skipped(products: list[QuantizedProduct], skip: list[str]) -> tuple
     names = [p.name for p in products]
     for wanted in skip:
         if not any(fnmatch.fnmatchcase(name, wanted) for name in names):
-            raise PolyremeError(f"expected the names of layers in skip ({', '.join(names[:8])}{', …' if len(names) > 8 else ''}) but got '{wanted}'{did_you_mean(wanted, names)}", code="E1102")
+            raise PolyremeError(
+                f"expected the names of layers in skip ({', '.join(names[:8])}{', …' if len(names) > 8 else ''}) but got "
+                f"'{wanted}'{did_you_mean(wanted, names)}",
+                code="E1102",
+            )
     out = {p.name for p in products if any(fnmatch.fnmatchcase(p.name, wanted) for wanted in skip)}
-    return [p for p in products if p.name not in out], [LeftOut(p.name, p.kind, "it was asked for in skip") for p in products if p.name in out]
+    return [p for p in products if p.name not in out], [
+        LeftOut(p.name, p.kind, "it was asked for in skip") for p in products if p.name in out
+    ]
 
 
 class _Watched:
@@ -148,9 +169,16 @@ class _Watched:
 
 
 def _calibrated(
-    module: Module, products: list[QuantizedProduct], batches: list[list[Any]], activation: QuanterFactory, weight: QuanterFactory, symmetric: bool
+    module: Module,
+    products: list[QuantizedProduct],
+    batches: list[list[Any]],
+    activation: QuanterFactory,
+    weight: QuanterFactory,
+    symmetric: bool,
 ) -> tuple[dict[str, QuantizedSteps], list[Layer], list[list[Any]]]:
-    """Steps for every product, what to report of each, and the answers. The program runs twice on all data: scales are chosen before it is known what they do to it."""
+    """Steps for every product, what to report of each, and the answers. The program runs twice on all data: scales are chosen before it is
+    known what they do to it.
+    """
     observed, places = with_operands_returned(module, products)
     outputs = len(module.function().block.terminator.operands)
     program = load_module(observed, "calibration")
@@ -182,7 +210,8 @@ def _calibrated(
         watch = watched[place]
         layers.append(
             Layer(
-                product.name, product.kind, tuple(product.weight.shape), float(step), zero, (watch.least, watch.greatest), signals[place].clipped_share,
+                product.name, product.kind, tuple(product.weight.shape), float(step), zero, (watch.least, watch.greatest),
+                signals[place].clipped_share,
                 signals[place].decibels, kept.decibels, product.weight.nbytes, counts.nbytes + weight_step.nbytes,
             )
         )  # fmt: skip
@@ -192,7 +221,10 @@ def _calibrated(
 def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
     scales = watch.observer.scales()
     if scales is None or scales.size != 1:
-        raise ValueError(f"expected an observer of activations with one scale for all but {type(watch.observer).__name__} has {'none' if scales is None else scales.size}")
+        raise ValueError(
+            f"expected an observer of activations with one scale for all but {type(watch.observer).__name__} has "
+            f"{'none' if scales is None else scales.size}"
+        )
     threshold = scales._value.reshape(())
     bits = _bits(watch.observer)
     if symmetric:
@@ -207,10 +239,16 @@ def _weight_in_integers(product: QuantizedProduct, factory: QuanterFactory) -> t
     observer(Tensor._wrap(product.weight))
     scales = observer.scales()
     if scales is None or scales.ndim > 1:
-        raise ValueError(f"expected an observer of weights with one scale, or one per channel, but {type(observer).__name__} has {'none' if scales is None else scales.shape}")
+        raise ValueError(
+            f"expected an observer of weights with one scale, or one per channel, but {type(observer).__name__} has "
+            f"{'none' if scales is None else scales.shape}"
+        )
     found = scales._value.reshape(()) if scales.size == 1 and observer.quant_axis() == -1 else scales._value
     if found.ndim and found.shape != (product.weight.shape[product.axis],):
-        raise ValueError(f"expected one scale for each of {product.weight.shape[product.axis]} output channels of '{product.name}' but got {list(found.shape)}")
+        raise ValueError(
+            f"expected one scale for each of {product.weight.shape[product.axis]} output channels of '{product.name}' but got "
+            f"{list(found.shape)}"
+        )
     return quantize_weight(product.weight, found, product.axis, _bits(observer))
 
 

@@ -47,8 +47,9 @@ class Signal:
 
 @dataclass(frozen=True)
 class Layer:
-    """A product in integers. `scale` and `zero_point` are those of what goes in, whose numbers seen lie in `range`; `clipped` is the share of them beyond what
-    integers stand for; `activation_db` and `weight_db` are ratios of signal to noise of both operands, in decibels."""
+    """A product in integers. `scale` and `zero_point` are those of what goes in, whose numbers seen lie in `range`; `clipped` is the share
+    of them beyond what integers stand for; `activation_db` and `weight_db` are ratios of signal to noise of both operands, in decibels.
+    """
 
     name: str
     kind: str
@@ -67,8 +68,9 @@ class Layer:
 class Agreement:
     """The answers of a model in eight bits beside those of the model itself, on the same data.
 
-    `top1` is the share of samples whose largest element is the same, `top5` that whose largest element is among the five largest of the other; None where outputs
-    have no classes. `cosine` is the least cosine between the outputs of a batch, `largest` the largest difference, `db` the ratio of signal to noise.
+    `top1` is the share of samples whose largest element is the same, `top5` that whose largest element is among the five largest of the
+    other; None where outputs have no classes. `cosine` is the least cosine between the outputs of a batch, `largest` the largest
+    difference, `db` the ratio of signal to noise.
     """
 
     samples: int
@@ -81,7 +83,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Report:
-    """`layers` are the products in integers, `left_out` those that stay in floats, with the reason; `agreement` compares answers on the calibration data."""
+    """`layers` are the products in integers, `left_out` those that stay in floats, with the reason; `agreement` compares answers on the
+    calibration data.
+    """
 
     layers: list[Layer]
     left_out: list[LeftOut]
@@ -93,12 +97,16 @@ class Report:
 
     def __str__(self) -> str:
         width = max(5, *(len(row.name) for row in self.layers), *(len(row.name) for row in self.left_out))
-        lines = [f"{'layer':{width}}  {'kind':6}  {'weight':>16}  {'scale':>9}  {'zero':>4}  {'range':>19}  {'clipped':>8}  {'input dB':>8}  {'weight dB':>9}"]
+        lines = [
+            f"{'layer':{width}}  {'kind':6}  {'weight':>16}  {'scale':>9}  {'zero':>4}  {'range':>19}  {'clipped':>8}  {'input dB':>8}  "
+            f"{'weight dB':>9}"
+        ]
         for row in self.layers:
             shape = "x".join(map(str, row.weight))
             seen = f"{row.range[0]:.3g} … {row.range[1]:.3g}"
             lines.append(
-                f"{row.name:{width}}  {row.kind:6}  {shape:>16}  {row.scale:>9.3g}  {row.zero_point:>4}  {seen:>19}  {row.clipped:>8.3%}  {row.activation_db:>8.1f}  {row.weight_db:>9.1f}"
+                f"{row.name:{width}}  {row.kind:6}  {shape:>16}  {row.scale:>9.3g}  {row.zero_point:>4}  {seen:>19}  {row.clipped:>8.3%}  "
+                f"{row.activation_db:>8.1f}  {row.weight_db:>9.1f}"
             )
         lines += [f"{row.name:{width}}  {row.kind:6}  in floats: {row.reason}" for row in self.left_out]
         lines.append(summary(self))
@@ -109,7 +117,10 @@ def summary(report: Report) -> str:
     """One paragraph on the whole."""
     found = report.agreement
     before, after = sum(row.bytes_before for row in report.layers), sum(row.bytes_after for row in report.layers)
-    said = [f"{len(report.layers)} layers in eight bits, {len(report.left_out)} in floats; their weights take {after:,} bytes in place of {before:,}"]
+    said = [
+        f"{len(report.layers)} layers in eight bits, {len(report.left_out)} in floats; their weights take {after:,} bytes in place of "
+        f"{before:,}"
+    ]
     shares = [f"{name} {share:.2%}" for name, share in (("top-1", found.top1), ("top-5", found.top5)) if share is not None]
     same = f"same {' and '.join(shares)}, " if shares else ""
     said.append(f"on {found.samples} samples: {same}cosine {found.cosine:.5f}, largest difference {found.largest:.3g}, {found.db:.1f} dB")

@@ -58,9 +58,12 @@ _HOMES = {
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "InputSpec", "OpRole", "Operator", "ParamAttr", "Parameter", "Program", "Scope",
-    "Variable", "append_backward", "cpu_places", "create_global_var", "create_parameter", "data", "default_main_program", "default_startup_program",
-    "device_guard", "global_scope", "gradients", "load", "load_inference_model", "load_program_state", "name_scope", "nn", "normalize_program",
+    "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "InputSpec", "OpRole", "Operator", "ParamAttr",
+    "Parameter", "Program", "Scope",
+    "Variable", "append_backward", "cpu_places", "create_global_var", "create_parameter", "data", "default_main_program",
+    "default_startup_program",
+    "device_guard", "global_scope", "gradients", "load", "load_inference_model", "load_program_state", "name_scope", "nn",
+    "normalize_program",
     "program_guard", "py_func", "save", "save_inference_model", "scope_guard", "set_program_state",
 ]  # fmt: skip
 

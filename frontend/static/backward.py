@@ -1,7 +1,8 @@
 """Gradients of programs: for every operator between the inputs and the target, its gradient operator is appended, last one first.
 
-A gradient operator holds no formula. When the program is translated it applies the rules of `lowering.gradients.autodiff` to what its forward operator was
-applied to, so that in-place writes in between do no harm. Gradients that arrive at a variable from several operators are summed in the order of their arrival, as in dygraph mode.
+A gradient operator holds no formula. When the program is translated it applies the rules of `lowering.gradients.autodiff` to what its
+forward operator was applied to, so that in-place writes in between do no harm. Gradients that arrive at a variable from several operators
+are summed in the order of their arrival, as in dygraph mode.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ def append_backward(
 ) -> list[tuple[Parameter, Variable]]:
     """Append the gradient operators of `loss` (one element); returns pairs of each trainable parameter and the variable of its gradient.
 
-    Gradients are called `NAME@GRAD`. `parameter_list` limits the parameters, by variables or names; no gradient flows through variables in `no_grad_set`. `checkpoints` trade
-    memory for time in Paddle; here the compiler decides what it keeps.
+    Gradients are called `NAME@GRAD`. `parameter_list` limits the parameters, by variables or names; no gradient flows through variables in
+    `no_grad_set`. `checkpoints` trade memory for time in Paddle; here the compiler decides what it keeps.
     """
     target = _variable(loss, "loss")
     if product(target.type.shape) != 1:
-        raise VariableError(f"expected a loss of one element but '{target.name}' has shape {list(target.shape)}; take its mean first", target.location, code="E0608")
+        raise VariableError(
+            f"expected a loss of one element but '{target.name}' has shape {list(target.shape)}; take its mean first",
+            target.location,
+            code="E0608",
+        )
     program, block = target.block.program, target.block
     if parameter_list is None:
         parameters = [p for p in program.all_parameters() if p.trainable]
@@ -56,7 +61,11 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_s
     """
     outputs = [_variable(t, "targets") for t in (targets if isinstance(targets, (list, tuple)) else [targets])]
     wanted = [_variable(t, "inputs") for t in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
-    weights = [None] * len(outputs) if target_gradients is None else list(target_gradients if isinstance(target_gradients, (list, tuple)) else [target_gradients])
+    weights = (
+        [None] * len(outputs)
+        if target_gradients is None
+        else list(target_gradients if isinstance(target_gradients, (list, tuple)) else [target_gradients])
+    )
     if len(weights) != len(outputs):
         raise ValueError(f"expected one of 'target_gradients' per target but got {len(weights)} for {len(outputs)}")
     block = outputs[0].block
@@ -178,7 +187,9 @@ class _Backward:
                 attrs = {"shape": target.type.shape, "value": 1.0, "dtype": target.dtype.name}
                 op = self.block.add_operator("fill_constant", find_meaning("fill_constant"), {}, {"Out": [name]}, attrs)
         else:
-            op = self.block.add_operator("assign", find_meaning("assign"), {"X": [variable_of(weight, self.block).name]}, {"Out": [name]}, {})
+            op = self.block.add_operator(
+                "assign", find_meaning("assign"), {"X": [variable_of(weight, self.block).name]}, {"Out": [name]}, {}
+            )
         self._gradient_variable(target, name)
         self.pending.setdefault(target.name, []).append((op, "Out", 0))
 
@@ -208,7 +219,9 @@ class _Backward:
         meaning, data = op.meaning.gradient(op, tuple(flow.inputs), tuple(seeds))
         attrs = {"forward_inputs": list(op.inputs)}
         location = op.location
-        made = Operator(self.block, f"{op.type}_grad", meaning, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location)
+        made = Operator(
+            self.block, f"{op.type}_grad", meaning, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
+        )
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:

@@ -16,7 +16,9 @@ __all__ = ["may_part", "with_own_batches"]
 
 
 def may_part(program: Program, size: str) -> bool:
-    """Whether feeds may give `size` several values: it must be the batch, and no operator may speak of it, since whose batch that is nothing tells."""
+    """Whether feeds may give `size` several values: it must be the batch, and no operator may speak of it, since whose batch that is
+    nothing tells.
+    """
     if size != BATCH:
         return False
     return not any(isinstance(op.meaning, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)

@@ -1,7 +1,7 @@
 """Branches and loops of static Programs: bodies are recorded as ops, not as operators of blocks, and one operator in the Program has them.
 
-A variable that a body reads is captured like any other tensor; parameters that it makes are the Program's. What it writes, a variable or a persistable tensor, is written by
-operators behind the branch or loop.
+A variable that a body reads is captured like any other tensor; parameters that it makes are the Program's. What it writes, a variable or a
+persistable tensor, is written by operators behind the branch or loop.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class BodyTrace(Trace):
         from polyreme.random import default_generator
 
         if tensor is default_generator().state:
-            raise TraceError("random numbers in the bodies of branches and loops of static Programs are not supported yet; draw them in front of it", caller_location())
+            raise TraceError(
+                "random numbers in the bodies of branches and loops of static Programs are not supported yet; draw them in front of it",
+                caller_location(),
+            )
         variable = named_variable(tensor)
         if variable is None:
             return super().value_of(tensor)

@@ -13,10 +13,13 @@ __all__ = ["case", "cond", "switch_case", "while_loop"]
 Function = Callable[[], Any]
 
 
-def cond(pred: Tensor, true_fn: Function | None = None, false_fn: Function | None = None, name: str | None = None, return_names: Any = None) -> Any:
+def cond(
+    pred: Tensor, true_fn: Function | None = None, false_fn: Function | None = None, name: str | None = None, return_names: Any = None
+) -> Any:
     """What `true_fn()` returns if `pred` holds, and what `false_fn()` does otherwise; None for a function that is None.
 
-    `pred` is a bool tensor of one element. In a traced function both functions are run on stand-ins, and return the same structure of tensors.
+    `pred` is a bool tensor of one element. In a traced function both functions are run on stand-ins, and return the same structure of
+    tensors.
     """
     _check_predicate(pred, "cond")
     for fn, which in ((true_fn, "true_fn"), (false_fn, "false_fn")):
@@ -29,12 +32,16 @@ def _check_predicate(pred: Any, where: str) -> None:
     if not isinstance(pred, Tensor):
         raise TypeError(f"{where} expected a bool tensor as the condition but got {type(pred).__name__} ({pred!r})")
     if pred.type.dtype.name != "i1":
-        raise TypeError(f"{where} expected a bool tensor as the condition but got {pred.dtype}; compare it with something, or use paddle.cast")
+        raise TypeError(
+            f"{where} expected a bool tensor as the condition but got {pred.dtype}; compare it with something, or use paddle.cast"
+        )
     if pred.type.elements != 1:
         raise ValueError(f"{where} expected a condition of one element but got a tensor of shape {list(pred.shape)}")
 
 
-def while_loop(cond: Callable[..., Tensor], body: Callable[..., Any], loop_vars: Sequence[Any], is_test: bool = False, name: str | None = None) -> list[Any]:
+def while_loop(
+    cond: Callable[..., Tensor], body: Callable[..., Any], loop_vars: Sequence[Any], is_test: bool = False, name: str | None = None
+) -> list[Any]:
     """`loop_vars` after `while cond(*loop_vars): loop_vars = body(*loop_vars)`.
 
     `cond` gives a bool tensor of one element, `body` a list or tuple of the same structure as `loop_vars`.
@@ -56,7 +63,10 @@ def while_loop(cond: Callable[..., Tensor], body: Callable[..., Any], loop_vars:
         made = body(*values)
         made = list(made) if isinstance(made, (list, tuple)) else [made]
         if len(made) != len(loop_vars):
-            raise ValueError(f"body in while_loop should return the same arity (length and structure) and types as loop_vars: {len(loop_vars)} values but it returned {len(made)}")
+            raise ValueError(
+                f"body in while_loop should return the same arity (length and structure) and types as loop_vars: {len(loop_vars)} values "
+                f"but it returned {len(made)}"
+            )
         return made
 
     return control_flow.loop(again, step, loop_vars)
@@ -92,7 +102,8 @@ def _first(pairs: Sequence[tuple[Tensor, Function]], default: Function) -> Any:
 def switch_case(branch_index: Tensor, branch_fns: Any, default: Function | None = None, name: str | None = None) -> Any:
     """What the function of number `branch_index` returns, or what `default()` does: without one, the function of the largest number.
 
-    `branch_fns` is a dict of functions by number, a list of pairs of a number and a function, or a list of functions. `branch_index` is one integer, uint8, int32 or int64.
+    `branch_fns` is a dict of functions by number, a list of pairs of a number and a function, or a list of functions. `branch_index` is one
+    integer, uint8, int32 or int64.
     """
     if not isinstance(branch_index, Tensor):
         raise TypeError(f"switch_case expected an integer tensor as branch_index but got {type(branch_index).__name__} ({branch_index!r})")

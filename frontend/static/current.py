@@ -11,7 +11,8 @@ from polyreme.static.program import Program
 from polyreme.static.variable import Variable
 
 __all__ = [
-    "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard", "switch_main_program", "switch_startup_program",
+    "data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard", "switch_main_program",
+    "switch_startup_program",
 ]  # fmt: skip
 
 _main = Program()
@@ -59,7 +60,8 @@ def program_guard(main_program: Program, startup_program: Program | None = None)
 
 
 def data(name: str, shape: Sequence[Any], dtype: Any = None, lod_level: int = 0) -> Variable:
-    """An input of the current program: what a run must feed under this name. Sizes that are None or -1 are free; axis 0 is the batch, the same for all inputs.
+    """An input of the current program: what a run must feed under this name. Sizes that are None or -1 are free; axis 0 is the batch, the
+    same for all inputs.
 
     A size may also be a name (`"T"`): free, and equal wherever it stands.
     """
@@ -68,7 +70,11 @@ def data(name: str, shape: Sequence[Any], dtype: Any = None, lod_level: int = 0)
     if not isinstance(shape, (list, tuple)):
         raise TypeError(f"The type of 'shape' in data must be list or tuple, but received {type(shape)}.")
     kind = dtypes.default_dtype() if dtype is None else dtype
-    return default_main_program().global_block().create_var(name, shape, kind, stop_gradient=True, is_data=True, need_check_feed=True, lod_level=lod_level)
+    return (
+        default_main_program()
+        .global_block()
+        .create_var(name, shape, kind, stop_gradient=True, is_data=True, need_check_feed=True, lod_level=lod_level)
+    )
 
 
 @contextmanager
@@ -83,5 +89,8 @@ def name_scope(prefix: str | None = None) -> Iterator[None]:
 def device_guard(device: str | None = None) -> Iterator[None]:
     """The device of the operators inside: "cpu", or None for whatever the executor has."""
     if device not in (None, "cpu", "gpu") and not str(device).startswith("gpu:"):
-        raise ValueError(f"The Attr(device) should be 'cpu' or 'gpu', and it can also be empty string or None when there is no need to specify device. But received {device}")
+        raise ValueError(
+            f"The Attr(device) should be 'cpu' or 'gpu', and it can also be empty string or None when there is no need to specify device. "
+            f"But received {device}"
+        )
     yield

@@ -67,7 +67,9 @@ class Emitter(Recorder):
         return tensor._value if source is None else self.imported(source)
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
-        values = [None if o is None else [self.value_of(t) for t in o] if isinstance(o, (list, tuple)) else self.value_of(o) for o in operands]
+        values = [
+            None if o is None else [self.value_of(t) for t in o] if isinstance(o, (list, tuple)) else self.value_of(o) for o in operands
+        ]
         op = self.builder.insert_op(cls(*values, **attributes, loc=self.location))
         results = tuple(Tensor._wrap(r, r.type) for r in op.results)
         return results[0] if len(results) == 1 else results

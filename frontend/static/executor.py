@@ -36,8 +36,8 @@ class FeedError(VariableError):
 class Executor:
     """Runs programs on one device: `place`, or the device that is current when the executor is made.
 
-    A program is compiled when it first runs with these names fed and fetched, and again when it has changed. Free sizes stay free: another batch
-    size needs no compilation. Persistable variables live in the scope between runs.
+    A program is compiled when it first runs with these names fed and fetched, and again when it has changed. Free sizes stay free: another
+    batch size needs no compilation. Persistable variables live in the scope between runs.
     """
 
     def __init__(self, place: Any = None):
@@ -58,7 +58,8 @@ class Executor:
         use_program_cache: bool = False,
         use_prune: bool = False,
     ) -> list[Any]:
-        """Run all operators in program order; the values of `fetch_list` (variables or names) as numpy arrays, or as tensors with `return_numpy=False`.
+        """Run all operators in program order; the values of `fetch_list` (variables or names) as numpy arrays, or as tensors with
+        `return_numpy=False`.
 
         `feed` has an array by name for each input. With `use_prune` only the operators are run that the fetched variables need.
         """
@@ -73,7 +74,10 @@ class Executor:
         for name, value in (feed or {}).items():
             variable = block.vars.get(name)
             if variable is None:
-                warnings.warn(f"The variable '{name}' is not found in program. It is not declared or is pruned{did_you_mean(name, block.vars)}", stacklevel=2)
+                warnings.warn(
+                    f"The variable '{name}' is not found in program. It is not declared or is pruned{did_you_mean(name, block.vars)}",
+                    stacklevel=2,
+                )
             else:
                 arrays[name] = _fed(variable, value)
         misfit = _misfit(block.vars, arrays) if len(arrays) > 1 else None
@@ -95,7 +99,10 @@ class Executor:
             found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
 
-    def _parted(self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit) -> Plan:
+
+    def _parted(
+        self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit
+    ) -> Plan:
         """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes."""
         try:
             return self.plan(program, with_own_batches(types, arrays), names)
@@ -154,7 +161,11 @@ def _fed(variable: Variable, value: Any) -> Array:
         try:
             array = np.array(value, expected.dtype.np)
         except (TypeError, ValueError) as error:
-            raise FeedError(Diagnostic(f"expected numbers for the fed variable '{variable.name}' but got {type(value).__name__}: {error}", variable.location)) from None
+            raise FeedError(
+                Diagnostic(
+                    f"expected numbers for the fed variable '{variable.name}' but got {type(value).__name__}: {error}", variable.location
+                )
+            ) from None
     if array.dtype != expected.dtype.np:
         message = f"the data type of the fed variable '{variable.name}': expected {variable.dtype.name} but got {array.dtype}"
         raise FeedError(Diagnostic(message, variable.location, _here()))
@@ -208,7 +219,15 @@ class CompiledProgram:
         self.program = program_or_graph
         self._build_strategy = build_strategy
 
-    def with_data_parallel(self, loss_name: str | None = None, build_strategy: Any = None, exec_strategy: Any = None, share_vars_from: Any = None, places: Any = None) -> CompiledProgram:
+
+    def with_data_parallel(
+        self,
+        loss_name: str | None = None,
+        build_strategy: Any = None,
+        exec_strategy: Any = None,
+        share_vars_from: Any = None,
+        places: Any = None,
+    ) -> CompiledProgram:
         """The program itself: one device runs it."""
         if places is not None and len(_listed(places)) > 1:
             raise ValueError(f"expected one place but got {len(_listed(places))}: use paddle.DataParallel for several devices")

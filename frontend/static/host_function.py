@@ -38,7 +38,9 @@ class HostFunction:
 
     def _check(self, variable: Variable, array: np.ndarray[Any, Any]) -> None:
         expected = variable.type
-        fits = len(expected.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True))
+        fits = len(expected.shape) == array.ndim and all(
+            isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True)
+        )
         if array.dtype != expected.dtype.np or not fits:
             wanted, got = f"{variable.dtype.name}{list(variable.shape)} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
             raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
@@ -53,7 +55,11 @@ class PyFunc(Host):
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
         if len(seeds) != len(op.outputs["Out"]):
             missing = [name for i, name in enumerate(op.outputs["Out"]) if ("Out", i) not in seeds]
-            raise OperatorError(f"expected gradients of all outputs of 'py_func' for its backward_func but '{missing[0]}' has none", op.location, code="E0608")
+            raise OperatorError(
+                f"expected gradients of all outputs of 'py_func' for its backward_func but '{missing[0]}' has none",
+                op.location,
+                code="E0608",
+            )
         return HOST, _BackwardCall(op.uid, op.data.backward, op.data.skipped, tuple(i for _, i in wrt))
 
 
@@ -81,7 +87,12 @@ class _BackwardCall(NamedTuple):
     wanted: tuple[int, ...]
 
     def __call__(self, op: Operator, inputs: Arrays) -> Arrays:
-        kept = [Tensor._wrap(a) for slot in ("X", "Out") for name, a in zip(op.inputs.get(slot, ()), inputs.get(slot, ()), strict=True) if name not in self.skipped]
+        kept = [
+            Tensor._wrap(a)
+            for slot in ("X", "Out")
+            for name, a in zip(op.inputs.get(slot, ()), inputs.get(slot, ()), strict=True)
+            if name not in self.skipped
+        ]
         made = self.function(*kept, *map(Tensor._wrap, inputs["Out" + GRAD]))
         found = _arrays(made, len(op.inputs.get("X", ())), op)
         return {"X" + GRAD: [found[i] for i in self.wanted]}
@@ -103,8 +114,9 @@ def py_func(
 ) -> Any:
     """Call `func(*x)` when the program runs; `out`, variables made before with shape and dtype, take what it returns. Returns `out`.
 
-    `func` gets tensors and returns arrays or tensors, one per variable (nothing for `out=None`). With `backward_func(*x, *out, *gradients of out)`, which returns
-    the gradients of `x`, gradients flow through; the variables in `skip_vars_in_backward_input` are not handed to it.
+    `func` gets tensors and returns arrays or tensors, one per variable (nothing for `out=None`). With `backward_func(*x, *out, *gradients
+    of out)`, which returns the gradients of `x`, gradients flow through; the variables in `skip_vars_in_backward_input` are not handed to
+    it.
     """
     if not callable(func):
         raise TypeError("Input func must be a function.")

@@ -1,4 +1,6 @@
-"""What a new operator writes: its meaning is tried on tensors of its inputs' types, and the types of what comes out are given to its outputs."""
+"""What a new operator writes: its meaning is tried on tensors of its inputs' types, and the types of what comes out are given to its
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,19 @@ def _with_defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[st
 
 def _may_be_left_out(slot: str) -> bool:
     """Slots for what Paddle keeps for gradients, which are made anew here."""
-    return slot in ("XShape", "Mask", "Softmax", "SavedMean", "SavedVariance", "ReserveSpace", "Residual", "Norm", "Mean", "Variance", "Indices")
+    return slot in (
+        "XShape",
+        "Mask",
+        "Softmax",
+        "SavedMean",
+        "SavedVariance",
+        "ReserveSpace",
+        "Residual",
+        "Norm",
+        "Mean",
+        "Variance",
+        "Indices",
+    )
 
 
 def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
@@ -69,7 +83,8 @@ def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
     emitter.location = op.location
     inputs: Slots = {
-        slot: [source_tensor(Source("variable", name, op.block.var_recursive(name).type)) for name in names] for slot, names in op.inputs.items()
+        slot: [source_tensor(Source("variable", name, op.block.var_recursive(name).type)) for name in names]
+        for slot, names in op.inputs.items()
     }
     try:
         with dispatch.trace_into(emitter), tape.recording(False):

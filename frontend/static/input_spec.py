@@ -17,8 +17,9 @@ BATCH = "N"
 class InputSpec:
     """`InputSpec([None, 1, 28, 28], "float32", "image")`.
 
-    A size is a number, None or -1 (free), or a name (`"T"`, free too): sizes of one name are equal wherever they stand. It may also be what is known
-    of such a size, `"8*B"` or `"T+1"`. Any other None is a size of its own; that of axis 0 of the first input that has one is called `N`, as batches are.
+    A size is a number, None or -1 (free), or a name (`"T"`, free too): sizes of one name are equal wherever they stand. It may also be what
+    is known of such a size, `"8*B"` or `"T+1"`. Any other None is a size of its own; that of axis 0 of the first input that has one is
+    called `N`, as batches are.
     """
 
     def __init__(self, shape: Sequence[Any], dtype: Any = "float32", name: str | None = None, stop_gradient: bool = False):
@@ -54,11 +55,14 @@ class InputSpec:
         return self
 
     def type(self, name: str, taken: Collection[str] = (), batch: bool = True) -> TensorType:
-        """The tensor type, free sizes as symbols; `name` is what an unnamed spec's own sizes are called after. They are called otherwise than `taken` ones.
+        """The tensor type, free sizes as symbols; `name` is what an unnamed spec's own sizes are called after. They are called otherwise
+        than `taken` ones.
 
         With `batch` that of axis 0 is `N`.
         """
-        return TensorType(tuple(self._dim(axis, size, self.name or name, taken, batch) for axis, size in enumerate(self.shape)), self.dtype.scalar)
+        return TensorType(
+            tuple(self._dim(axis, size, self.name or name, taken, batch) for axis, size in enumerate(self.shape)), self.dtype.scalar
+        )
 
     @staticmethod
     def _dim(axis: int, size: Any, name: str, taken: Collection[str], batch: bool) -> Dim:
@@ -105,7 +109,9 @@ def _is_free(size: str) -> bool:
 
 
 def open_size(name: str, axis: int) -> Dim:
-    """The size that what is called `name` leaves open along `axis`, where all first axes are the batch: `N` for them, and one of its own for each other."""
+    """The size that what is called `name` leaves open along `axis`, where all first axes are the batch: `N` for them, and one of its own
+    for each other.
+    """
     return symbol(BATCH) if axis == 0 else own_size(name, axis)
 
 

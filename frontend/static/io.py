@@ -31,7 +31,9 @@ __all__ = ["load", "load_inference_model", "load_program_state", "normalize_prog
 
 
 def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -> None:
-    """Write the values that the program's persistable variables have in the global scope: parameters to `MODEL_PATH.pdparams`, all others to `MODEL_PATH.pdopt`."""
+    """Write the values that the program's persistable variables have in the global scope: parameters to `MODEL_PATH.pdparams`, all others
+    to `MODEL_PATH.pdopt`.
+    """
     if not os.path.basename(model_path):
         raise ValueError(f"expected a path of the form folder/name but got {model_path!r}")
     save_file(program.state_dict("param"), model_path + ".pdparams", protocol=protocol)
@@ -39,7 +41,9 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
 
 
 def load(program: Program, model_path: str, executor: Any = None, var_list: Sequence[Variable] | None = None) -> None:
-    """Give the program's persistable variables (or those in `var_list`) the values that `save` wrote. A parameter that the file lacks is a `VariableError`."""
+    """Give the program's persistable variables (or those in `var_list`) the values that `save` wrote. A parameter that the file lacks is a
+    `VariableError`.
+    """
     state = load_program_state(model_path)
     wanted = [v for v in program.list_vars() if v.persistable] if var_list is None else list(var_list)
     for variable in wanted:
@@ -115,7 +119,9 @@ def _traced(program: Program, feeds: Sequence[Variable], fetches: Sequence[Varia
     place = {v.name: i for i, v in enumerate(feeds)}
     sources: list[int | Tensor] = []
     for source in map(plan.sources.__getitem__, plan.arguments):
-        sources.append(place[source.name] if source.kind == "feed" else source.payload if source.kind == "tensor" else _value(source.payload))
+        sources.append(
+            place[source.name] if source.kind == "feed" else source.payload if source.kind == "tensor" else _value(source.payload)
+        )
     used = {s for s in sources if isinstance(s, int)}
     unused = [v.name for v in feeds if place[v.name] not in used]
     if unused:
@@ -146,14 +152,22 @@ def _reorder(func: Func, sources: list[int | Tensor]) -> None:
 def _value(variable: Variable) -> Tensor:
     found = global_scope().find_var(variable.name)
     if found is None or found.array is None:
-        raise RunError(f"expected a value of '{variable.name}' in the scope to save but it has none; run the startup program first", variable.location, code="E0604")
-    tensor: Tensor = EagerParameter(found.array, trainable=variable.trainable) if isinstance(variable, Parameter) else Tensor._wrap(found.array)
+        raise RunError(
+            f"expected a value of '{variable.name}' in the scope to save but it has none; run the startup program first",
+            variable.location,
+            code="E0604",
+        )
+    tensor: Tensor = (
+        EagerParameter(found.array, trainable=variable.trainable) if isinstance(variable, Parameter) else Tensor._wrap(found.array)
+    )
     tensor.name = variable.name
     return tensor
 
 
 def load_inference_model(path_prefix: str, executor: Any = None, **kwargs: Any) -> list[Any]:
-    """What `save_inference_model` (or `jit.save`) wrote, or Paddle's own: [program, names to feed, variables to fetch]. Parameters go to the global scope."""
+    """What `save_inference_model` (or `jit.save`) wrote, or Paddle's own: [program, names to feed, variables to fetch]. Parameters go to
+    the global scope.
+    """
     with dispatch.trace_into(None):
         foreign = None if model_file(path_prefix).is_file() else loaders.find_program(path_prefix)
         traced = read_model(path_prefix) if foreign is None else loaders.read_model(path_prefix, kwargs.get("params_filename"))

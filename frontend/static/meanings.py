@@ -21,7 +21,20 @@ from polyreme.optimizer import rules
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
 
-__all__ = ["Applied", "Call", "GradientOf", "Gradient", "Host", "Meaning", "Nn", "Slots", "find_meaning", "gradient_of", "nn_meaning", "update_meaning"]
+__all__ = [
+    "Applied",
+    "Call",
+    "GradientOf",
+    "Gradient",
+    "Host",
+    "Meaning",
+    "Nn",
+    "Slots",
+    "find_meaning",
+    "gradient_of",
+    "nn_meaning",
+    "update_meaning",
+]
 
 Slots = dict[str, list[Tensor]]
 Arrays = dict[str, list[np.ndarray[Any, Any]]]
@@ -57,11 +70,15 @@ class Meaning:
 # --- ops of the nn dialect
 
 _PADDLE_NAMES: dict[type[Op], str] = {
-    ops.Add: "elementwise_add", ops.Sub: "elementwise_sub", ops.Mul: "elementwise_mul", ops.Div: "elementwise_div", ops.Pow: "elementwise_pow",
+    ops.Add: "elementwise_add", ops.Sub: "elementwise_sub", ops.Mul: "elementwise_mul", ops.Div: "elementwise_div",
+    ops.Pow: "elementwise_pow",
     ops.Maximum: "elementwise_max", ops.Minimum: "elementwise_min", ops.Mod: "elementwise_mod", ops.FloorDivide: "elementwise_floordiv",
-    ops.Sum: "reduce_sum", ops.Mean: "reduce_mean", ops.Max: "reduce_max", ops.Min: "reduce_min", ops.Prod: "reduce_prod", ops.Any: "reduce_any",
-    ops.All: "reduce_all", ops.MatMul: "matmul_v2", ops.Reshape: "reshape2", ops.Transpose: "transpose2", ops.BroadcastTo: "expand_v2", ops.Full: "fill_constant",
-    ops.Constant: "assign_value", ops.Uniform: "uniform_random", ops.CrossEntropy: "softmax_with_cross_entropy", ops.ArgMax: "arg_max", ops.ArgMin: "arg_min",
+    ops.Sum: "reduce_sum", ops.Mean: "reduce_mean", ops.Max: "reduce_max", ops.Min: "reduce_min", ops.Prod: "reduce_prod",
+    ops.Any: "reduce_any",
+    ops.All: "reduce_all", ops.MatMul: "matmul_v2", ops.Reshape: "reshape2", ops.Transpose: "transpose2", ops.BroadcastTo: "expand_v2",
+    ops.Full: "fill_constant",
+    ops.Constant: "assign_value", ops.Uniform: "uniform_random", ops.CrossEntropy: "softmax_with_cross_entropy", ops.ArgMax: "arg_max",
+    ops.ArgMin: "arg_min",
     ops.Conv: "conv2d", ops.MaxPool: "pool2d_max", ops.AvgPool: "pool2d_avg", ops.StopGradient: "share_data", ops.IsNan: "isnan_v2",
     ops.IsInf: "isinf_v2", ops.IsFinite: "isfinite_v2", ops.NotEqual: "not_equal", ops.LessEqual: "less_equal", ops.Less: "less_than",
     ops.Greater: "greater_than", ops.GreaterEqual: "greater_equal",
@@ -81,7 +98,11 @@ class Nn(Meaning):
         self.slots = [part.name.capitalize() for part in cls.definition.operands]
 
     def attributes(self, op: Operator) -> Collection[str]:
-        return [*self.cls.definition.attributes, *(["is_test"] if self.cls is ops.Dropout else []), *(["seed"] if self.cls is ops.Uniform else [])]
+        return [
+            *self.cls.definition.attributes,
+            *(["is_test"] if self.cls is ops.Dropout else []),
+            *(["seed"] if self.cls is ops.Uniform else []),
+        ]
 
     def operands(self, slots: Mapping[str, Sequence[Any]]) -> list[Any]:
         """What belongs to each declared operand."""
@@ -223,7 +244,9 @@ class Gradient(Meaning):
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         of: GradientOf = op.data
         if of.uid not in applied:
-            raise OperatorError(f"expected the operator that '{op.type}' is the gradient of in front of it, but it was removed", op.location, code="E0608")
+            raise OperatorError(
+                f"expected the operator that '{op.type}' is the gradient of in front of it, but it was removed", op.location, code="E0608"
+            )
         forward = applied[of.uid]
         again = tape.is_grad_enabled()
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
@@ -232,7 +255,9 @@ class Gradient(Meaning):
         pairs = [(y, dy) for y, dy in pairs if not y.stop_gradient]
         found: list[Tensor | None] = [None] * len(targets)
         if pairs:
-            found = tape.grad([y for y, _ in pairs], targets, [dy for _, dy in pairs], retain_graph=True, create_graph=again, allow_unused=True)
+            found = tape.grad(
+                [y for y, _ in pairs], targets, [dy for _, dy in pairs], retain_graph=True, create_graph=again, allow_unused=True
+            )
         made: Slots = {}
         for (slot, _), x, dx in zip(of.wrt, targets, found, strict=True):
             made.setdefault(slot + "@GRAD", []).append(dispatch.full(x.type.shape, 0, x.type.dtype) if dx is None else dx)
@@ -297,7 +322,9 @@ def update_meaning(rule: rules.Rule) -> Update:
 
 
 class Host(Meaning):
-    """A Python function on arrays, that compiled code stops for. `data` of the operator is the function: it takes the operator and arrays by slot."""
+    """A Python function on arrays, that compiled code stops for. `data` of the operator is the function: it takes the operator and arrays
+    by slot.
+    """
 
     def run(self, op: Operator, inputs: Arrays) -> Arrays:
         """The outputs by slot."""
@@ -348,7 +375,9 @@ def find_meaning(name: str) -> Meaning:
         return _CALLS[name]
     if name in LEGACY_OPS:
         return LEGACY
-    known = {type_name(cls): cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op) and cls.name.startswith("nn.")}
+    known = {
+        type_name(cls): cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op) and cls.name.startswith("nn.")
+    }
     if name in known:
         return nn_meaning(known[name])
     raise OperatorError(

@@ -47,7 +47,9 @@ def fc(
     activation: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Fully connected: x @ weight + bias, of `x` as a matrix whose columns are the axes from `num_flatten_dims` on. Several inputs get a weight each and are summed."""
+    """Fully connected: x @ weight + bias, of `x` as a matrix whose columns are the axes from `num_flatten_dims` on. Several inputs get a
+    weight each and are summed.
+    """
     layer = _layer_name("fc", name)
     given = list(x) if isinstance(x, (list, tuple)) else [x]
     attrs = weight_attr if isinstance(weight_attr, (list, tuple)) else [weight_attr] * len(given)
@@ -86,7 +88,9 @@ def conv2d(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Tensor:
-    """2-D convolution with filters [num_filters, channels / groups, *filter_size], normal with deviation sqrt(2 / (channels * filter elements))."""
+    """2-D convolution with filters [num_filters, channels / groups, *filter_size], normal with deviation sqrt(2 / (channels * filter
+    elements)).
+    """
     layer = _layer_name("conv2d", name)
     channels = input.shape[-1 if is_channel_last(data_format, 2, "conv2d") else 1]
     if not isinstance(channels, int):

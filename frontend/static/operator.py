@@ -90,7 +90,11 @@ class Operator:
 
     def _slot(self, slots: dict[str, list[str]], name: str, what: str) -> list[str]:
         if name not in slots:
-            raise OperatorError(f"expected one of the {what}s {', '.join(slots) or '(none)'} of '{self.type}' but got '{name}'{did_you_mean(name, slots)}", self.location, code="E0606")
+            raise OperatorError(
+                f"expected one of the {what}s {', '.join(slots) or '(none)'} of '{self.type}' but got '{name}'{did_you_mean(name, slots)}",
+                self.location,
+                code="E0606",
+            )
         return slots[name]
 
     @property
@@ -136,7 +140,11 @@ class Operator:
     def attr(self, name: str) -> Any:
         """The value of an attribute; `ValueError` when there is none of that name."""
         if name not in self.attrs:
-            raise OperatorError(f"expected one of the attributes {', '.join(self.attrs)} of '{self.type}' but got '{name}'{did_you_mean(name, self.attrs)}", self.location, code="E0606")
+            raise OperatorError(
+                f"expected one of the attributes {', '.join(self.attrs)} of '{self.type}' but got '{name}'{did_you_mean(name, self.attrs)}",
+                self.location,
+                code="E0606",
+            )
         return self.attrs[name]
 
     def attr_type(self, name: str) -> type:
@@ -157,7 +165,11 @@ class Operator:
             if old is not None and not fits:
                 raise OperatorError(f"expected '{name}' of '{self.type}' to be {type(old).__name__} but got {val!r}", self.location)
         elif name not in self.meaning.attributes(self) and name not in ROLE_NAMES:
-            raise OperatorError(f"'{self.type}' has no attribute '{name}'{did_you_mean(name, [*self.attrs, *self.meaning.attributes(self)])}", self.location, code="E0606")
+            raise OperatorError(
+                f"'{self.type}' has no attribute '{name}'{did_you_mean(name, [*self.attrs, *self.meaning.attributes(self)])}",
+                self.location,
+                code="E0606",
+            )
         self.attrs[name] = val
         self.block.program.touch()
 

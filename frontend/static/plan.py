@@ -1,8 +1,9 @@
 """A program made ready to run: block 0 as one function of SSA values, and what of its arguments and results belongs where.
 
-Names are resolved in program order, so that an in-place write simply gives the name another value. Feeds, persistable variables and eager tensors come in as
-arguments; what is fetched and the persistable variables that were written leave as results. Host operators are `host.call` ops: where those cut the
-function into compiled regions is decided where it is for collective calls, in `lowering.schedule.regions`.
+Names are resolved in program order, so that an in-place write simply gives the name another value. Feeds, persistable variables and eager
+tensors come in as arguments; what is fetched and the persistable variables that were written leave as results. Host operators are
+`host.call` ops: where those cut the function into compiled regions is decided where it is for collective calls, in
+`lowering.schedule.regions`.
 """
 
 from __future__ import annotations
@@ -94,7 +95,10 @@ def _value_of(source: Source, feed: Mapping[str, Array], scope: Any) -> Array:
     if stored is None or stored.array is None:
         what = "the parameter" if isinstance(source.payload, Parameter) else "the persistable variable"
         way_out = "run the startup program first (exe.run(paddle.static.default_startup_program())), in the same scope"
-        raise RunError(Diagnostic(f"expected a value of {what} '{source.name}' in the scope but it has none; {way_out}", source.payload.location), code="E0604")
+        raise RunError(
+            Diagnostic(f"expected a value of {what} '{source.name}' in the scope but it has none; {way_out}", source.payload.location),
+            code="E0604",
+        )
     return stored.array
 
 
@@ -163,7 +167,10 @@ class _Translation:
         if variable.is_data:
             message = f"expected a feed for '{name}' ({variable.dtype.name}{list(variable.shape)}) but got none; add it to feed={{...}}"
             raise RunError(Diagnostic(message, variable.location, place), code="E0604")
-        raise RunError(Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place), code="E0604")
+        raise RunError(
+            Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place),
+            code="E0604",
+        )
 
     # --- operators
 
@@ -218,7 +225,9 @@ class _Translation:
         found = []
         for name in fetches:
             if name not in self.values and not self.block.has_var(name):
-                raise UnknownNameError(f"expected a variable of the program to fetch but got '{name}'{did_you_mean(name, [*self.block.vars])}")
+                raise UnknownNameError(
+                    f"expected a variable of the program to fetch but got '{name}'{did_you_mean(name, [*self.block.vars])}"
+                )
             found.append(self._kept(self.read(name, None)))
         updates = {name: self._kept(self.values[name]) for name in self.written if name not in self.program.captured}
         changed = [(self.program.captured[name], self._kept(self.values[name])) for name in self.written if name in self.program.captured]
@@ -242,7 +251,9 @@ class _Translation:
         for (_, value), name in zip(self.sources.values(), names, strict=True):
             value.name = name
         func.attributes["arg_names"] = names
-        func.attributes["arg_roles"] = tuple("input" if s.kind == "feed" else "state" if key in written else "param" for key, (s, _) in self.sources.items())
+        func.attributes["arg_roles"] = tuple(
+            "input" if s.kind == "feed" else "state" if key in written else "param" for key, (s, _) in self.sources.items()
+        )
         module = Module.empty()
         module.block.append(func.finish())
         return module

@@ -29,8 +29,19 @@ class Block:
 
     # --- variables
 
-    def create_var(self, name: str | None = None, shape: Any = None, dtype: Any = None, type: Any = None, persistable: bool | None = None, **fields: Any) -> Variable:
-        """A new variable; without a name it gets one. A name of this block is refused with another shape or dtype, and otherwise the variable that has it."""
+
+    def create_var(
+        self,
+        name: str | None = None,
+        shape: Any = None,
+        dtype: Any = None,
+        type: Any = None,
+        persistable: bool | None = None,
+        **fields: Any,
+    ) -> Variable:
+        """A new variable; without a name it gets one. A name of this block is refused with another shape or dtype, and otherwise the
+        variable that has it.
+        """
         if isinstance(name, str) and name in self.vars:
             return self._same(self.vars[name], shape, dtype)
         # Sequence levels, channel capacities and the like are taken for compatibility; what they say does not matter here.
@@ -43,12 +54,20 @@ class Block:
 
     def _same(self, known: Variable, shape: Any, dtype: Any) -> Variable:
         if dtype is not None and known.dtype is not dtypes.as_dtype(dtype):
-            raise VariableError(f"expected '{known.name}' to keep the dtype {known.dtype.name} but it is created again with {dtype}", caller_location())
+            raise VariableError(
+                f"expected '{known.name}' to keep the dtype {known.dtype.name} but it is created again with {dtype}", caller_location()
+            )
         if shape is not None and known.has_shape and list(known.shape) != [-1 if s is None else s for s in shape]:
-            raise VariableError(f"expected '{known.name}' to keep the shape {list(known.shape)} but it is created again with {list(shape)}", caller_location())
+            raise VariableError(
+                f"expected '{known.name}' to keep the shape {list(known.shape)} but it is created again with {list(shape)}",
+                caller_location(),
+            )
         return known
 
-    def create_parameter(self, name: str | None = None, shape: Any = (), dtype: Any = None, initializer: Any = None, **fields: Any) -> Parameter:
+
+    def create_parameter(
+        self, name: str | None = None, shape: Any = (), dtype: Any = None, initializer: Any = None, **fields: Any
+    ) -> Parameter:
         """A new parameter in the program's first block. One of that name and shape is shared."""
         block = self.program.global_block()
         name = name or unique_name.generate("_generated_param")
@@ -77,7 +96,9 @@ class Block:
         if not isinstance(name, str):
             raise VariableError(f"var require string as parameter, but get {type(name).__name__} instead.", caller_location())
         if name not in self.vars:
-            raise VariableError(f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location(), code="E0602")
+            raise VariableError(
+                f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location(), code="E0602"
+            )
         return self.vars[name]
 
     def has_var(self, name: str) -> bool:
@@ -88,7 +109,11 @@ class Block:
         found = self._find_var_recursive(name)
         if found is None:
             known = {n for block in self._chain() for n in block.vars}
-            raise VariableError(f"expected a variable of block {self.idx} or its parents but got '{name}'{did_you_mean(str(name), known)}", caller_location(), code="E0602")
+            raise VariableError(
+                f"expected a variable of block {self.idx} or its parents but got '{name}'{did_you_mean(str(name), known)}",
+                caller_location(),
+                code="E0602",
+            )
         return found
 
     _var_recursive = var_recursive
@@ -139,7 +164,8 @@ class Block:
     _clone_variable = clone_variable
 
     def copy_param_info_from(self, other: Block) -> None:
-        """Take over what only parameters have (rates, regularizers) from a block with the same parameters; `ValueError` when it has others."""
+        """Take over what only parameters have (rates, regularizers) from a block with the same parameters; `ValueError` when it has others.
+        """
         if not isinstance(other, Block):
             raise VariableError(f"expected a Block but got {type(other).__name__}")
         for parameter in other.iter_parameters():
@@ -159,7 +185,10 @@ class Block:
 
     # --- operators
 
-    def append_op(self, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, stop_gradient: bool = False, **extra: Any) -> Operator:
+
+    def append_op(
+        self, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, stop_gradient: bool = False, **extra: Any
+    ) -> Operator:
         """A new operator at the end, by Paddle's name of its type. Slots take variables, names, or lists of them."""
         return self._insert(len(self.ops), type, inputs, outputs, attrs)
 
@@ -169,7 +198,10 @@ class Block:
 
     _prepend_op = prepend_op
 
-    def insert_op(self, index: int, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, **extra: Any) -> Operator:
+
+    def insert_op(
+        self, index: int, type: str | None = None, inputs: Any = None, outputs: Any = None, attrs: Any = None, **extra: Any
+    ) -> Operator:
         """A new operator in front of number `index`."""
         return self._insert(index, type, inputs, outputs, attrs)
 
@@ -376,7 +408,9 @@ class Program:
     # --- copies
 
     def clone(self, for_test: bool = False) -> Program:
-        """A copy. For tests, operators that behave otherwise in training (dropout) get `is_test`, and those of backward and optimizer are left out."""
+        """A copy. For tests, operators that behave otherwise in training (dropout) get `is_test`, and those of backward and optimizer are
+        left out.
+        """
         copy = Program()
         copy._seed, copy.current_block_idx = self._seed, self.current_block_idx
         copy.captured, copy.schedules = dict(self.captured), dict(self.schedules)
@@ -504,9 +538,11 @@ class Program:
                 known[name].set_value(value, scope)
 
     def module(self, fetch_list: Sequence[Any] = (), feed: Sequence[str] | None = None) -> Any:
-        """What an executor compiles for these fetches, as an `nn` module: `paddle.inspect(program.module([loss]))` shows all that becomes of it.
+        """What an executor compiles for these fetches, as an `nn` module: `paddle.inspect(program.module([loss]))` shows all that becomes
+        of it.
 
-        `feed` are names, by default those of all inputs. Host operators are `host.call` ops in it. A program in which nothing is computed is a `RunError`.
+        `feed` are names, by default those of all inputs. Host operators are `host.call` ops in it. A program in which nothing is computed
+        is a `RunError`.
         """
         from polyreme.static.plan import make_plan
 

@@ -43,7 +43,8 @@ def _filled(argument: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 class PyLayerMeaning(Meaning):
-    """`data` is a `_Call`. While operators are translated, `apply` of the PyLayer emits its forward ops, and the tape knows its backward."""
+    """`data` is a `_Call`. While operators are translated, `apply` of the PyLayer emits its forward ops, and the tape knows its backward.
+    """
 
     def attributes(self, op: Operator) -> Collection[str]:
         return ()
@@ -52,7 +53,9 @@ class PyLayerMeaning(Meaning):
         made = op.data(iter(inputs.get("X", ())))
         results = list(made) if isinstance(made, (tuple, list)) else [made]
         if not all(isinstance(r, Tensor) for r in results):
-            raise OperatorError(f"expected the forward of '{op.data.layer.__name__}' to return tensors only in static mode but got {results!r}", op.location)
+            raise OperatorError(
+                f"expected the forward of '{op.data.layer.__name__}' to return tensors only in static mode but got {results!r}", op.location
+            )
         return {"Out": results}
 
 

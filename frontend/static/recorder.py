@@ -46,9 +46,13 @@ class ProgramRecorder(Recorder):
         regions = {part.name: attributes[part.name] for part in definition.regions}
         attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items() if name not in regions})
         extra = {"is_test": False} if cls is ops.Dropout else {}
-        op = Operator(block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None)
+        op = Operator(
+            block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None
+        )
         try:
-            types = definition.infer_types([types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes, list(regions.values()))
+            types = definition.infer_types(
+                [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes, list(regions.values())
+            )
         except InferError as error:
             raise located(error, op) from None
         results = [temporary(block, op.type, kind) for kind in types]
@@ -61,10 +65,14 @@ class ProgramRecorder(Recorder):
         from polyreme.random import default_generator
 
         if state is not default_generator().state:
-            raise OperatorError("expected draws from the program's generator; set Program.random_seed to draw the same numbers at every run", caller_location())
+            raise OperatorError(
+                "expected draws from the program's generator; set Program.random_seed to draw the same numbers at every run",
+                caller_location(),
+            )
         result = temporary(block, "uniform_random", ops.Uniform.definition.infer_types([state.type], attributes)[0])
         attrs = {
-            "shape": plain_size(tuple(attributes["shape"])), "min": float(attributes["low"]), "max": float(attributes["high"]), "is_test": False,
+            "shape": plain_size(tuple(attributes["shape"])), "min": float(attributes["low"]), "max": float(attributes["high"]),
+            "is_test": False,
             "dtype": dtypes.of_scalar(attributes["dtype"]).name, "seed": block.program.random_seed,
         }  # fmt: skip
         result.stop_gradient = True
@@ -96,7 +104,9 @@ class ProgramRecorder(Recorder):
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter in the main program, and what fills it in the startup program."""
         kind = dtypes.of_scalar(dtype)
-        return startup_parameter(default_main_program().global_block(), default_startup_program().global_block(), name, shape, kind, initializer)
+        return startup_parameter(
+            default_main_program().global_block(), default_startup_program().global_block(), name, shape, kind, initializer
+        )
 
     def operator(
         self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
@@ -104,7 +114,9 @@ class ProgramRecorder(Recorder):
         """An operator under Paddle's name, as `append_op` makes it."""
         block = default_main_program().current_block()
         read = {slot: [variable_of(t, block)] for slot, t in inputs.items() if t is not None}
-        written: dict[str, Tensor] = {slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()}
+        written: dict[str, Tensor] = {
+            slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()
+        }
         block.append_op(type, read, {slot: [variable] for slot, variable in written.items()}, attributes)
         return written
 
@@ -127,13 +139,18 @@ def variable_of(tensor: Any, block: Block) -> Variable:
         known = block._find_var_recursive(variable.name)
         if known is None:
             raise OperatorError(
-                f"expected a variable of the current program but '{variable.name}' belongs to another one; build both inside one program_guard", caller_location()
+                f"expected a variable of the current program but '{variable.name}' belongs to another one; build both inside one "
+                f"program_guard",
+                caller_location(),
             )
         return known
     if not isinstance(tensor, Tensor):
         raise TypeError(f"expected tensors but got {type(tensor).__name__} ({tensor!r})")
     if not isinstance(tensor._value, np.ndarray):
-        raise OperatorError("expected variables, or tensors with contents, but got a tensor of a traced function or one that is not initialized", caller_location())
+        raise OperatorError(
+            "expected variables, or tensors with contents, but got a tensor of a traced function or one that is not initialized",
+            caller_location(),
+        )
     program = block.program
     for name, captured in program.captured.items():
         if captured is tensor:

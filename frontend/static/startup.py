@@ -21,7 +21,8 @@ __all__ = ["initialize", "startup_constant", "startup_parameter"]
 _TYPES: tuple[tuple[type, str], ...] = (
     (init.XavierNormal, "gaussian_random"), (init.KaimingNormal, "gaussian_random"), (init.Normal, "gaussian_random"),
     (init.TruncatedNormal, "truncated_gaussian_random"), (init.XavierUniform, "uniform_random"), (init.KaimingUniform, "uniform_random"),
-    (init.Uniform, "uniform_random"), (init.Constant, "fill_constant"), (init.Assign, "assign_value"), (init.Orthogonal, "orthogonal"), (init.Dirac, "dirac"),
+    (init.Uniform, "uniform_random"), (init.Constant, "fill_constant"), (init.Assign, "assign_value"), (init.Orthogonal, "orthogonal"),
+    (init.Dirac, "dirac"),
 )  # fmt: skip
 
 
@@ -29,7 +30,11 @@ def initialize(variable: Variable, initializer: Any, block: Block) -> Operator:
     """Append an operator that fills `variable` as the initializer would in dygraph mode, with the same draws."""
     name = next((text for kind, text in _TYPES if isinstance(initializer, kind)), "initialize")
     attrs: dict[str, Any] = {"shape": list(variable.type.shape), "dtype": variable.dtype.name, "seed": block.program.random_seed}
-    attrs |= {key: value for key, value in vars(initializer).items() if isinstance(value, (bool, int, float, str))} if hasattr(initializer, "__dict__") else {}
+    attrs |= (
+        {key: value for key, value in vars(initializer).items() if isinstance(value, (bool, int, float, str))}
+        if hasattr(initializer, "__dict__")
+        else {}
+    )
     return block.add_operator(name, HOST, {}, {"Out": [variable.name]}, attrs, _Fill(initializer))
 
 

@@ -25,8 +25,12 @@ __all__ = ["append_updates", "minimize", "set_learning_rate"]
 Pairs = Sequence[tuple[Any, Any]]
 
 
-def minimize(optimizer: Any, loss: Variable, startup: Program | None, parameters: Any, no_grad_set: Any) -> tuple[list[Operator], list[tuple[Any, Any]]]:
-    """Append everything that makes a run of the loss's program a training step; returns the update operators and the pairs of parameter and gradient."""
+def minimize(
+    optimizer: Any, loss: Variable, startup: Program | None, parameters: Any, no_grad_set: Any
+) -> tuple[list[Operator], list[tuple[Any, Any]]]:
+    """Append everything that makes a run of the loss's program a training step; returns the update operators and the pairs of parameter and
+    gradient.
+    """
     with program_guard(loss.block.program, startup or default_startup_program()):
         pairs = append_gradients(optimizer, loss, parameters, no_grad_set)
         return append_updates(optimizer, pairs), pairs
@@ -44,7 +48,8 @@ def append_updates(optimizer: Any, pairs: Pairs) -> list[Operator]:
 
     if optimizer._is_of_ones_own():
         raise NotImplementedError(
-            f"expected an optimizer of paddle.optimizer in static mode but {type(optimizer).__name__} has an update of its own; use it in dygraph mode"
+            f"expected an optimizer of paddle.optimizer in static mode but {type(optimizer).__name__} has an update of its own; use it in "
+            f"dygraph mode"
         )
     main, startup = default_main_program(), default_startup_program()
     block = main.global_block()
@@ -83,7 +88,9 @@ def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Para
         state = _accumulator(optimizer, block, startup, parameter, stored, slot, options)
         inputs[slot.name], outputs[f"{slot.name}Out"] = [state.name], [state.name]
     attrs = {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str)) and name != "learning_rate"}
-    return block.add_operator(type(optimizer).__name__.lower(), update_meaning(optimizer.rule), inputs, outputs, {**attrs, "lr_factor": factor})
+    return block.add_operator(
+        type(optimizer).__name__.lower(), update_meaning(optimizer.rule), inputs, outputs, {**attrs, "lr_factor": factor}
+    )
 
 
 def _accumulator(optimizer: Any, block: Block, startup: Block, parameter: Parameter, stored: Variable, slot: Any, options: Any) -> Variable:

@@ -40,7 +40,9 @@ class Cell:
 
 
 def variable_type(name: str, shape: Sequence[Any], dtype: ScalarType) -> TensorType:
-    """The type of a variable, free sizes (-1 or None) as symbols: that of axis 0 is the batch, one for all variables; a name stands for itself."""
+    """The type of a variable, free sizes (-1 or None) as symbols: that of axis 0 is the batch, one for all variables; a name stands for
+    itself.
+    """
 
     def size(axis: int, given: Any) -> Dim:
         given = plain_size(given)
@@ -60,7 +62,8 @@ def variable_type(name: str, shape: Sequence[Any], dtype: ScalarType) -> TensorT
 class Variable(Tensor):
     """A name in a block, with the shape and dtype of what it will hold. Made by `Block.create_var` and by functions in static mode.
 
-    Functions and methods of tensors append operators to the program. `shape` has -1 where a size is free. A persistable variable lives in the scope.
+    Functions and methods of tensors append operators to the program. `shape` has -1 where a size is free. A persistable variable lives in
+    the scope.
     """
 
     __slots__ = ()
@@ -102,7 +105,9 @@ class Variable(Tensor):
     @property
     def type(self) -> TensorType:
         if self._type is None:
-            raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet: nothing was written to it", self.location, code="E0604")
+            raise VariableError(
+                f"expected a variable with a shape but '{self.name}' has none yet: nothing was written to it", self.location, code="E0604"
+            )
         return self._type
 
     @property
@@ -148,7 +153,8 @@ class Variable(Tensor):
 
     def _array(self, what: str) -> Any:
         raise VariableError(
-            f"{what} needs the value of the variable '{self.name}', which it has only while the program runs; fetch it with Executor.run, or use functions of the whole tensor",
+            f"{what} needs the value of the variable '{self.name}', which it has only while the program runs; fetch it with Executor.run, "
+            f"or use functions of the whole tensor",
             caller_location(),
         )
 
@@ -168,7 +174,9 @@ class Variable(Tensor):
         array = value._array("set_value()") if isinstance(value, Tensor) else np.asarray(value)
         expected = tuple(self.type.shape)
         if not (len(expected) == array.ndim and all(isinstance(e, Expr) or e == n for e, n in zip(expected, array.shape, strict=True))):
-            raise VariableError(f"expected a value of shape {list(self.shape)} for '{self.name}' but got {list(array.shape)}", self.location)
+            raise VariableError(
+                f"expected a value of shape {list(self.shape)} for '{self.name}' but got {list(array.shape)}", self.location
+            )
         if array.dtype != self.type.dtype.np:
             raise VariableError(f"expected a value of dtype {self.dtype.name} for '{self.name}' but got {array.dtype}", self.location)
         (scope or global_scope()).var(self.name).array = array.copy()
@@ -196,10 +204,18 @@ class Variable(Tensor):
         return self
 
     def backward(self, grad_tensor: Any = None, retain_graph: bool = False, *, dump_backward_graph_path: str | None = None) -> None:
-        raise VariableError(f"expected a tensor of dygraph mode but backward() got the variable '{self.name}'; use paddle.static.append_backward(loss)", caller_location(), code="E0608")
+        raise VariableError(
+            f"expected a tensor of dygraph mode but backward() got the variable '{self.name}'; use paddle.static.append_backward(loss)",
+            caller_location(),
+            code="E0608",
+        )
 
     def register_hook(self, hook: Any) -> Any:
-        raise VariableError(f"expected a tensor of dygraph mode but register_hook() got the variable '{self.name}': its gradient is the variable '{self.grad_name}'", caller_location())
+        raise VariableError(
+            f"expected a tensor of dygraph mode but register_hook() got the variable '{self.name}': its gradient is the variable "
+            f"'{self.grad_name}'",
+            caller_location(),
+        )
 
     def _set_error_clip(self, error_clip: Any) -> None:
         self.error_clip = error_clip
@@ -210,7 +226,10 @@ class Variable(Tensor):
         raise VariableError(f"the variable '{self.name}' belongs to its program and cannot be copied; clone the program", caller_location())
 
     def __reduce__(self) -> Any:
-        raise VariableError(f"the variable '{self.name}' belongs to its program and cannot be pickled; save the program with paddle.static.save", caller_location())
+        raise VariableError(
+            f"the variable '{self.name}' belongs to its program and cannot be pickled; save the program with paddle.static.save",
+            caller_location(),
+        )
 
     # --- text
 
@@ -218,7 +237,11 @@ class Variable(Tensor):
         """As `repr`; with details, every field. `ValueError` when `throw_on_error` and it has no shape yet."""
         if throw_on_error and self._type is None:
             raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
-        more = f"\n  is_data: {self.is_data}, lod_level: {self.lod_level}, error_clip: {self.error_clip}, made at {self.location}" if with_details else ""
+        more = (
+            f"\n  is_data: {self.is_data}, lod_level: {self.lod_level}, error_clip: {self.error_clip}, made at {self.location}"
+            if with_details
+            else ""
+        )
         return repr(self) + more
 
     def _kind_text(self) -> str:
@@ -239,7 +262,9 @@ class Parameter(Variable, parameter.Parameter):
     def __init__(self, block: Block, name: str, shape: Sequence[Any], dtype: Any = None, trainable: bool = True, **fields: Any):
         for size in shape:
             if not isinstance(size, (int, np.integer)) or size < 0:
-                raise VariableError(f"each dimension of Parameter should be greater than 0 but '{name}' got shape {list(shape)}", caller_location())
+                raise VariableError(
+                    f"each dimension of Parameter should be greater than 0 but '{name}' got shape {list(shape)}", caller_location()
+                )
         location = fields.pop("location", None)
         Variable.__init__(self, block, name, shape, dtype, persistable=True, stop_gradient=not trainable, location=location)
         self.optimize_attr = fields.pop("optimize_attr", {"learning_rate": 1.0})

@@ -14,8 +14,8 @@ __all__ = ["ConvNormActivation"]
 class ConvNormActivation(Sequential):
     """A convolution of [N, C, H, W], then a norm layer and an activation, each of them left out for None.
 
-    `norm_layer` is called with the number of channels, `activation_layer` with nothing. With `padding` None the size is kept for stride 1 and odd
-    kernels; `bias` None gives the convolution a bias only where no norm layer follows.
+    `norm_layer` is called with the number of channels, `activation_layer` with nothing. With `padding` None the size is kept for stride 1
+    and odd kernels; `bias` None gives the convolution a bias only where no norm layer follows.
     """
 
     def __init__(

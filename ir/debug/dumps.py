@@ -1,7 +1,9 @@
-"""Looking at modules between passes: `POLYREME_DUMP` writes those that changed, `POLYREME_OVERRIDE` puts files in their place, `POLYREME_DEBUG` prints.
+"""Looking at modules between passes: `POLYREME_DUMP` writes those that changed, `POLYREME_OVERRIDE` puts files in their place,
+`POLYREME_DEBUG` prints.
 
-Files are called by the number and the name of the pass, `07-fuse.tir`, so that a folder shows the pipeline in order, and what one run dumped another one may
-take, with the changes of whoever edited it. A process that runs several pipelines, as training does, has the files of the second in `run-2`, and so on.
+Files are called by the number and the name of the pass, `07-fuse.tir`, so that a folder shows the pipeline in order, and what one run
+dumped another one may take, with the changes of whoever edited it. A process that runs several pipelines, as training does, has the files
+of the second in `run-2`, and so on.
 """
 
 from __future__ import annotations

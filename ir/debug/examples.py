@@ -20,7 +20,9 @@ from polyreme.ir.types import PendingType, type_symbols
 _CODE = re.compile(r"(\s*//.*\n)?\s*(%\w+.* = |[a-z]+\.[a-z_]+ %|(func|module)\b(?!\.))")
 _WHOLE = re.compile(r"(func|module)\b(?!\.)")
 _VALUE = re.compile(r"%[A-Za-z0-9_$.]+")
-_TYPE = re.compile(r"(?:tensor|pending|buffer|vector)<(?:[^<>]|<[^<>]*>)*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b")
+_TYPE = re.compile(
+    r"(?:tensor|pending|buffer|vector)<(?:[^<>]|<[^<>]*>)*>|\b(?:index|i1|i8|i16|i32|i64|ui8|ui16|ui32|ui64|f16|bf16|f32|f64)\b"
+)
 _DECLARED = re.compile(rf"({_VALUE.pattern}): ({_TYPE.pattern})")
 
 
@@ -49,8 +51,8 @@ def documentation(cls: type[Op]) -> Documented:
 def example_module(cls: type[Op]) -> Module:
     """The example of an op class as a module; `PolyremeError` when it has none, or one whose values have no types.
 
-    An example that is lines of ops becomes the function `example`: what it uses but does not make are its arguments, what it makes its results. Sizes
-    that no argument has are those of a last argument, `sizes`.
+    An example that is lines of ops becomes the function `example`: what it uses but does not make are its arguments, what it makes its
+    results. Sizes that no argument has are those of a last argument, `sizes`.
     """
     example = documentation(cls).example
     if not example:

@@ -2,10 +2,10 @@
 
     small = reduce_module(module, lambda m: crashes(m))
 
-A step tries a small edit at every op: drop a result, an argument, a function; let an op's result be one of its operands, an argument, a constant; put the inside of a
-region in the region's place; make a size smaller. An edit is kept when the module is still valid, still fails, and costs less than before by `cost`, which
-has no infinite descent: so reduction ends. Edits are tried in a fixed order: so it is deterministic. Steps are tried on many ops at a time first, then on fewer,
-as in delta debugging (Zeller and Hildebrandt, 2002).
+A step tries a small edit at every op: drop a result, an argument, a function; let an op's result be one of its operands, an argument, a
+constant; put the inside of a region in the region's place; make a size smaller. An edit is kept when the module is still valid, still
+fails, and costs less than before by `cost`, which has no infinite descent: so reduction ends. Edits are tried in a fixed order: so it is
+deterministic. Steps are tried on many ops at a time first, then on fewer, as in delta debugging (Zeller and Hildebrandt, 2002).
 
 The steps of this file know no dialect. Who knows more adds steps of its own, as `lowering/debug/reducer.py` does for kernels.
 """
@@ -101,28 +101,34 @@ class Step:
     alone: bool = False  # applied to one op at a time
 
 
-def reduce_module(module: Module, still_fails: Callable[[Module], bool], steps: Sequence[Step] | None = None, max_checks: int = MAX_CHECKS) -> Module:
+def reduce_module(
+    module: Module, still_fails: Callable[[Module], bool], steps: Sequence[Step] | None = None, max_checks: int = MAX_CHECKS
+) -> Module:
     """The smallest module that the steps lead to for which `still_fails` holds; it has to hold for `module`, which is left as it is."""
     return reduce_case(Case(module), lambda case: still_fails(case.module), steps, max_checks).module
 
 
 def reduce_case(case: Case, still_fails: StillFails, steps: Sequence[Step] | None = None, max_checks: int = MAX_CHECKS) -> Case:
-    """As `reduce_module`, with inputs that follow the arguments. After `max_checks` calls of `still_fails` the smallest case so far is it."""
+    """As `reduce_module`, with inputs that follow the arguments. After `max_checks` calls of `still_fails` the smallest case so far is it.
+    """
     if not still_fails(case):
         raise PolyremeError("expected a module that fails to begin with, but it does not", code="E0412")
     return _Reducer(case, still_fails, STEPS if steps is None else steps, max_checks).run()
 
 
 def cost(case: Case) -> tuple[int, ...]:
-    """What reduction makes smaller: ops that compute first, then ops and arguments, then elements, then attributes that differ from their defaults, and the
-    numbers in lists."""
+    """What reduction makes smaller: ops that compute first, then ops and arguments, then elements, then attributes that differ from their
+    defaults, and the numbers in lists.
+    """
     computing = parts = elements = unusual = numbers = 0
     for op in case.module.walk():
         parts += 1 + len(op.operands)
         computing += not (op.has(ConstantLike) or op.has(Terminator) or isinstance(op, (Module, Func)))
         elements += sum(_elements(r.type) for r in op.results)
         numbers += sum(abs(n) for value in op.attributes.values() if isinstance(value, tuple) for n in value if isinstance(n, int))
-        unusual += sum(part.default != op.attributes.get(name) for name, part in op.definition.attributes.items() if not isinstance(op, Func))
+        unusual += sum(
+            part.default != op.attributes.get(name) for name, part in op.definition.attributes.items() if not isinstance(op, Func)
+        )
         for region in op.regions:
             for block in region.blocks:
                 parts += len(block.args)
@@ -319,7 +325,9 @@ def _inline(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
 
 
 def inline_region(op: Op, region: int, arguments: Sequence[Value] | None = None) -> bool:
-    """Put what is in a region of `op` in its place, if operands of it fit the region's arguments and what the region passes on fits the results."""
+    """Put what is in a region of `op` in its place, if operands of it fit the region's arguments and what the region passes on fits the
+    results.
+    """
     block = op.regions[region].block
     given = _fitting(op.operands, [a.type for a in block.args]) if arguments is None else arguments
     last = block.last
@@ -377,7 +385,11 @@ def _default(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
 def _unusual(op: Op) -> list[str]:
     if isinstance(op, (Module, Func)):
         return []
-    return [n for n, part in op.definition.attributes.items() if isinstance(part.default, (bool, int, float, str, tuple)) and op.attributes[n] != part.default]
+    return [
+        n
+        for n, part in op.definition.attributes.items()
+        if isinstance(part.default, (bool, int, float, str, tuple)) and op.attributes[n] != part.default
+    ]
 
 
 # --- sizes
@@ -499,8 +511,18 @@ CUT = Step("cut", lambda op: int(_makes_tensors(op) and _computes(op)), _cut, ne
 SHRINK = Step("shrink", lambda op: len(_sizes(op)) * len(_WAYS), _shrink, alone=True)
 STEPS: tuple[Step, ...] = (
     KNOWN_SIZES,
-    Step("return-one", lambda op: len(op.operands) if isinstance(op, Return) and len(op.operands) > 1 and _in_main(op) else 0, _return_one, alone=True),
-    Step("return-operand", lambda op: len(_operands_of_results(op)) if isinstance(op, Return) and _in_main(op) else 0, _return_operand, alone=True),
+    Step(
+        "return-one",
+        lambda op: len(op.operands) if isinstance(op, Return) and len(op.operands) > 1 and _in_main(op) else 0,
+        _return_one,
+        alone=True,
+    ),
+    Step(
+        "return-operand",
+        lambda op: len(_operands_of_results(op)) if isinstance(op, Return) and _in_main(op) else 0,
+        _return_operand,
+        alone=True,
+    ),
     CUT,
     ISOLATE,
     Step("drop-function", lambda op: int(isinstance(op, Func) and op.sym_name != "main"), _drop_function),

@@ -2,12 +2,14 @@
 
     wanted = expect(module, inputs)
     for misfit in wanted.misfits(results):
-        print(misfit)              # result 0 at [1, 2]: expected 0.25 but got 0.75, which is 0.5 away with 3e-07 allowed; 12 of 64 elements are wrong
+        print(misfit)              # result 0 at [1, 2]: expected 0.25 but got 0.75, which is 0.5 away with 3e-07 allowed; 12 of 64 elements
+        are wrong
 
-Values are those of the same module evaluated in float64. The distance allowed is found by what is known as Monte Carlo arithmetic (Parker, 1997; Denis,
-de Oliveira Castro and Petit, "Verificarlo", 2016): the float64 evaluation runs a few times more, each time with every op's result moved up or down by the bound
-that the op table declares for it (`ir/accuracy.py`). How far the results move is what correct roundings can do to this program on these inputs, whatever
-cancels, grows or flips in it; `SAFETY` times that is allowed. So the tolerance is wide where a program is ill-conditioned and tight where it is not.
+Values are those of the same module evaluated in float64. The distance allowed is found by what is known as Monte Carlo arithmetic (Parker,
+1997; Denis, de Oliveira Castro and Petit, "Verificarlo", 2016): the float64 evaluation runs a few times more, each time with every op's
+result moved up or down by the bound that the op table declares for it (`ir/accuracy.py`). How far the results move is what correct
+roundings can do to this program on these inputs, whatever cancels, grows or flips in it; `SAFETY` times that is allowed. So the tolerance
+is wide where a program is ill-conditioned and tight where it is not.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from polyreme.ir.types import (
     scalar_type,
 )
 
-# How many times further than in the trial runs a result may be: trials are few, and a lowering has more steps than the op that it stands for.
+# How many times further than in the trial runs a result may be: trials are few, and a lowering has more steps than the op that it stands
+# for.
 SAFETY = 4.0
 RUNS = 3
 
@@ -73,7 +76,8 @@ def _number(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Expected:
-    """`given`: the results in the module's own types; `values`: the same in float64; `allowed`: the distance from `values` at each element."""
+    """`given`: the results in the module's own types; `values`: the same in float64; `allowed`: the distance from `values` at each element.
+    """
 
     given: list[Array]
     values: list[Array]
@@ -108,7 +112,9 @@ def _misfit(index: int, given: Array, value: Array, allowed: Array, got: Array) 
 
 
 def expect(module: Module, inputs: Sequence[Any], function: str = "main", runs: int = RUNS, seed: int = 0) -> Expected:
-    """What `function` of the module should give on `inputs`; `runs` trials, whose signs are drawn by `seed`, say how far from it is allowed."""
+    """What `function` of the module should give on `inputs`; `runs` trials, whose signs are drawn by `seed`, say how far from it is
+    allowed.
+    """
     given = evaluate(module, inputs, function)
     wide, narrow = _widened(module)
     wide_inputs = [_widened_array(np.asarray(x)) for x in inputs]
@@ -135,8 +141,9 @@ def _allowed(given: Array, value: Array, trials: Sequence[Array]) -> Array:
 
 
 def _typical(moved: Array, own: Array) -> Array:
-    """How far an element may move that happened to move little in a few trials: as far as others do, or as many of its units in the last place as others do of
-    theirs, whichever is less. So neither a large element nor one in which terms cancel makes room for all."""
+    """How far an element may move that happened to move little in a few trials: as far as others do, or as many of its units in the last
+    place as others do of theirs, whichever is less. So neither a large element nor one in which terms cancel makes room for all.
+    """
     if not moved.size:
         return moved
     rms = lambda x: float(np.sqrt(np.mean(np.square(x))))

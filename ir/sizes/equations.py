@@ -37,15 +37,21 @@ class Solution:
 
 
 def solve(a: Dim, b: Dim, names: Sequence[str], solved: Mapping[str, Dim] = MappingProxyType({})) -> Solution | None:
-    """What makes `a` equal to `b`, all values of the sizes that do so and no others; None when this is not known, or is nothing that sizes can be replaced by.
+    """What makes `a` equal to `b`, all values of the sizes that do so and no others; None when this is not known, or is nothing that sizes
+    can be replaced by.
 
-    `names` are the sizes in use, oldest first: a new name differs from them, and of two sizes that are equal the younger one goes. `solved` are names that
-    are no longer in use, for words only. A size that is a factor of both sides is taken not to be 0.
+    `names` are the sizes in use, oldest first: a new name differs from them, and of two sizes that are equal the younger one goes. `solved`
+    are names that are no longer in use, for words only. A size that is a factor of both sides is taken not to be 0.
     """
     difference = _without_common_factors(a - b)
     if isinstance(difference, int):
         return Solution({}, ()) if difference == 0 else None
-    return _without_remainder(difference, names) or _of_one_name(difference, names) or _replaced(difference, names, solved) or _in_proportion(difference, names)
+    return (
+        _without_remainder(difference, names)
+        or _of_one_name(difference, names)
+        or _replaced(difference, names, solved)
+        or _in_proportion(difference, names)
+    )
 
 
 def _without_common_factors(difference: Dim) -> Dim:
@@ -91,7 +97,8 @@ def _congruent(size: Dim, rest: int, divisor: int, names: Sequence[str]) -> Solu
 
 
 def _of_one_name(difference: Expr, names: Sequence[str]) -> Solution | None:
-    """A sum of quotients of one name is 0  ->  the name is a multiple of a new one, plus a number; or it is the only number that does it."""
+    """A sum of quotients of one name is 0  ->  the name is a multiple of a new one, plus a number; or it is the only number that does it.
+    """
     found = zeros(difference)
     if found is None:
         return None

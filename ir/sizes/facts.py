@@ -1,11 +1,11 @@
 """Facts about symbolic sizes: what an op asks of them beyond what their names say, and the guards that a run checks.
 
-A fact that is an equation is *solved*: the sizes get other values, so that every type says the fact and nobody has to look it up. If a reshape needs
-`N % 8 == 0`, then `N` becomes `8*N_8`; if an add needs `M == N`, then `M` becomes `N`. A fact that is a bound, `N >= 3`, stays as it is, and so does an
-equation that nothing solves, `2*floordiv(N, 4) equals floordiv(N, 2)`: a run compares both.
+A fact that is an equation is *solved*: the sizes get other values, so that every type says the fact and nobody has to look it up. If a
+reshape needs `N % 8 == 0`, then `N` becomes `8*N_8`; if an add needs `M == N`, then `M` becomes `N`. A fact that is a bound, `N >= 3`,
+stays as it is, and so does an equation that nothing solves, `2*floordiv(N, 4) equals floordiv(N, 2)`: a run compares both.
 
-Each fact is a guard of its function, an entry of the attribute `guards`, which says what is needed, what it is about in the sizes that the function
-has now, which op asks for it, and where:
+Each fact is a guard of its function, an entry of the attribute `guards`, which says what is needed, what it is about in the sizes that the
+function has now, which op asks for it, and where:
 
     func @main(%x: tensor<(8*N_8)x4xf32>) attributes {guards = ["N % 8 == 0 [8*N_8] nn.reshape net.py:12:9"]} { ... }
 
@@ -39,9 +39,9 @@ _CHECKED_REMAINDER = re.compile(r"(?P<size>.+) % (?P<divisor>\d+) equals 0\Z")
 class Guard:
     """A condition on the sizes of a function's arguments that the op `op` at `place` asks for.
 
-    `need` says it in the names that the user knows: `N % 8 == 0`, `M == N`, `axis 1 of x == 4`, `N >= 3` or `N <= 3`, `N equals 2*floordiv(T, 2)`. For the
-    first three, which are solved, `size` is what stands in the types in place of the left side; for bounds `size` is what must not be negative, and for what
-    is checked the difference, which must be 0.
+    `need` says it in the names that the user knows: `N % 8 == 0`, `M == N`, `axis 1 of x == 4`, `N >= 3` or `N <= 3`, `N equals
+    2*floordiv(T, 2)`. For the first three, which are solved, `size` is what stands in the types in place of the left side; for bounds
+    `size` is what must not be negative, and for what is checked the difference, which must be 0.
     """
 
     need: str
@@ -57,7 +57,15 @@ class Guard:
         """ "divisor", "equal" or "fixed" (to a number), which types say, or "bound" or "checked", which a run has to compare."""
         if _AXIS.match(self.need):
             return "fixed"
-        return "divisor" if _REMAINDER.match(self.need) else "equal" if " == " in self.need else "checked" if " equals " in self.need else "bound"
+        return (
+            "divisor"
+            if _REMAINDER.match(self.need)
+            else "equal"
+            if " == " in self.need
+            else "checked"
+            if " equals " in self.need
+            else "bound"
+        )
 
     @property
     def is_bound(self) -> bool:
@@ -76,7 +84,9 @@ class Guard:
         match = _relation(self.need)
         if match["sign"] == "equals":
             fitting = zeros(self.size)
-            return f"no difference between {match['size']} and {match['other']}" + (f" (there is none where {fitting})" if fitting is not None else "")
+            return f"no difference between {match['size']} and {match['other']}" + (
+                f" (there is none where {fitting})" if fitting is not None else ""
+            )
         return f"{match['size']} to be {{}} {match['other']}".format({"==": "equal to", ">=": "at least", "<=": "at most"}[match["sign"]])
 
     @property
@@ -86,7 +96,8 @@ class Guard:
 
     @property
     def measured(self) -> tuple[Dim, int | None, int | None]:
-        """What a run compares, and with which least and greatest value; of a solved fact the size that stands in the types, with neither."""
+        """What a run compares, and with which least and greatest value; of a solved fact the size that stands in the types, with neither.
+        """
         match = _relation(self.need)
         if match["sign"] == "==":
             return self.size, None, None
@@ -176,7 +187,9 @@ def _repeats(mono: tuple[Any, ...]) -> bool:
     if len(mono) > 1:
         return False
     quotients = [atom for atom in mono if atom.fn]
-    return all(q.fn == "floordiv" and isinstance(q.args[1], int) and _PERIOD % q.args[1] == 0 and line_of(q.args[0]) is not None for q in quotients)
+    return all(
+        q.fn == "floordiv" and isinstance(q.args[1], int) and _PERIOD % q.args[1] == 0 and line_of(q.args[0]) is not None for q in quotients
+    )
 
 
 def without_implied(guards: Iterable[Guard]) -> list[Guard]:
@@ -206,7 +219,9 @@ def _place(location: Location) -> str:
 
 
 def reasons(guards: Iterable[Guard], size: Dim, kind: str, argument: str, axis: int) -> str:
-    """In words, why an axis of an argument has to be of this `size`: the guards of the kind, or all if there are none of it; empty without guards."""
+    """In words, why an axis of an argument has to be of this `size`: the guards of the kind, or all if there are none of it; empty without
+    guards.
+    """
     begin = axis_words(argument, axis)
     about = [g for g in guards if g.size == size and (g.words.startswith(begin) if g.kind == "fixed" else g.kind in ("divisor", "equal"))]
     return " and ".join(f"{g.words} ({g.origin})" for g in [g for g in about if g.kind == kind] or about)

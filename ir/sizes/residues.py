@@ -1,6 +1,7 @@
 """Where a sum of quotients of one size is 0: found by looking at all values of a period.
 
-Over a period, the least common multiple of the divisors, such a sum grows by as much wherever one starts. So its values of one period say all of them.
+Over a period, the least common multiple of the divisors, such a sum grows by as much wherever one starts. So its values of one period say
+all of them.
 
     >>> N = symbol("N")
     >>> zeros(N - N // 4 * 4)
@@ -28,7 +29,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """The values of `name`, none below 0, that make a sum 0: all that leave one of `residues` when divided by `period`, or with no period just these."""
+    """The values of `name`, none below 0, that make a sum 0: all that leave one of `residues` when divided by `period`, or with no period
+    just these.
+    """
 
     name: str
     period: int
@@ -45,7 +48,11 @@ class Zeros:
     def __str__(self) -> str:
         """Which values these are, in words."""
         most = [str(n) for n in self.residues[:8]]
-        listed = ", ".join(most) + ", ..." if len(self.residues) > len(most) else " or ".join([", ".join(most[:-1]), most[-1]] if most[1:] else most)
+        listed = (
+            ", ".join(most) + ", ..."
+            if len(self.residues) > len(most)
+            else " or ".join([", ".join(most[:-1]), most[-1]] if most[1:] else most)
+        )
         return f"{self.name} % {self.period} is {listed}" if self.period else f"{self.name} is {listed}"
 
 

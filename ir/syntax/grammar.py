@@ -1,7 +1,8 @@
 """The parser that Lark makes of `grammar.lark`.
 
-Lark takes a quarter of a second to work out a parser's tables and a twentieth of that to read them. So who reads texts in many processes may keep them from one to the next
-(`keep_tables`): as JSON, which is data and nothing that could be run. Tables that Lark cannot read are worked out anew.
+Lark takes a quarter of a second to work out a parser's tables and a twentieth of that to read them. So who reads texts in many processes
+may keep them from one to the next (`keep_tables`): as JSON, which is data and nothing that could be run. Tables that Lark cannot read are
+worked out anew.
 """
 
 from __future__ import annotations

@@ -108,7 +108,9 @@ def _parse_shape(body: str, start: int) -> tuple[list[Any], ScalarType]:
             continue
         match = _DIM.match(body, at)
         if match is None:
-            raise LiteralError(f"expected a size and 'x', or an element type, but got '{body[at:]}'{did_you_mean(body[at:], SCALARS)}", start + at)
+            raise LiteralError(
+                f"expected a size and 'x', or an element type, but got '{body[at:]}'{did_you_mean(body[at:], SCALARS)}", start + at
+            )
         word = match.group(1)
         shape.append("?" if word == "?" else _parse_size(word, start + at))
         at = match.end()
@@ -261,8 +263,9 @@ def _integer_type(value: int) -> str:
 def dense_text(value: Dense, generic: bool = False, elide: int | None = None, keep: Callable[[Dense], str] | None = None) -> str:
     """`dense<[[1.0, 2.0]]> : tensor<1x2xf32>`, with one number for equal elements.
 
-    A constant that is too long to be listed is given to `keep`, which answers with the name of the resource that holds it; without `keep` its bytes
-    stand there in hex. So is one in the generic form whose elements no decimals tell (nan, infinity). Those of more than `elide` elements are left out.
+    A constant that is too long to be listed is given to `keep`, which answers with the name of the resource that holds it; without `keep`
+    its bytes stand there in hex. So is one in the generic form whose elements no decimals tell (nan, infinity). Those of more than `elide`
+    elements are left out.
     """
     array = value.array
     kind = type_text(value.type, generic)
@@ -342,7 +345,8 @@ def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = Non
 
 
 _ELIDED_MESSAGE = (
-    "expected the elements of the constant but they were elided when it was printed; print it again in full: `--full` on the command line, or"
+    "expected the elements of the constant but they were elided when it was printed; print it again in full: `--full` on the command line, "
+    "or"
     " print_module without `elide`"
 )
 
@@ -352,7 +356,9 @@ def _resource(name: str, shape: tuple[int, ...], kind: TensorType, resources: Ma
     if name == ELIDED:
         raise LiteralError(_ELIDED_MESSAGE)
     if name not in resources:
-        raise LiteralError(f"expected a resource '{name}' in the section at the end of the text but there is none{did_you_mean(name, resources)}")
+        raise LiteralError(
+            f"expected a resource '{name}' in the section at the end of the text but there is none{did_you_mean(name, resources)}"
+        )
     data = _hex_bytes(resources[name])
     alignment = int.from_bytes(data[:4], "little")
     if alignment == 0 or alignment & (alignment - 1):
@@ -411,7 +417,9 @@ def parse_elements(body: str, kind: TensorType) -> np.ndarray[Any, Any]:
         raise LiteralError(f"expected elements of shape {list(shape)} for {kind} but got {list(raw.shape)}")
     misfit = next((x for x in raw.flat if type(x) not in _COMPATIBLE[kind.dtype.kind]), None)
     if misfit is not None:
-        raise LiteralError(f"expected elements of type {kind.dtype} but got {misfit if isinstance(misfit, str) else json.dumps(misfit)[:40]}")
+        raise LiteralError(
+            f"expected elements of type {kind.dtype} but got {misfit if isinstance(misfit, str) else json.dumps(misfit)[:40]}"
+        )
     try:
         if is_complex:
             pairs = _floats(raw, np.dtype(f"f{kind.dtype.bytes // 2}"))

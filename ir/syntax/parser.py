@@ -150,7 +150,9 @@ class _Reader:
             ops, self.resources = split_resources(self.text)
         except LiteralError as error:
             line, column = self.text.count("\n", 0, error.offset) + 1, error.offset - self.text.rfind("\n", 0, error.offset)
-            raise ParseError(Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text, code="E0102")) from None
+            raise ParseError(
+                Diagnostic(str(error), Location(self.filename, line, column, column + 1), source=self.text, code="E0102")
+            ) from None
         try:
             items: list[Any] = grammar().parse(ops)  # type: ignore[assignment]
         except UnexpectedToken as error:
@@ -175,7 +177,14 @@ class _Reader:
             line, column, width = max(error.line, 1), max(error.column, 1), len(got) - 2
         if len(got) > 42:
             got = got[:40] + "…'"
-        raise ParseError(Diagnostic(f"expected {wanted} but got {got}", Location(self.filename, line, column, column + max(width, 1)), source=self.text, code="E0101"))
+        raise ParseError(
+            Diagnostic(
+                f"expected {wanted} but got {got}",
+                Location(self.filename, line, column, column + max(width, 1)),
+                source=self.text,
+                code="E0101",
+            )
+        )
 
     # ops
 
@@ -240,16 +249,28 @@ class _Reader:
         """Segments that the text states; None when they follow from the number of operands."""
         if piece.form == "generic":
             stated = named.pop("operandSegmentSizes", None)
-            if stated is not None and (sum(stated) != len(piece.operands) or len(stated) != len(cls.definition.operands) or min(stated) < 0):
-                self.fail("E0106", f"expected the segments {list(stated)} to split {len(piece.operands)} operands into {len(cls.definition.operands)}", piece.at)
+            if stated is not None and (
+                sum(stated) != len(piece.operands) or len(stated) != len(cls.definition.operands) or min(stated) < 0
+            ):
+                self.fail(
+                    "E0106",
+                    f"expected the segments {list(stated)} to split {len(piece.operands)} operands into {len(cls.definition.operands)}",
+                    piece.at,
+                )
             return stated
         if all(isinstance(o, Token) and o.type == "VALUE" for o in piece.operands):
             return None
         declared = cls.definition.operands
         if len(declared) != len(piece.operands):
-            self.fail("E0106", f"expected {len(declared)} operands for '{cls.name}' where groups are written but got {len(piece.operands)}", piece.at)
+            self.fail(
+                "E0106",
+                f"expected {len(declared)} operands for '{cls.name}' where groups are written but got {len(piece.operands)}",
+                piece.at,
+            )
         for part, given in zip(declared, piece.operands, strict=True):
-            if isinstance(given, tuple) != (part.arity == "variadic") or (not isinstance(given, tuple) and given.type == "ABSENT" and part.arity != "optional"):
+            if isinstance(given, tuple) != (part.arity == "variadic") or (
+                not isinstance(given, tuple) and given.type == "ABSENT" and part.arity != "optional"
+            ):
                 self.fail("E0106", f"expected {_OPERAND_SPELLING[part.arity]} for the operand '{part.name}' of '{cls.name}'", piece.at)
         if cls.definition.plain:
             return None

@@ -238,8 +238,10 @@ def grammar() -> Lark:
 
 # What messages call the terminals of the grammar; punctuation is quoted as it is.
 _TERMINALS = {
-    "VALUE": "a value such as '%x'", "OPNAME": "an op", "STRING": "a string", "SYMBOL": "a name such as '@main'", "TYPE": "a type", "WORD": "a word",
-    "INT": "a number", "FLOAT": "a number", "BITS": "a number", "SIGN": "'+' or '-'", "STAR": "'*'", "END_CALL": "')'", "RETURN": "'return'",
+    "VALUE": "a value such as '%x'", "OPNAME": "an op", "STRING": "a string", "SYMBOL": "a name such as '@main'", "TYPE": "a type",
+    "WORD": "a word",
+    "INT": "a number", "FLOAT": "a number", "BITS": "a number", "SIGN": "'+' or '-'", "STAR": "'*'", "END_CALL": "')'",
+    "RETURN": "'return'",
     "FUNC": "'func'", "MODULE": "'module'", "ATTRIBUTES": "'attributes'", "LOC": "'loc'", "UNKNOWN": "'unknown'", "LABEL": "a block label",
     "ABSENT": "'_'", "DENSE": "a constant", "ARRAY": "an array", "SIZE": "a size", "ALIAS": "a name such as '#loc1'", "$END": "the end",
 }  # fmt: skip

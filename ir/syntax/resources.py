@@ -8,8 +8,9 @@
       }
     #-}
 
-An op says `dense_resource<weight> : tensor<2xf32>`. The string is a blob in hex: four bytes of alignment, little end first, then the elements as they lie in
-memory, row-major and little end first; a bool takes a byte. `__elided__` is MLIR's name for a constant that was left out.
+An op says `dense_resource<weight> : tensor<2xf32>`. The string is a blob in hex: four bytes of alignment, little end first, then the
+elements as they lie in memory, row-major and little end first; a bool takes a byte. `__elided__` is MLIR's name for a constant that was
+left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The tokens of IR text for those who colour it: editors and terminals share this one table.
 
-Unlike the terminals of `grammar.lark`, which are coarse so that reading is fast, these look into types, constants and places. A table is tried in
-order at each place of a line; what nothing matches is plain. A token with an `end` spans from its `regex` to there, over lines too, and
-has a table of its own between. These are the semantics of TextMate grammars, so `textmate()` is the same table in another form; its regular
-expressions keep to what Python's `re` and Oniguruma both read.
+Unlike the terminals of `grammar.lark`, which are coarse so that reading is fast, these look into types, constants and places. A table is
+tried in order at each place of a line; what nothing matches is plain. A token with an `end` spans from its `regex` to there, over lines
+too, and has a table of its own between. These are the semantics of TextMate grammars, so `textmate()` is the same table in another form;
+its regular expressions keep to what Python's `re` and Oniguruma both read.
 
     for start, end, token in scan(line_of_text): …
 """
@@ -118,7 +118,8 @@ NAMES = tuple(dict.fromkeys(token.name for table in TABLES.values() for token in
 
 
 def scan(text: str, tables: dict[str, tuple[Token, ...]] = TABLES, start: str = "ir") -> Iterator[tuple[int, int, Token]]:
-    """The tokens of `text` in order, as positions; what is between them is plain. The brackets of a spanning token are tokens of its kind."""
+    """The tokens of `text` in order, as positions; what is between them is plain. The brackets of a spanning token are tokens of its kind.
+    """
     stack: list[tuple[str, Token | None]] = [(start, None)]
     at = 0
     for line in text.split("\n"):

@@ -1,8 +1,9 @@
 """Where the elements of a contract's operand stand in memory, as a linear function of the contract's letters.
 
-Views cost nothing here: transposes, windows, slices, reversals, broadcasts and reshapes of an argument only change the distance that each letter
-moves in the argument's memory. So a convolution, which is a contract of a window, reads the image itself, and a transposed matrix is read in
-place. Where the chain of views meets anything else (a pad, say), the operand's memory is what that op makes, and somebody has to make it first.
+Views cost nothing here: transposes, windows, slices, reversals, broadcasts and reshapes of an argument only change the distance that each
+letter moves in the argument's memory. So a convolution, which is a contract of a window, reads the image itself, and a transposed matrix is
+read in place. Where the chain of views meets anything else (a pad, say), the operand's memory is what that op makes, and somebody has to
+make it first.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Access:
 def trace(value: Value, letters: str, narrow: bool = False) -> Access:
     """The access of `value`, whose axes are the letters of `letters`, through as many views as can be seen through.
 
-    With `narrow` a cast of 16-bit floats to float32 in front of them is one too: the source then has another element type than `value`, and who reads it
-    widens what it reads.
+    With `narrow` a cast of 16-bit floats to float32 in front of them is one too: the source then has another element type than `value`, and
+    who reads it widens what it reads.
     """
     memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
     made = memory.producer()
@@ -49,8 +50,9 @@ def trace(value: Value, letters: str, narrow: bool = False) -> Access:
 
 
 def trace_parts(value: Value, letters: str, along: str) -> list[tuple[Access, Dim]]:
-    """The accesses of `value` piece by piece along one letter, counted from 0 in each, with the sizes of the pieces: what a concat puts end to end that nobody
-    else reads, or the value as a whole."""
+    """The accesses of `value` piece by piece along one letter, counted from 0 in each, with the sizes of the pieces: what a concat puts end
+    to end that nobody else reads, or the value as a whole.
+    """
     memory, shaped, axes = _walk(value, [(0, {letter: 1}) for letter in letters])
     concat = memory.producer(tensor.Concat)
     inner = None if concat is None else _through_reshape(shape_of(memory), shape_of(shaped), axes)
@@ -122,7 +124,9 @@ def _through(op: object, axes: list[Linear]) -> tuple[Value, list[Linear]]:
             inner[axis] = _scaled([axes[axis], axes[rank + j]], (stride, dilation))
         return op.x, inner
     if isinstance(op, tensor.Slice):
-        return op.x, [(c * step + start, {k: v * step for k, v in t.items()}) for (c, t), start, step in zip(axes, op.starts, op.strides, strict=True)]
+        return op.x, [
+            (c * step + start, {k: v * step for k, v in t.items()}) for (c, t), start, step in zip(axes, op.starts, op.strides, strict=True)
+        ]
     if isinstance(op, tensor.Reverse):
         flipped = set(op.axes)
         sizes = op.x.type.shape

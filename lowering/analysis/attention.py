@@ -8,8 +8,8 @@
 
 Keys and values that a concat lays end to end for this attention alone are taken as they are in front of it.
 
-The letters of both products are made one alphabet: `query`, `key`, `depth` (summed over for a score) and `width` (of a value) are one letter each, all
-others are `batch` letters, and letters of size 1 may be missing anywhere.
+The letters of both products are made one alphabet: `query`, `key`, `depth` (summed over for a score) and `width` (of a value) are one
+letter each, all others are `batch` letters, and letters of size 1 may be missing anywhere.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ class AttentionPart:
 
 @dataclass(frozen=True)
 class Attention:
-    """An attention: see the module. `sizes` has all letters; `axes` the letter of each axis of the softmax's operand `masked`, "" for size 1.
+    """An attention: see the module. `sizes` has all letters; `axes` the letter of each axis of the softmax's operand `masked`, "" for size
+    1.
 
-    `queries` is the first product's operand, one letter of `query_letters` per axis; `parts` say where keys and values are in memory: in several pieces when a
-    cache is read in front of what is new. Element (batch, query, width) of `result` stands at the sum of `strides[letter] * letter`. `ops` are all ops from memory to the result.
+    `queries` is the first product's operand, one letter of `query_letters` per axis; `parts` say where keys and values are in memory: in
+    several pieces when a cache is read in front of what is new. Element (batch, query, width) of `result` stands at the sum of
+    `strides[letter] * letter`. `ops` are all ops from memory to the result.
     """
 
     first: tensor.Contract
@@ -110,8 +112,9 @@ class Attention:
         return Access(access.source, access.base, {c: s for c, s in access.strides.items() if c in self.sizes})
 
     def last_key(self) -> Dim | None:
-        """`n` when query i counts key j only if j <= i + n, so that later keys need not be looked at: their scores are -inf whatever they are. None without
-        such a mask."""
+        """`n` when query i counts key j only if j <= i + n, so that later keys need not be looked at: their scores are -inf whatever they
+        are. None without such a mask.
+        """
         for op in self.steps():
             if shape_of(op.result) != shape_of(self.masked):
                 return None
@@ -168,7 +171,11 @@ class Attention:
         if isinstance(op, tensor.Map) and op.fn in ("add", "sub"):
             a, b = (self._position(x) for x in op.xs)
             sign = 1 if op.fn == "add" else -1
-            return None if a is None or b is None else (a[0] + sign * b[0], {c: a[1].get(c, 0) + sign * b[1].get(c, 0) for c in {*a[1], *b[1]}})
+            return (
+                None
+                if a is None or b is None
+                else (a[0] + sign * b[0], {c: a[1].get(c, 0) + sign * b[1].get(c, 0) for c in {*a[1], *b[1]}})
+            )
         return None
 
 
@@ -214,8 +221,9 @@ def _leads_to(value: Value, contract: Op) -> bool:
 
 
 def axes_of(value: Value, origin: Value, letters: Sequence[str], sizes: dict[str, Dim]) -> list[str] | None:
-    """The letters of each axis of `value`, several for axes that were joined, none for size 1; it follows from `origin`, which has a letter per axis, by
-    transposes, reshapes and elementwise ops. None when an axis was split."""
+    """The letters of each axis of `value`, several for axes that were joined, none for size 1; it follows from `origin`, which has a letter
+    per axis, by transposes, reshapes and elementwise ops. None when an axis was split.
+    """
     if value is origin:
         return [c if sizes[c] != 1 else "" for c in letters]
     op = value.producer()
@@ -248,7 +256,9 @@ def _regrouped(letters: str, shape: tuple[Dim, ...], sizes: dict[str, Dim]) -> l
 
 
 def find_attention(second: tensor.Contract, result: Value) -> Attention | None:
-    """The attention whose second product is `second` and whose result, by views, is `result`; None when it is none, or not of float32 or float64."""
+    """The attention whose second product is `second` and whose result, by views, is `result`; None when it is none, or not of float32 or
+    float64.
+    """
     if element_type(second.result.type) not in (f32, f64):
         return None
     for weights, values, ours, theirs in ((second.a, second.b, 0, 1), (second.b, second.a, 1, 0)):
@@ -351,8 +361,15 @@ class _Finder:
             return next((found for found in inner if found is not None), None)
         return None
 
+
     def _attention(
-        self, first: tensor.Contract, spec: tensor.ContractSpec, sizes: dict[str, Dim], axes: tuple[str, ...], key: str, names: dict[str, str]
+        self,
+        first: tensor.Contract,
+        spec: tensor.ContractSpec,
+        sizes: dict[str, Dim],
+        axes: tuple[str, ...],
+        key: str,
+        names: dict[str, str],
     ) -> Attention | None:
         if any(n == 0 for n in sizes.values()) or len(spec.contracted) != 1 or key in spec.batch:
             return None
@@ -379,7 +396,22 @@ class _Finder:
         parts = self._parts(keys, key_letters, value_letters, key)
         ops = self._ops(first, queries, keys, parts)
         return Attention(
-            first, self.second, sizes, batch, query, key, spec.contracted, width, queries, query_letters, parts, self.softmax.x, axes, self.result, strides, ops
+            first,
+            self.second,
+            sizes,
+            batch,
+            query,
+            key,
+            spec.contracted,
+            width,
+            queries,
+            query_letters,
+            parts,
+            self.softmax.x,
+            axes,
+            self.result,
+            strides,
+            ops,
         )
 
     # --- the ops of the group
@@ -388,7 +420,9 @@ class _Finder:
         """Keys and values by pieces, if both come in the same few ones."""
         k, v = trace_parts(keys, key_letters, key), trace_parts(self.values, value_letters, key)
         if len(k) > _MOST_PARTS or [n for _, n in k] != [n for _, n in v]:
-            k, v = ([(trace(x, letters), shape_of(x)[letters.index(key)])] for x, letters in ((keys, key_letters), (self.values, value_letters)))
+            k, v = (
+                [(trace(x, letters), shape_of(x)[letters.index(key)])] for x, letters in ((keys, key_letters), (self.values, value_letters))
+            )
         made: list[AttentionPart] = []
         start: Dim = 0
         for (ours, count), (theirs, _) in zip(k, v, strict=True):

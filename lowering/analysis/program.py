@@ -12,7 +12,8 @@ __all__ = ["Program", "has_prepare"]
 
 
 class Program:
-    """A function of a module at kernel level, and the kernels that it calls, directly or not: what machine code is made of. It goes by the name of `main`.
+    """A function of a module at kernel level, and the kernels that it calls, directly or not: what machine code is made of. It goes by the
+    name of `main`.
 
     The kernels are the module's own; emission reads them only. The function is a copy, which may be changed.
     """

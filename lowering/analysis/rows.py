@@ -1,8 +1,9 @@
 """Row form: what a group of ops looks like to the loops that compute it.
 
-A group with reductions has a space, the shape that is reduced, and the reduced axes. For each place along the other axes (a row) the loops run over the
-reduced axes once per stage: a reduction that needs another one of the same row, as softmax's sum needs its maximum, runs a stage
-later. Values that depend on a reduction are only known for the current row, so each of their axes must be one of the space's; their `axes` say which.
+A group with reductions has a space, the shape that is reduced, and the reduced axes. For each place along the other axes (a row) the loops
+run over the reduced axes once per stage: a reduction that needs another one of the same row, as softmax's sum needs its maximum, runs a
+stage later. Values that depend on a reduction are only known for the current row, so each of their axes must be one of the space's; their
+`axes` say which.
 
 Reductions of windows (pooling) are no rows: they are computed where an element of them is asked for.
 """
@@ -24,7 +25,8 @@ Axes = tuple[int, ...]
 class Rows:
     """The row form of a group.
 
-    `level` counts the stages before a value is known: 0 without reductions. `axes` maps values that depend on reductions, and results, to the space's axes.
+    `level` counts the stages before a value is known: 0 without reductions. `axes` maps values that depend on reductions, and results, to
+    the space's axes.
     """
 
     space: tuple[Dim, ...]

@@ -1,12 +1,14 @@
-"""Chasing a wrong number: the first pass after which a model computes something else, the first op that this happens to, and a small module that shows it.
+"""Chasing a wrong number: the first pass after which a model computes something else, the first op that this happens to, and a small module
+that shows it.
 
     found = bisect(module, inputs, passes_of(target), target)
     if found is not None:
         print(found.step, found.op, found.misfit)
 
-What a module should compute, and how exactly, `ir/debug/tolerance.py` says. The walk evaluates the module after each pass down to the tensor level. Kernels are
-slow on numpy but fast as machine code, so that they run as such: where the result is right, so was everything before it. Where it is wrong, the module before is
-first reduced to a few ops, and only for these the kernels are evaluated, which tells a wrong kernel from wrong machine code.
+What a module should compute, and how exactly, `ir/debug/tolerance.py` says. The walk evaluates the module after each pass down to the
+tensor level. Kernels are slow on numpy but fast as machine code, so that they run as such: where the result is right, so was everything
+before it. Where it is wrong, the module before is first reduced to a few ops, and only for these the kernels are evaluated, which tells a
+wrong kernel from wrong machine code.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ class BisectStep:
 class Finding:
     """`step` is the first to go wrong, on the whole model as `misfits` say, or with `error` when it fails.
 
-    `case` is the smallest module before the step, with inputs, that shows it. `op` is the first op in it whose value is wrong afterwards, `misfit` says
-    how. They are None when no single step is at fault, but many have each lost a little.
+    `case` is the smallest module before the step, with inputs, that shows it. `op` is the first op in it whose value is wrong afterwards,
+    `misfit` says how. They are None when no single step is at fault, but many have each lost a little.
     """
 
     step: BisectStep
@@ -107,7 +109,8 @@ class Bisection:
         return wanted.misfits(self.after(steps, case))
 
     def fails(self, steps: Sequence[BisectStep], case: Case) -> bool:
-        """Whether the steps change what the case computes. Cases that do not run, or whose results hold memory never written, do not count."""
+        """Whether the steps change what the case computes. Cases that do not run, or whose results hold memory never written, do not count.
+        """
         assert case.inputs is not None
         try:
             expected = expect(case.module, case.inputs, runs=REDUCTION_RUNS)
@@ -193,7 +196,9 @@ class Bisection:
         except PolyremeError as error:
             return self.same_error(steps, error)
         if not self.fails(steps, case):
-            raise PolyremeError(f"expected steps that fail or change what is computed but {', '.join(map(str, steps))} do neither", code="E0412")
+            raise PolyremeError(
+                f"expected steps that fail or change what is computed but {', '.join(map(str, steps))} do neither", code="E0412"
+            )
         return lambda other: self.fails(steps, other)
 
     # --- from the step to the op
@@ -208,7 +213,8 @@ class Bisection:
         return Finding(steps[-1], tuple(wrong), "", case, op, self.misfits(steps, case)[0])
 
     def reduced(self, steps: Sequence[BisectStep], case: Case) -> Case:
-        """The smallest case for which the steps are wrong, from the first op on whose value is wrong when `main` returns the values of all."""
+        """The smallest case for which the steps are wrong, from the first op on whose value is wrong when `main` returns the values of all.
+        """
         fails = lambda other: self.fails(steps, other)
         fixed = reduce_case(case, fails, [KNOWN_SIZES])
         return reduce_case(self.first_wrong_value(steps, fixed) or fixed, fails, REDUCTIONS)
@@ -249,7 +255,8 @@ def bisect(
     driver: Any = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> Finding | None:
-    """The first of `passes`, or after them machine code, that changes what `main` computes on `inputs` by more than roundings can; None when none does.
+    """The first of `passes`, or after them machine code, that changes what `main` computes on `inputs` by more than roundings can; None
+    when none does.
 
     `report` gets a line for each step.
     """
@@ -261,13 +268,21 @@ def _is_written(array: Array) -> bool:
     """Whether no element is what the evaluator fills fresh memory with."""
     if array.dtype.kind == "b":
         return True
-    return not bool(np.any(array == np.iinfo(array.dtype).max)) if array.dtype.kind in "iu" else bool(np.isfinite(array.astype(np.complex128)).all())
+    return (
+        not bool(np.any(array == np.iinfo(array.dtype).max))
+        if array.dtype.kind in "iu"
+        else bool(np.isfinite(array.astype(np.complex128)).all())
+    )
 
 
 def _likely(module: Module) -> Op | None:
     """The last op that computes: the one at the end of what the reducer left."""
     found = [op for op in module.walk() if not isinstance(op, (Module, Func)) and not op.has(Terminator) and not op.has(ConstantLike)]
-    values = [op for op in found if op.results and not op.regions and op.results[0].type != index and not isinstance(op, (kernel.Load, kernel.Alloc, kernel.View))]
+    values = [
+        op
+        for op in found
+        if op.results and not op.regions and op.results[0].type != index and not isinstance(op, (kernel.Load, kernel.Alloc, kernel.View))
+    ]
     return (values or found or [None])[-1]  # type: ignore[list-item]
 
 

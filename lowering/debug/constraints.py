@@ -1,4 +1,6 @@
-"""The constraints of a function on its sizes, as a report: who tells each size, what is needed of it and by which line, and which sizes follow."""
+"""The constraints of a function on its sizes, as a report: who tells each size, what is needed of it and by which line, and which sizes
+follow.
+"""
 
 from __future__ import annotations
 

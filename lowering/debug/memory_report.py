@@ -1,4 +1,5 @@
-"""What the memory plan decided, for people: which buffers there are, when they are live, where in the arena they lie, and what shares bytes.
+"""What the memory plan decided, for people: which buffers there are, when they are live, where in the arena they lie, and what shares
+bytes.
 
     report = memory_report(module, target)      # at kernel level
     print(report)
@@ -24,7 +25,9 @@ __all__ = ["ArenaBuffer", "MemoryReport", "memory_report"]
 
 @dataclass(frozen=True)
 class ArenaBuffer:
-    """A buffer of the arena: live from step `first` to step `last` of `main`, at `offset`. `writer` is what first works on it; sizes and offsets may be symbolic."""
+    """A buffer of the arena: live from step `first` to step `last` of `main`, at `offset`. `writer` is what first works on it; sizes and
+    offsets may be symbolic.
+    """
 
     name: str
     type: str
@@ -37,7 +40,9 @@ class ArenaBuffer:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """The arena of one function, and the bytes of the arguments that it works on, by role. `steps` is how many ops of `main` the lifetimes count."""
+    """The arena of one function, and the bytes of the arguments that it works on, by role. `steps` is how many ops of `main` the lifetimes
+    count.
+    """
 
     buffers: tuple[ArenaBuffer, ...]
     arguments: Mapping[str, tuple[int, Dim]]
@@ -46,7 +51,13 @@ class MemoryReport:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The free sizes that the plan depends on."""
-        return tuple(sorted(frozenset().union(*(symbols(d) for b in self.buffers for d in (b.bytes, b.offset)), *(symbols(n) for _, n in self.arguments.values()))))
+        return tuple(
+            sorted(
+                frozenset().union(
+                    *(symbols(d) for b in self.buffers for d in (b.bytes, b.offset)), *(symbols(n) for _, n in self.arguments.values())
+                )
+            )
+        )
 
     def at(self, sizes: Mapping[str, int]) -> MemoryReport:
         """The same with numbers in the place of free sizes."""
@@ -84,7 +95,10 @@ class MemoryReport:
         whole, apart = self.arena_bytes, sum(int(b.bytes) for b in self.buffers)
         live = self.live
         peak = live.index(max(live))
-        lines = [f"arena: {whole} bytes ({bytes_text(whole)}) for {len(self.buffers)} buffers; {apart} ({bytes_text(apart)}) if none shared bytes"]
+        lines = [
+            f"arena: {whole} bytes ({bytes_text(whole)}) for {len(self.buffers)} buffers; {apart} ({bytes_text(apart)}) if none shared "
+            f"bytes"
+        ]
         if self.buffers:
             at_peak = ", ".join(b.name for b in self.buffers if b.first <= peak <= b.last)
             lines.append(f"most live: {max(live)} bytes at step {peak} of {self.steps}: {at_peak}")
@@ -116,7 +130,17 @@ def memory_report(module: Module) -> MemoryReport:
         if isinstance(alloc, kernel.Alloc) and alloc.space == "arena":
             first, last = lifetime_of(alloc, main, steps)
             writer = main.block.ops[first]
-            found.append(ArenaBuffer(_name(alloc.result, writer, names), str(alloc.result.type), bytes_of(alloc.result.type), alloc.offset, first, last, _what(writer)))
+            found.append(
+                ArenaBuffer(
+                    _name(alloc.result, writer, names),
+                    str(alloc.result.type),
+                    bytes_of(alloc.result.type),
+                    alloc.offset,
+                    first,
+                    last,
+                    _what(writer),
+                )
+            )
     return MemoryReport(tuple(found), _arguments(main), len(steps))
 
 

@@ -39,8 +39,9 @@ KEY = "profile"
 class StepInfo:
     """One step of `main`: the call of a kernel, as a rule.
 
-    `ops` and `shape` say what its root computes, `place` where in the source, `layer` whose weights it reads. `root` numbers the tensor-level root that it is a step of: several steps may compute one, whose `operations` and `moved` bytes (texts of sizes, which may be
-    symbolic; "" when unknown) are then told with the first of them. `parallel`: more than one thread may work on it.
+    `ops` and `shape` say what its root computes, `place` where in the source, `layer` whose weights it reads. `root` numbers the
+    tensor-level root that it is a step of: several steps may compute one, whose `operations` and `moved` bytes (texts of sizes, which may
+    be symbolic; "" when unknown) are then told with the first of them. `parallel`: more than one thread may work on it.
     """
 
     kernel: str
@@ -64,7 +65,8 @@ class StepInfo:
 class ProfileKernels(Pass):
     """Let `main` write the time after each of its steps.
 
-    Before: `main` calls kernels.  After: it has one more output, `kernel_times`, of an i64 for its start, twice, and one for the end of each step. Between the first
+    Before: `main` calls kernels.  After: it has one more output, `kernel_times`, of an i64 for its start, twice, and one for the end of
+    each step. Between the first
     two nothing happens: they tell what looking at the clock takes.
     Runs on a finished kernel level, when steps are in their order; memory is planned later, and is the same as without.
     """
@@ -76,7 +78,9 @@ class ProfileKernels(Pass):
         main = module.function("main")
         steps = steps_in(main)
         type = BufferType((len(steps) + 2,), i64)
-        names = [n or a.name or f"arg{i}" for i, (n, a) in enumerate(zip([*main.arg_names, *[""] * len(main.args)], main.args, strict=False))]
+        names = [
+            n or a.name or f"arg{i}" for i, (n, a) in enumerate(zip([*main.arg_names, *[""] * len(main.args)], main.args, strict=False))
+        ]
         roles = [*main.arg_roles] or ["input"] * len(main.args)
         times = main.block.add_arg(type, OUTPUT)
         main.attributes = {**main.attributes, "arg_names": (*names, OUTPUT), "arg_roles": (*roles, "output")}

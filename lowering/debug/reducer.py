@@ -80,7 +80,11 @@ def _around_call(trial: Trial, main: Func, call: Op) -> tuple[dict[Value, Array]
     given = iter(trial.inputs)
     arrays = []
     for arg, role in zip(main.args, roles, strict=True):
-        array = np.full(_shape_of(trial, arg), np.nan if arg.type.dtype.is_float else 0, arg.type.dtype.np) if role == "output" else np.array(next(given))
+        array = (
+            np.full(_shape_of(trial, arg), np.nan if arg.type.dtype.is_float else 0, arg.type.dtype.np)
+            if role == "output"
+            else np.array(next(given))
+        )
         memory[arg] = array
         arrays.append(array)
     if call.prev is None:
@@ -201,7 +205,12 @@ REDUCTIONS: tuple[Step, ...] = (
     ISOLATE_CALL,
     LAUNCH_LESS,
     *STEPS,
-    Step("drop-from-group", lambda op: len(op.results) if isinstance(op, tensor.Fused) and len(op.results) > 1 else 0, _drop_from_group, alone=True),
+    Step(
+        "drop-from-group",
+        lambda op: len(op.results) if isinstance(op, tensor.Fused) and len(op.results) > 1 else 0,
+        _drop_from_group,
+        alone=True,
+    ),
     Step("shrink-loops", SHRINK.count, _shrink_loops, alone=True),
     Step("run-once", lambda op: int(isinstance(op, kernel.Parallel)), _run_once),
     Step("drop-carried", lambda op: len(op.results) if isinstance(op, kernel.For) else 0, _drop_carried, alone=True),

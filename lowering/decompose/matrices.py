@@ -1,7 +1,7 @@
 """Inverses and Cholesky factors of small matrices, written out step by step.
 
-A step is a handful of maps over the whole matrix, so a matrix of n rows makes n times as many ops: good for the matrices of rotations, covariances and the like.
-n must be known when the model is compiled.
+A step is a handful of maps over the whole matrix, so a matrix of n rows makes n times as many ops: good for the matrices of rotations,
+covariances and the like. n must be known when the model is compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ MOST_ROWS = 64
 def _rows(op: Any, x: Value) -> int:
     n = x.type.shape[-1]
     if not isinstance(n, int) or n > MOST_ROWS or x.type.dtype.kind != "f":
-        raise ConversionError(f"expected '{op.name}' of floats and of at most {MOST_ROWS} known rows but got {x.type}; compute it outside of what is compiled", op.location)
+        raise ConversionError(
+            f"expected '{op.name}' of floats and of at most {MOST_ROWS} known rows but got {x.type}; compute it outside of what is "
+            f"compiled",
+            op.location,
+        )
     return n
 
 

@@ -333,7 +333,8 @@ def _log_softmax_parts(b: Builder, x: Value, axis: int) -> tuple[Value, Value]:
 
 @nn_to_tensor.lower(nn.CrossEntropy)
 def cross_entropy(op: Any, b: Builder, logits: Value, label: Value) -> Value:
-    """log(sum(exp(x - max))) - (x - max) at the label: picked by comparing class numbers, so that all of it is one sweep over the classes"""
+    """log(sum(exp(x - max))) - (x - max) at the label: picked by comparing class numbers, so that all of it is one sweep over the classes
+    """
     x = _wide(b, logits)
     kind: TensorType = x.type
     axis = op.axis % kind.rank
@@ -443,7 +444,9 @@ def stop_gradient(op: Any, b: Builder, x: Value) -> Value:
 
 
 @nn_to_tensor.lower(nn.CustomGradient)
-def custom_gradient(op: Any, b: Builder, values: tuple[Value, ...], inputs: tuple[Value, ...], captured: tuple[Value, ...]) -> tuple[Value, ...]:
+def custom_gradient(
+    op: Any, b: Builder, values: tuple[Value, ...], inputs: tuple[Value, ...], captured: tuple[Value, ...]
+) -> tuple[Value, ...]:
     """values, for the same reason"""
     return values
 
@@ -514,7 +517,9 @@ def scatter(op: Any, b: Builder, x: Value, updates: Value, index: Value) -> Valu
 def scatter_add(op: Any, b: Builder, updates: Value, index: Value) -> Value:
     """Into zeros; 16-bit floats add up in float32"""
     wide = _wide(b, updates)
-    zeros = b(tt.Full, value=0, shape=(*wide.type.shape[: op.axis], op.size, *wide.type.shape[op.axis + index.type.rank :]), dtype=wide.type.dtype)
+    zeros = b(
+        tt.Full, value=0, shape=(*wide.type.shape[: op.axis], op.size, *wide.type.shape[op.axis + index.type.rank :]), dtype=wide.type.dtype
+    )
     return _cast(b, b(tt.Scatter, zeros, index, wide, axis=op.axis, fn="add"), updates.type.dtype)
 
 
@@ -549,5 +554,7 @@ def loop(op: Any, b: Builder, inits: tuple[Value, ...], captured: tuple[Value, .
 def scan(op: Any, b: Builder, xs: tuple[Value, ...], inits: tuple[Value, ...], shared: tuple[Value, ...]) -> tuple[Value, ...]:
     types = [r.type for r in op.results]
     attributes = {"steps": op.steps, "reverse": op.reverse}
-    made: Any = b.insert_op(tt.Scan.build((*xs, *inits, *shared), attributes, _regions(op), types, op.location, (len(xs), len(inits), len(shared))))
+    made: Any = b.insert_op(
+        tt.Scan.build((*xs, *inits, *shared), attributes, _regions(op), types, op.location, (len(xs), len(inits), len(shared)))
+    )
     return tuple(made.results)

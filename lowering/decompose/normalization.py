@@ -60,7 +60,9 @@ def affine(b: Emitter, y: Value, weight: Value | None, bias: Value | None, axes:
 
 
 def standardize(op: Any, b: Emitter, x: Value, weight: Value | None, bias: Value | None) -> tuple[Value, ...]:
-    """(x - mean) / sqrt(mean of squared differences + epsilon) weight + bias: two sweeps for the statistics, because one that sums squares cancels"""
+    """(x - mean) / sqrt(mean of squared differences + epsilon) weight + bias: two sweeps for the statistics, because one that sums squares
+    cancels
+    """
     kind, shape = x.type.dtype, x.type.shape
     axes = normal_axes(op.axes, len(shape))
     v = wide(b, x)
@@ -73,7 +75,9 @@ def standardize(op: Any, b: Emitter, x: Value, weight: Value | None, bias: Value
     return cast(b, y, kind), reshaped(b, middle, kept), reshaped(b, variance, kept)
 
 
-def standardize_gradient(op: Any, b: Emitter, x: Value, dy: Value, middle: Value, variance: Value, weight: Value | None) -> tuple[Value, ...]:
+def standardize_gradient(
+    op: Any, b: Emitter, x: Value, dy: Value, middle: Value, variance: Value, weight: Value | None
+) -> tuple[Value, ...]:
     """r (g - mean(g) - n mean(g n)), and the sums of dy n and dy, with n the normal form of x and g = dy weight"""
     shape = x.type.shape
     axes, channels = normal_axes(op.axes, len(shape)), normal_axes(op.affine, len(shape))

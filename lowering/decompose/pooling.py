@@ -22,7 +22,8 @@ def pool_padding(op: Any) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
 
 
 def covered_elements(op: Any, b: Callable[..., Any]) -> Any:
-    """The divisor of each window of an `avg_pool`, in a shape that broadcasts to the result's: one number when all windows cover the same."""
+    """The divisor of each window of an `avg_pool`, in a shape that broadcasts to the result's: one number when all windows cover the same.
+    """
     dtype = op.x.type.dtype
     low, high = pool_padding(op)
     spatial = len(low)

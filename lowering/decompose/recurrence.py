@@ -1,7 +1,7 @@
 """Recurrent layers taken apart: what one step computes in `nn` ops, and how the steps are run.
 
-When a model is compiled they become one `tensor.scan` for any number of steps. Gradients of gradients need them one after the other (`unrolled`), so that their number
-must be known then. What all steps share, the gates' inputs in backward for example, is made at once.
+When a model is compiled they become one `tensor.scan` for any number of steps. Gradients of gradients need them one after the other
+(`unrolled`), so that their number must be known then. What all steps share, the gates' inputs in backward for example, is made at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def states_before(b: Emitter, first: Value, states: Value, reverse: bool) -> Val
     return _part(b, b(Concat, [lead, states], axis=0), 0, 0, steps)
 
 
-# One step: an emitter, the step's own parts, what the step before handed on, and what all steps share, to what it hands on and what it gives.
+# One step: an emitter, the step's own parts, what the step before handed on, and what all steps share, to what it hands on and what it
+# gives.
 Step = Callable[[Emitter, Sequence[Value], Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
@@ -81,7 +82,8 @@ def unrolled(
     steps = xs[0].type.shape[0]
     if not isinstance(steps, int):
         raise PassError(
-            f"expected a known number of steps for gradients of the gradients of a recurrent layer, which are taken step by step, but got {steps}; "
+            f"expected a known number of steps for gradients of the gradients of a recurrent layer, which are taken step by step, but got "
+            f"{steps}; "
             "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
         )  # fmt: skip
     handed: Sequence[Value] = inits
@@ -210,13 +212,16 @@ def lstm_gradient(
     lengths: Value | None,
     loop: Any = scanned,
 ) -> tuple[Value, ...]:
-    """dx[t] = what dstate and dcell make of the four gates, made again; dstate = dx[t] weight, dcell = its share through f, for each t backward"""
+    """dx[t] = what dstate and dcell make of the four gates, made again; dstate = dx[t] weight, dcell = its share through f, for each t
+    backward
+    """
     v, w, h, c, h0, c0, seeds, cell_seeds = _wide_all(b, x, weight, states, cells, first, first_cell, dstates, dcells)
     before = states_before(b, c0, c, op.reverse)
     i, f, g, o = _blocks(b, b(Add, v, _through(b, states_before(b, h0, h, op.reverse), w)), 4)
     i, f, g, o, bent = b(Sigmoid, i), b(Sigmoid, f), b(Tanh, g), b(Sigmoid, o), b(Tanh, c)
     shares = [
-        _product(b, [g, i, _rest(b, i)]), _product(b, [before, f, _rest(b, f)]), b(Mul, i, _rest(b, b(Square, g))), _product(b, [bent, o, _rest(b, o)]),
+        _product(b, [g, i, _rest(b, i)]), _product(b, [before, f, _rest(b, f)]), b(Mul, i, _rest(b, b(Square, g))),
+        _product(b, [bent, o, _rest(b, o)]),
     ]  # fmt: skip
     through = b(Mul, o, _rest(b, b(Square, bent)))
     seeded = [] if cell_seeds is None else [cell_seeds]

@@ -85,7 +85,9 @@ def _goes_by_planes(x: Value, weight: Value, strides: tuple[Dim, ...], dilations
 
 
 def _counts_steps(x: Value) -> bool:
-    """Whether a value is bytes times a scale, perhaps less a zero: products of those are made of the bytes where they stand, not by Winograd's way."""
+    """Whether a value is bytes times a scale, perhaps less a zero: products of those are made of the bytes where they stand, not by
+    Winograd's way.
+    """
     while (op := x.producer(tt.Map)) is not None and op.fn in ("mul", "sub", "cast"):
         x = op.xs[0]
         if x.type.dtype.bits == 8:
@@ -100,10 +102,13 @@ def _sees(size: Dim, places: Dim, first: Dim, stride: Dim) -> bool:
     return places < 1 or any(0 <= first + place * stride < size for place in range(places))
 
 
-def _by_planes(b: Builder, x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]) -> Value:
+def _by_planes(
+    b: Builder, x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]
+) -> Value:
     """A convolution of volumes as one of images: the planes that one plane of the result needs lie beside each other as channels
 
-    x: [batch, channels, depth, rows, columns] -> [batch · places, taps · channels, rows, columns], and the weight likewise. Taps that see padding alone are left out.
+    x: [batch, channels, depth, rows, columns] -> [batch · places, taps · channels, rows, columns], and the weight likewise. Taps that see
+    padding alone are left out.
     """
     inside = x.type.shape[2]
     x = _pad(b, x, (pairs[0][0], 0, 0), (pairs[0][1], 0, 0))
@@ -131,11 +136,18 @@ def _by_planes(b: Builder, x: Value, weight: Value, strides: tuple[Dim, ...], pa
     return b(tt.Transpose, y, perm=(0, 2, 1, 3, 4))
 
 
-def _is_cut_to_patches(x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]) -> bool:
+def _is_cut_to_patches(
+    x: Value, weight: Value, strides: tuple[Dim, ...], pairs: Sequence[tuple[Dim, Dim]], dilations: tuple[Dim, ...]
+) -> bool:
     """Whether windows lie side by side, of few channels and so many pixels that they are worth putting together."""
     _, channels, *sizes = x.type.shape
     kernel = weight.type.shape[2:]
-    if not all(isinstance(n, int) for n in (channels, *sizes, *kernel)) or channels >= _DEEP or channels * prod(kernel) < _LARGE_PATCH or _counts_steps(x):
+    if (
+        not all(isinstance(n, int) for n in (channels, *sizes, *kernel))
+        or channels >= _DEEP
+        or channels * prod(kernel) < _LARGE_PATCH
+        or _counts_steps(x)
+    ):
         return False
     beside = strides == tuple(kernel) and all(size % k == 0 for size, k in zip(sizes, kernel, strict=True))
     return beside and all(pair == (0, 0) for pair in pairs) and all(d == 1 for d in dilations)
@@ -160,7 +172,8 @@ def _spatial_letters(spatial: int) -> tuple[str, str]:
 
 
 def conv_transpose(op: Any, b: Builder, x: Value, weight: Value) -> Value:
-    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped; or one by phases
+    """A convolution with stride 1 of `x` spread apart by the strides, with the kernel reversed and its channel axes swapped; or one by
+    phases
 
     The padding before is (kernel - 1) · dilation - low, and after it what is left of the size. Where that could be negative, the
     result of the whole is cut instead.

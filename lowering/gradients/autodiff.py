@@ -1,8 +1,9 @@
 """Reverse-mode differentiation of `nn` functions, from the rules in `lowering/gradients/`.
 
-`GRADIENTS` maps op classes to rules, for the compiler and the eager tape alike. `forward_half` makes the function that keeps what gradients need
-(residuals), `backward_half` one that computes them for the results that have gradients, and `forward_backward` both at once. Views and constants are made
-again rather than kept. `gradient_function` computes gradients from the arguments alone, so that it can be differentiated again.
+`GRADIENTS` maps op classes to rules, for the compiler and the eager tape alike. `forward_half` makes the function that keeps what gradients
+need (residuals), `backward_half` one that computes them for the results that have gradients, and `forward_backward` both at once. Views and
+constants are made again rather than kept. `gradient_function` computes gradients from the arguments alone, so that it can be differentiated
+again.
 """
 
 from __future__ import annotations
@@ -42,28 +43,45 @@ from polyreme.lowering.transforms.control_cleanup import CONTROL_PATTERNS
 
 __all__ = [
     "active_values", "arguments_read", "arguments_read_themselves",
-    "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half", "gradient",
+    "GRADIENTS", "NOT_DIFFERENTIABLE", "BackwardHalf", "Differentiated", "ForwardHalf", "backward_half", "forward_backward", "forward_half",
+    "gradient",
     "gradient_function", "gradients_and_presence", "gradients_of", "needs_gradients",
 ]  # fmt: skip
 
-_FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)  # importing them fills the table
+# importing them fills the table
+_FAMILIES = (complex, control, custom, dist, elementwise, linear, matrix, norm, pool, quantize, recurrent, reduce, shape)
 
 NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
     {
         *(nn.Constant, nn.Full, nn.DimValue, nn.Iota, nn.Uniform, nn.FloorDivide),
         *(nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual, nn.Greater, nn.GreaterEqual, nn.IsNan, nn.IsInf, nn.IsFinite),
         *(nn.BitwiseAnd, nn.BitwiseOr, nn.BitwiseXor, nn.BitwiseNot),
-        *(nn.LogicalNot, nn.LogicalAnd, nn.LogicalOr, nn.LogicalXor, nn.Any, nn.All, nn.ArgMax, nn.ArgMin, nn.Argsort, nn.StopGradient, nn.QuantizeLinear, host.Range),
+        *(
+            nn.LogicalNot,
+            nn.LogicalAnd,
+            nn.LogicalOr,
+            nn.LogicalXor,
+            nn.Any,
+            nn.All,
+            nn.ArgMax,
+            nn.ArgMin,
+            nn.Argsort,
+            nn.StopGradient,
+            nn.QuantizeLinear,
+            host.Range,
+        ),
     }
 )
-"""Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make."""
+"""Ops through which no gradient flows: `floor_divide` as in Paddle, `stop_gradient` by its meaning, the others because of what they make.
+"""
 
 
 class Differentiated(NamedTuple):
     """The halves of a function's derivative.
 
-    `forward` takes the function's arguments and returns its results, then the residuals. `backward` takes the arguments whose positions are in
-    `saved`, then the residuals, then a gradient for each result of a float or complex type, and returns the gradients of the arguments asked for.
+    `forward` takes the function's arguments and returns its results, then the residuals. `backward` takes the arguments whose positions are
+    in `saved`, then the residuals, then a gradient for each result of a float or complex type, and returns the gradients of the arguments
+    asked for.
     """
 
     forward: Func
@@ -83,10 +101,11 @@ class ForwardHalf(NamedTuple):
 
 
 class BackwardHalf(NamedTuple):
-    """What computes gradients. `function` takes the arguments at `saved`, the residuals with the numbers `residuals`, then a gradient of each result at `given`.
+    """What computes gradients. `function` takes the arguments at `saved`, the residuals with the numbers `residuals`, then a gradient of
+    each result at `given`.
 
-    It returns the gradients of the arguments at `reached`: no others depend on these results. Of the arguments, it reads the elements of those in `read`,
-    of others only sizes.
+    It returns the gradients of the arguments at `reached`: no others depend on these results. Of the arguments, it reads the elements of
+    those in `read`, of others only sizes.
     """
 
     function: Func
@@ -98,7 +117,9 @@ class BackwardHalf(NamedTuple):
 
 
 def needs_gradients(func: Func, wrt: Sequence[int]) -> tuple[bool, ...]:
-    """Of each result of `func`, whether it needs a gradient where the arguments at positions `wrt` do: whether differentiable ops lead from these to it."""
+    """Of each result of `func`, whether it needs a gradient where the arguments at positions `wrt` do: whether differentiable ops lead from
+    these to it.
+    """
     active = active_values(list(func.block), {func.args[i] for i in wrt})
     return tuple(v in active for v in func.block.terminator.operands)
 
@@ -112,7 +133,9 @@ def forward_half(func: Func, wrt: Sequence[int]) -> ForwardHalf:
 
 
 def backward_half(func: Func, wrt: Sequence[int], given: Sequence[int], forward: ForwardHalf) -> BackwardHalf:
-    """The gradients of the arguments at `wrt`, of the sum of the results at `given` (those that need gradients), each weighted by its gradient."""
+    """The gradients of the arguments at `wrt`, of the sum of the results at `given` (those that need gradients), each weighted by its
+    gradient.
+    """
     return _backward(_with_gradients(func, wrt, given), func, forward)
 
 
@@ -123,7 +146,9 @@ def arguments_read(func: Func, wrt: Sequence[int]) -> frozenset[int]:
 
 
 def arguments_read_themselves(func: Func, wrt: Sequence[int], given: Sequence[int], copies: Iterable[int]) -> frozenset[int]:
-    """As `BackwardHalf.read`, without arguments of which gradients need no more than copies, which the ops with these numbers make, though these move nothing."""
+    """As `BackwardHalf.read`, without arguments of which gradients need no more than copies, which the ops with these numbers make, though
+    these move nothing.
+    """
     apart: Func = func.clone()
     ops, count = list(apart.block), len(func.args)
     active = active_values(ops, {apart.args[i] for i in wrt})
@@ -151,14 +176,18 @@ def forward_backward(func: Func, wrt: Sequence[int]) -> Differentiated:
 
 
 def gradient_function(func: Func, wrt: Sequence[int], given: Sequence[int]) -> tuple[Func, tuple[int, ...]]:
-    """A function of the arguments of `func` and a gradient of each result at `given`, which returns the gradients of those arguments that are named beside it.
+    """A function of the arguments of `func` and a gradient of each result at `given`, which returns the gradients of those arguments that
+    are named beside it.
 
     It computes anew what a backward half is handed, so that its own gradients are those of the second order, and so on.
     """
     whole = _with_gradients(func, wrt, given)
     needed = _needed(whole.grads, {}, frozenset())
     if (call := next((op for op in needed if op.name == "host.call"), None)) is not None:
-        raise PassError(f"expected ops that can run twice on the way to gradients of a higher order but '{call.name}' calls a function of the host", call.location)
+        raise PassError(
+            f"expected ops that can run twice on the way to gradients of a higher order but '{call.name}' calls a function of the host",
+            call.location,
+        )
     inputs = [*whole.args, *whole.seeds.values()]
     return _outlined(func, inputs, [op for op in whole.func.block if op in needed], whole.grads), whole.reached
 
@@ -248,13 +277,17 @@ def active_values(ops: Sequence[Op], wrt: set[Value]) -> set[Value]:
     active = set(wrt)
     for op in ops:
         # Of an op with a rule of its own, some operands are for that rule only.
-        if any(v in active for v in (op.inputs if isinstance(op, nn.CustomGradient) else op.operands)) and type(op) not in NOT_DIFFERENTIABLE:
+        if (
+            any(v in active for v in (op.inputs if isinstance(op, nn.CustomGradient) else op.operands))
+            and type(op) not in NOT_DIFFERENTIABLE
+        ):
             active.update(r for r in op.results if has_gradient(r))
     return active
 
 
 def _precedes(op: Op, other: Op) -> bool:
-    """Whether `op` stands before `other`, at whose front the gradients are inserted: everything else in the block but what follows `other`."""
+    """Whether `op` stands before `other`, at whose front the gradients are inserted: everything else in the block but what follows `other`.
+    """
     following: Op | None = other
     while following is not None:
         if following is op:
@@ -266,7 +299,14 @@ def _precedes(op: Op, other: Op) -> bool:
 def _check_rules(ops: Sequence[Op]) -> None:
     missing = {type(op): op for op in ops if type(op) not in GRADIENTS}
     if missing:
-        raise PassError([d for op in missing.values() for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location, code="E0407").diagnostics], code="E0407")
+        raise PassError(
+            [
+                d
+                for op in missing.values()
+                for d in PassError(f"expected a gradient rule for '{op.name}' but it has none", op.location, code="E0407").diagnostics
+            ],
+            code="E0407",
+        )
 
 
 def _zeros(b: Builder, value: Value) -> Value:
@@ -286,7 +326,9 @@ def _forward(whole: _Whole, func: Func) -> ForwardHalf:
     saved = {v: None for v in outer if v in args}
     residuals = {v: None for v in outer if v not in args}
     # Sizes are told by what is kept: which results have gradients is not known yet.
-    for value in _size_sources(whole, needed, [*saved, *residuals], [*args, *(r for op in whole.head if op not in needed for r in op.results)]):
+    for value in _size_sources(
+        whole, needed, [*saved, *residuals], [*args, *(r for op in whole.head if op not in needed for r in op.results)]
+    ):
         (saved if value in args else residuals)[value] = None
     places = tuple((whole.head[v.op], v.index) for v in residuals if isinstance(v, OpResult))
     forward = func.clone()
@@ -319,11 +361,14 @@ def _backward(whole: _Whole, func: Func, forward: ForwardHalf) -> BackwardHalf:
         # A loop or branch computes all that it carries, and some of that for other results only.
         rewrite_greedily(function, CONTROL_PATTERNS)
         read &= {saved[v] for v, arg in zip(given[0], function.args, strict=False) if arg.uses}
-    return BackwardHalf(function, tuple(saved[v] for v in given[0]), tuple(residuals[v] for v in given[1]), tuple(whole.seeds), whole.reached, read)
+    return BackwardHalf(
+        function, tuple(saved[v] for v in given[0]), tuple(residuals[v] for v in given[1]), tuple(whole.seeds), whole.reached, read
+    )
 
 
 def _needed(grads: Sequence[Value], head: Container[Op], kept: frozenset[Value] | None) -> set[Op]:
-    """Ops that a backward half runs: what `grads` need of the ops outside `head`, and of the views and constants in it, which are made again.
+    """Ops that a backward half runs: what `grads` need of the ops outside `head`, and of the views and constants in it, which are made
+    again.
 
     With `kept`, the values that there are, also what else is not among them.
     """

@@ -1,4 +1,6 @@
-"""Gradients of the parts of complex numbers. That of a real number z = f(x) for complex x is d/d(real x) + i d/d(imag x), as everywhere here."""
+"""Gradients of the parts of complex numbers. That of a real number z = f(x) for complex x is d/d(real x) + i d/d(imag x), as everywhere
+here.
+"""
 
 from __future__ import annotations
 

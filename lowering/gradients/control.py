@@ -1,7 +1,8 @@
 """Gradients of branches and loops: branches and loops again.
 
-The backward of a branch runs the gradients of the body that ran, that of a loop the gradients of its steps, the last one first. Bodies compute again what their gradients need: of a loop
-only what each step is handed is kept, as many rows of it as there are steps. That number is known when the loop has run; a `while` counts its rounds, and its backward runs them again as a scan.
+The backward of a branch runs the gradients of the body that ran, that of a loop the gradients of its steps, the last one first. Bodies
+compute again what their gradients need: of a loop only what each step is handed is kept, as many rows of it as there are steps. That number
+is known when the loop has run; a `while` counts its rounds, and its backward runs them again as a scan.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _through(op: Any) -> list[frozenset[int]]:
 
 
 def _through_rounds(once: Sequence[frozenset[int]], first: int, count: int) -> list[frozenset[int]]:
-    """What depends on what after any number of rounds; carried values are the arguments from `first` on, and the first ones that a round yields."""
+    """What depends on what after any number of rounds; carried values are the arguments from `first` on, and the first ones that a round
+    yields.
+    """
     carried = [once[first + i] | {i} for i in range(count)]
     while True:
         wider = [frozenset().union(ends, *(carried[e] for e in ends if e < count)) for ends in carried]
@@ -99,7 +102,8 @@ class _Body:
         for op in (inner for top in region.block for inner in top.walk()):
             if isinstance(op, host.Call):
                 why = (
-                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, which run the body again; call it outside, "
+                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, which run the body "
+                    f"again; call it outside, "
                     "or run the branch or loop under paddle.no_grad()"
                 )
                 raise PassError(Diagnostic(why, op.location), code="E0407")
@@ -108,8 +112,13 @@ class _Body:
             self.b.insert_op(op.clone(inside))
         return [inside[v] for v in region.block.terminator.operands]
 
-    def gradients(self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value], given: Sequence[Presence] = ()) -> tuple[list[Value], list[Presence]]:
-        """The gradients of `ends`, weighted, with respect to values that stand in front of them, and when these are there, as `given` says it of the weights."""
+
+    def gradients(
+        self, ends: Sequence[Value], weights: Sequence[Value | None], wrt: Sequence[Value], given: Sequence[Presence] = ()
+    ) -> tuple[list[Value], list[Presence]]:
+        """The gradients of `ends`, weighted, with respect to values that stand in front of them, and when these are there, as `given` says
+        it of the weights.
+        """
         from polyreme.lowering.gradients.autodiff import gradients_and_presence
 
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
@@ -160,7 +169,10 @@ def branch(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
         for i, arg in zip(given, made.args([dys[i].type for i in given]), strict=True):
             weights[i] = arg
         halves.append((made, *made.gradients(made.inline(body, args), weights, [args[i] for i in wanted])))
-    ways = [tuple(presences[place] if _is_exposed(op.captured[i], b) else ALWAYS for _, _, presences in halves) for place, i in enumerate(wanted)]
+    ways = [
+        tuple(presences[place] if _is_exposed(op.captured[i], b) else ALWAYS for _, _, presences in halves)
+        for place, i in enumerate(wanted)
+    ]
     told = [place for place, way in enumerate(ways) if way not in _BY_CONDITION]
     regions = [made.finish([*grads, *(made.is_there(presences[place]) for place in told)]) for made, grads, presences in halves]
     results = _tuple(b(If, op.cond, [*op.captured, *(dys[i] for i in given)], then_body=regions[0], else_body=regions[1]))
@@ -194,7 +206,8 @@ def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
         where = getattr(op, "location", UNKNOWN)
         raise PassError(
             Diagnostic(
-                f"expected a loop whose carried values keep their sizes, for gradients, but {', '.join(sorted(local))} changes from round to round; "
+                f"expected a loop whose carried values keep their sizes, for gradients, but {', '.join(sorted(local))} changes from round "
+                f"to round; "
                 "write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
             ), code="E0407",
         )  # fmt: skip
@@ -212,7 +225,9 @@ def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
 def scan(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
     """A scan in the other direction, on what each step was handed"""
     count = len(op.inits)
-    return _scan_gradients(b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:]))
+    return _scan_gradients(
+        b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:])
+    )
 
 
 def _fresh_size(b: Any) -> Dim:
@@ -244,14 +259,27 @@ def _names(op: Any) -> frozenset[str]:
 
 
 def _scan_gradients(
-    b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, d_last: list[Any], d_given: list[Any],
+    b: Emitter,
+    op: Any,
+    body: Region,
+    xs: list[Any],
+    inits: list[Any],
+    shared: list[Any],
+    steps: Dim,
+    reverse: bool,
+    d_last: list[Any],
+    d_given: list[Any],
     rows: Sequence[Any] = (),
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The gradients of a scan with `body` with respect to `xs`, `inits` and `shared`; None where none reaches. `rows` are operands of as many steps, which the body is not given."""
+    """The gradients of a scan with `body` with respect to `xs`, `inits` and `shared`; None where none reaches. `rows` are operands of as
+    many steps, which the body is not given.
+    """
     first, count, rest = len(xs), len(inits), len(xs) + len(inits)
     once = reaching(body)
     after = _through_rounds(once, first, count)
-    arriving = frozenset([*(i for i, d in enumerate(d_last) if d is not None), *(count + i for i, d in enumerate(d_given) if d is not None)])
+    arriving = frozenset(
+        [*(i for i, d in enumerate(d_last) if d is not None), *(count + i for i, d in enumerate(d_given) if d is not None)]
+    )
     # Carried values that any gradient comes to, in some round.
     useful = [i for i in range(count) if has_gradient(inits[i]) and after[first + i] & arriving]
     ends = frozenset([*useful, *(e for e in arriving if e >= count)])
@@ -293,10 +321,23 @@ def _scan_gradients(
     d_next, d_shared_now, d_x = grads[: len(useful)], grads[len(useful) : len(useful) + len(sums)], grads[len(useful) + len(sums) :]
     now = dict(zip([*useful, *(count + i for i in shared_wanted)], presences, strict=False))
     added = [made.b(Add, s, d) for s, d in zip(sum_args, d_shared_now, strict=True)]
-    so_far = [*(made.is_there(now[i]) for i in unsure), *(made.b(LogicalOr, arg, made.is_there(now[count + i])) for i, arg in zip(told, told_args, strict=True))]
+    so_far = [
+        *(made.is_there(now[i]) for i in unsure),
+        *(made.b(LogicalOr, arg, made.is_there(now[count + i])) for i, arg in zip(told, told_args, strict=True)),
+    ]
     region = made.finish([*d_next, *added, *so_far, *d_x])
-    starts = [*seeds, *sums, *(b(Full, value=there, dtype=i1) for there in [*(d_last[i] is not None for i in unsure), *(False for _ in told)])]
-    results = _tuple(b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], starts, shared, steps=steps, reverse=not reverse, body=region)) if wrt else ()
+    starts = [
+        *seeds,
+        *sums,
+        *(b(Full, value=there, dtype=i1) for there in [*(d_last[i] is not None for i in unsure), *(False for _ in told)]),
+    ]
+    results = (
+        _tuple(
+            b(Scan, [*rows, *xs, *handed, *(d_given[i] for i in weights)], starts, shared, steps=steps, reverse=not reverse, body=region)
+        )
+        if wrt
+        else ()
+    )
 
     found: tuple[list[Any], list[Any], list[Any]] = ([None] * first, [None] * count, [None] * len(shared))
     parts = iter(results)
@@ -312,7 +353,9 @@ def _scan_gradients(
     return found
 
 
-def _handed(b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any]) -> list[Any]:
+def _handed(
+    b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any]
+) -> list[Any]:
     """What each step of a scan was handed, one row for each."""
     made = _Body(op, b)
     made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])

@@ -13,7 +13,11 @@ from polyreme.lowering.gradients.table import Emitter, Value, gradient, zeros_li
 def all_reduce(op: Any, b: Emitter, *dy: Value | None) -> Any:
     """dx = the sum, or mean, of dy over all ranks: each rank's results depend on every rank's operands"""
     if op.reduce not in ("sum", "mean"):
-        raise PassError(f"expected an all-reduce by 'sum' or 'mean' to have a gradient but got '{op.reduce}'", getattr(op, "location", UNKNOWN), code="E0407")
+        raise PassError(
+            f"expected an all-reduce by 'sum' or 'mean' to have a gradient but got '{op.reduce}'",
+            getattr(op, "location", UNKNOWN),
+            code="E0407",
+        )
     given = [zeros_like(b, x) if g is None else g for x, g in zip(op.xs, dy, strict=True)]
     made = b(AllReduce, given, reduce=op.reduce)
     return (made if isinstance(made, tuple) else (made,),)

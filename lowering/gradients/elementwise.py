@@ -1,6 +1,7 @@
 """Gradients of elementwise ops. Where an operand was repeated, its gradient is summed back (`unbroadcast`).
 
-At kinks the gradient is Paddle's: 0 for `relu` and `abs` at 0, 1 for `leaky_relu` at 0, halves for equal operands of `maximum` and `minimum`.
+At kinks the gradient is Paddle's: 0 for `relu` and `abs` at 0, 1 for `leaky_relu` at 0, halves for equal operands of `maximum` and
+`minimum`.
 """
 
 from __future__ import annotations

@@ -47,8 +47,9 @@ def singular_values(op: Any, b: Emitter, dy: Value) -> Any:
 
 @gradient(host.SingularVectors)
 def singular_vectors(op: Any, b: Emitter, dleft: Value | None, dright: Value | None) -> Any:
-    """dx = (U (F ∘ (Uᵀ dU - dUᵀ U)) S + (1 - U Uᵀ) dU S⁻¹) Vᵀ, and the same turned for dV, with F = 1 / (sⱼ² - sᵢ²) and 0 on the diagonal (Townsend, "Differentiating the singular value
-    decomposition", 2016): not finite where two singular values are equal"""
+    """dx = (U (F ∘ (Uᵀ dU - dUᵀ U)) S + (1 - U Uᵀ) dU S⁻¹) Vᵀ, and the same turned for dV, with F = 1 / (sⱼ² - sᵢ²) and 0 on the diagonal
+    (Townsend, "Differentiating the singular value decomposition", 2016): not finite where two singular values are equal
+    """
     left, right = op.results
     values = _as_row(b, b(host.SingularValues, op.x))
     squares = b(Mul, values, values)

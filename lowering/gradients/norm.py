@@ -41,7 +41,8 @@ def standardize(op: Any, b: Emitter, dy: Value | None, dmean: Value | None, dvar
 
 @gradient(StandardizeGradient)
 def standardize_gradient(op: Any, b: Emitter, a: Value | None, c: Value | None, e: Value | None) -> Any:
-    """With r, n, g as in the op, P its projection, u = mean(a n), v = mean(g n) and s = mean(a g) - mean(a) mean(g) - u v, all means over `axes`:
+    """With r, n, g as in the op, P its projection, u = mean(a n), v = mean(g n) and s = mean(a g) - mean(a) mean(g) - u v, all means over
+    `axes`:
 
     d(dy) = r weight P(a) + c n + e, dweight = sum of dy r P(a), and with h = c dy - r (v a + u g), the gradient of n:
     dx = r h, dmean = -r sum(h), dvariance = -(r³ count s + r² sum(h n)) / 2

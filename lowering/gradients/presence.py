@@ -1,8 +1,9 @@
 """Gradients that are there for some calls only, since a branch or loop decides whether what they belong to was used.
 
-The body of a branch that did not run has no gradients of what it captures, nor has a loop without rounds. The op that computes them has to give something there, which is zeros. Zeros are not
-the same as none: in front of `sqrt` at 0 they become 0 * inf, where Python, which did not come along, has no such term. So what is known of when a gradient is there
-goes along with it, and whatever a rule makes of one that is not there is zeros again.
+The body of a branch that did not run has no gradients of what it captures, nor has a loop without rounds. The op that computes them has to
+give something there, which is zeros. Zeros are not the same as none: in front of `sqrt` at 0 they become 0 * inf, where Python, which did
+not come along, has no such term. So what is known of when a gradient is there goes along with it, and whatever a rule makes of one that is
+not there is zeros again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,20 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Region, Value
 from polyreme.lowering.gradients.table import Emitter
 
-__all__ = ["ALWAYS", "NEVER", "Presence", "Sometimes", "any_of", "both", "either", "has_poles", "is_exposed", "keeps_zeros", "masked", "predicate"]
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "Presence",
+    "Sometimes",
+    "any_of",
+    "both",
+    "either",
+    "has_poles",
+    "is_exposed",
+    "keeps_zeros",
+    "masked",
+    "predicate",
+]
 
 Presence = frozenset[tuple[Value, bool]] | None
 """When a gradient is there: if any of these conditions, bools of one element, is as it says; None for always."""
@@ -26,14 +40,16 @@ NEVER: Presence = frozenset()
 
 # Ops whose rules make zeros of zeros, whatever their operands hold.
 _LINEAR: tuple[type[Op], ...] = (
-    nn.Add, nn.Sub, nn.Neg, nn.Cast, nn.Reshape, nn.Transpose, nn.BroadcastTo, nn.Slice, nn.Flip, nn.Concat, nn.Pad, nn.Sum, nn.Mean, nn.Gather, nn.Real, nn.Imag, nn.Conj, nn.Complex,
+    nn.Add, nn.Sub, nn.Neg, nn.Cast, nn.Reshape, nn.Transpose, nn.BroadcastTo, nn.Slice, nn.Flip, nn.Concat, nn.Pad, nn.Sum, nn.Mean,
+    nn.Gather, nn.Real, nn.Imag, nn.Conj, nn.Complex,
     nn.Relu, nn.Where,
 )  # fmt: skip
 
 
 # Ops with derivatives that are infinite somewhere.
 _WITH_POLES: tuple[type[Op], ...] = (
-    nn.Sqrt, nn.Rsqrt, nn.Log, nn.Log1p, nn.Log2, nn.Log10, nn.Div, nn.Reciprocal, nn.Pow, nn.Exp, nn.Tan, nn.Asin, nn.Acos, nn.Atan2, nn.Prod, nn.Cholesky, nn.Inverse,
+    nn.Sqrt, nn.Rsqrt, nn.Log, nn.Log1p, nn.Log2, nn.Log10, nn.Div, nn.Reciprocal, nn.Pow, nn.Exp, nn.Tan, nn.Asin, nn.Acos, nn.Atan2,
+    nn.Prod, nn.Cholesky, nn.Inverse,
 )  # fmt: skip
 
 
@@ -71,7 +87,8 @@ def predicate(b: Emitter, presence: frozenset[tuple[Value, bool]]) -> Value:
 
 
 def keeps_zeros(kind: type[Op]) -> bool:
-    """Whether the gradients of the operands are zeros where those of the results are, also at infinities and where there is no derivative."""
+    """Whether the gradients of the operands are zeros where those of the results are, also at infinities and where there is no derivative.
+    """
     return issubclass(kind, _LINEAR)
 
 

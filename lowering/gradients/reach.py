@@ -1,7 +1,7 @@
 """Which arguments of a function a value has gradients for, where a branch or a loop may go one way or the other.
 
-The gradients of a branch are those of all its ways, zeros for what only another way reads. That is what Python would have had only where every way reaches the
-same arguments: elsewhere there would be no gradient at all for some.
+The gradients of a branch are those of all its ways, zeros for what only another way reads. That is what Python would have had only where
+every way reaches the same arguments: elsewhere there would be no gradient at all for some.
 """
 
 from __future__ import annotations

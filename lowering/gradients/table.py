@@ -6,9 +6,11 @@
         return (b(Mul, dy, b(Sub, one(b, dy), b(Square, op.result))),)
 
 A rule gets the op (operands, attributes and results by name), an emitter `b(Class, *operands, **attributes)` and the gradients of
-the results (of several, None for those that no gradient reaches), and returns one gradient per declared operand: None where there is none, a tuple for a variadic operand. (Those of branches and loops
+the results (of several, None for those that no gradient reaches), and returns one gradient per declared operand: None where there is none,
+a tuple for a variadic operand. (Those of branches and loops
 also tell when a gradient is there: `presence.py`.) A rule emits `nn` ops only and
-looks at values through `.type` alone, so that the compiler and the eager tape share it, and gradients have gradients. An emitter that is no `Builder` has `fresh_size()`, a name for a size that is
+looks at values through `.type` alone, so that the compiler and the eager tape share it, and gradients have gradients. An emitter that is no
+`Builder` has `fresh_size()`, a name for a size that is
 known once an op has run.
 """
 

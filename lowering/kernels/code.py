@@ -53,7 +53,8 @@ class Code:
     def constant(self, x: float, dtype: ScalarType) -> Value:
         if dtype.kind in "iux" and isinstance(x, float):
             x = int(x)  # whole: nothing else fits an integer type
-        # Half of the constants asked for stand in the block already, in front of where the next op goes. Numbers are told apart by their text: 0.0 equals -0.0.
+        # Half of the constants asked for stand in the block already, in front of where the next op goes. Numbers are told apart by their
+        # text: 0.0 equals -0.0.
         key = self.b.block, self.b.before, type(x), repr(x), dtype
         value = self._constants.get(key)
         if value is None or value.owner.parent is not self.b.block:
@@ -135,7 +136,9 @@ class Code:
         if not outer:
             return [last]
         is_over = self.apply("eq", last, self.value(sizes[-1]))
-        stay = [self.apply("select", is_over, after, before) for after, before in zip(self.following(outer, sizes[:-1]), outer, strict=True)]
+        stay = [
+            self.apply("select", is_over, after, before) for after, before in zip(self.following(outer, sizes[:-1]), outer, strict=True)
+        ]
         return [*stay, self.apply("select", is_over, self.value(0), last)]
 
     # --- values
@@ -210,7 +213,10 @@ class Code:
         value: Value = self.b(kernel.Load, buffer, self.value(at), mask, lanes=lanes, align=align)
         return value
 
-    def store(self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None, streaming: bool = False) -> None:
+
+    def store(
+        self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None, streaming: bool = False
+    ) -> None:
         self.b(kernel.Store, x, buffer, self.value(at), mask, align=align, streaming=streaming)
 
     def until_aligned(self, buffer: Value, at: Index, bytes: int) -> Value:

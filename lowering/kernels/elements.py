@@ -3,10 +3,10 @@
     emitter = ElementEmitter(code, {x: buffer_leaf(code, x_buffer, x.type)})
     v = emitter.at(y, (row, Position(const=0, terms=((i, 1),), step=1)), lanes=16)
 
-Leaves end the recursion: operands in memory, results of earlier loops, accumulators of a matrix product. Views only change the position that is
-asked for, so a pad, a window or a transpose costs no memory. Reductions inside the recursion become loops (unrolled when they are
-short), so asking for each element of a reduction once, as pooling does, costs nothing extra; asking again computes again, which is
-for `fuse.py` to avoid.
+Leaves end the recursion: operands in memory, results of earlier loops, accumulators of a matrix product. Views only change the position
+that is asked for, so a pad, a window or a transpose costs no memory. Reductions inside the recursion become loops (unrolled when they are
+short), so asking for each element of a reduction once, as pooling does, costs nothing extra; asking again computes again, which is for
+`fuse.py` to avoid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ Leaf = Callable[[Positions, int, Value | None], Value]
 
 @dataclass(frozen=True)
 class VectorLeaf:
-    """A leaf that is in registers: `read` gives the vector that is at hand for the positions. In memory equal positions have equal elements; here lanes may differ all the same."""
+    """A leaf that is in registers: `read` gives the vector that is at hand for the positions. In memory equal positions have equal
+    elements; here lanes may differ all the same.
+    """
 
     read: Callable[[Positions], Value]
 
@@ -67,8 +69,8 @@ class ElementEmitter:
     ) -> Value:
         """The elements of `value` at `indices`: a scalar for one lane, else a vector.
 
-        `mask` is that of a loop's tail: at least lane 0 is on. `guards` are further conditions, each an i1 or one per lane; where one does not
-        hold, the position may lie outside of the value and the result is arbitrary.
+        `mask` is that of a loop's tail: at least lane 0 is on. `guards` are further conditions, each an i1 or one per lane; where one does
+        not hold, the position may lie outside of the value and the result is arbitrary.
         """
         places = tuple(position(x) for x in indices)
         if lanes > 1 and all(p.uniform for p in places) and not isinstance(self.leaves.get(value), VectorLeaf):
@@ -87,11 +89,13 @@ class ElementEmitter:
         op = value.producer()
         rule = _RULES.get(type(op))
         if rule is None:
-            raise PolyremeError(f"no rule gives single elements of '{op.name if op else 'a block argument'}'", op.location if op else None, code="E0408")  # type: ignore[arg-type]
+            raise PolyremeError(f"no rule gives single elements of "
+            f"'{op.name if op else 'a block argument'}'", op.location if op else None, code="E0408")  # type: ignore[arg-type]
         return rule(_Request(self, op, places, lanes, mask, guards))
 
     def is_zero_outside(self, value: Value) -> bool:
-        """Whether elements of `value` that guards shut out are zeros without further ado: memory, seen through views and pads with zeros."""
+        """Whether elements of `value` that guards shut out are zeros without further ado: memory, seen through views and pads with zeros.
+        """
         if not self.of_memory:
             return False
         while value not in self.leaves:
@@ -174,8 +178,12 @@ def _load_every_other(code: Code, buffer: Value, at: Position, lanes: int, tail:
     return code.shuffle(first, second, picks)
 
 
-def store(code: Code, value: Value, buffer: Value, at: Position, mask: Value | None = None, align: int | None = None, streaming: bool = False) -> None:
-    """Write a scalar, or a vector whose lanes go to `at`'s lanes; `align` and `streaming` as in `kernel.store`, where these lie side by side."""
+def store(
+    code: Code, value: Value, buffer: Value, at: Position, mask: Value | None = None, align: int | None = None, streaming: bool = False
+) -> None:
+    """Write a scalar, or a vector whose lanes go to `at`'s lanes; `align` and `streaming` as in `kernel.store`, where these lie side by
+    side.
+    """
     if not isinstance(value.type, VectorType) or (at.vector is None and at.step == 1):
         code.store(value, buffer, at.scalar(code), mask, align, streaming)
     else:
@@ -372,7 +380,9 @@ def _gather(r: _Request) -> Value:
 
 
 def place_named(code: Code, raw: Value, size: Dim, lanes: int = 1) -> Value:
-    """The place along an axis of `size` that an element of an index tensor names: negative ones count from the end, those outside are moved to the nearest end."""
+    """The place along an axis of `size` that an element of an index tensor names: negative ones count from the end, those outside are moved
+    to the nearest end.
+    """
     at = code.apply("cast", raw, dtype=index)
     extent = code.broadcast(code.value(size), lanes)
     zero = code.broadcast(code.constant(0, index), lanes)
@@ -382,8 +392,9 @@ def place_named(code: Code, raw: Value, size: Dim, lanes: int = 1) -> Value:
 
 
 def _scatter(r: _Request) -> Value:
-    """All updates in their order, of which those that name the element's place count: for kernels that compute each element on its own. `scatter.py` has the
-    kernel that walks through the updates once."""
+    """All updates in their order, of which those that name the element's place count: for kernels that compute each element on its own.
+    `scatter.py` has the kernel that walks through the updates once.
+    """
     x, which, updates = r.op.operands
     axis, fn, code = r.op.attributes["axis"], r.op.attributes["fn"], r.code
     dtype = _dtype(x)
@@ -409,7 +420,9 @@ def convert(code: Code, x: Value, dtype: ScalarType) -> Value:
     return x if current == dtype else code.apply("cast", x, dtype=dtype)
 
 
-def _accumulate(r: _Request, sizes: Sequence[Dim], start: Sequence[Value], step: Callable[[list[Position], list[Value]], list[Value]]) -> list[Value]:
+def _accumulate(
+    r: _Request, sizes: Sequence[Dim], start: Sequence[Value], step: Callable[[list[Position], list[Value]], list[Value]]
+) -> list[Value]:
     """`step(positions, accumulators)` over all positions in row-major order, written out when they are few."""
     code = r.code
     if all(isinstance(n, int) for n in sizes) and prod(sizes) <= UNROLLED:
@@ -448,7 +461,9 @@ def _reduce(r: _Request) -> Value:
 
 
 def _cumulate(r: _Request) -> Value:
-    """All elements up to this one, again for each: for kernels that compute each element on its own. `cumulate.py` has the one that takes what it has."""
+    """All elements up to this one, again for each: for kernels that compute each element on its own. `cumulate.py` has the one that takes
+    what it has.
+    """
     (x,), a, code = r.op.operands, r.op.attributes, r.code
     axis, dtype = a["axis"], _dtype(x)
     inner = wide(dtype) if a["fn"] in ("add", "mul") else dtype
@@ -504,8 +519,9 @@ def _contract(r: _Request) -> Value:
 
 
 def _fold(r: _Request) -> Value:
-    """The sum over the windows that cover an element. Along an axis whose windows do not overlap at most one does, and is found by a division;
-    along the others every place in a window is tried."""
+    """The sum over the windows that cover an element. Along an axis whose windows do not overlap at most one does, and is found by a
+    division; along the others every place in a window is tried.
+    """
     (w,), a, code = r.op.operands, r.op.attributes, r.code
     axes, dtype = a["axes"], _dtype(w)
     shape, rank, inner = shape_of(w), len(r.places), wide(dtype)

@@ -1,8 +1,9 @@
-"""What follows a contract in its group: elementwise ops, and at most one pooling, computed from the contract's elements while they are at hand.
+"""What follows a contract in its group: elementwise ops, and at most one pooling, computed from the contract's elements while they are at
+hand.
 
-The builders of matrix products and convolutions compute a tile of the contract (the one of poolings, of a reduction), and let an `Epilogue` make the
-group's results from it: from registers, when each result element needs one element of the contract, or from a scratch tile, when it needs a window
-of them.
+The builders of matrix products and convolutions compute a tile of the contract (the one of poolings, of a reduction), and let an `Epilogue`
+make the group's results from it: from registers, when each result element needs one element of the contract, or from a scratch tile, when
+it needs a window of them.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from polyreme.lowering.kernels.positions import Position
 class Epilogue:
     """The group's results as functions of the contract's elements.
 
-    `values` are the results before their final reshapes, all of one `shape` and of the contract's rank. Result element `y` of an axis needs the contract's
-    elements from `y * step` on, `reach` of them: both 1 without pooling.
+    `values` are the results before their final reshapes, all of one `shape` and of the contract's rank. Result element `y` of an axis needs
+    the contract's elements from `y * step` on, `reach` of them: both 1 without pooling.
     """
 
     contract: tensor.Contract | tensor.Reduce
@@ -62,15 +63,30 @@ class Epilogue:
         leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
         return ElementEmitter(code, {**leaves, self.contract.result: leaf})
 
-    def prefetch(self, code: Code, buffers: Mapping[Value, Value], places: Sequence[Position], outputs: Sequence[Value] = (), to: Sequence[Position] | None = None) -> None:
+
+    def prefetch(
+        self,
+        code: Code,
+        buffers: Mapping[Value, Value],
+        places: Sequence[Position],
+        outputs: Sequence[Value] = (),
+        to: Sequence[Position] | None = None,
+    ) -> None:
         """Ask for what `beside` has at `places`, and for the lines there of `outputs`, or those at `to`, to write them."""
         for arg in self.beside:
             code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
         for buffer in outputs:
             code.prefetch(buffer, linear(code, to or places, self.shape).scalar(code), write=True)
 
+
     def write(
-        self, emitter: ElementEmitter, outputs: Sequence[Value], places: Sequence[Position], lanes: int, mask: Value | None, to: Sequence[Position] | None = None
+        self,
+        emitter: ElementEmitter,
+        outputs: Sequence[Value],
+        places: Sequence[Position],
+        lanes: int,
+        mask: Value | None,
+        to: Sequence[Position] | None = None,
     ) -> None:
         """Store the results' elements at `places`; where those at `to` would be, if that is given."""
         code = emitter.code

@@ -24,14 +24,18 @@ Body = Callable[[Position, int, Value | None, int, list[Value]], list[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """How an axis is cut into vectors: `count` lanes each, `unroll` vectors at once; `masked` tails where the machine has masks, else scalar ones."""
+    """How an axis is cut into vectors: `count` lanes each, `unroll` vectors at once; `masked` tails where the machine has masks, else
+    scalar ones.
+    """
 
     count: int
     masked: bool
     unroll: int = 1
 
 
-def run(code: Code, lo: Index, hi: Index, step: int, carried: list[Value], body: Callable[[Position, list[Value]], list[Value]], name: str = "i") -> list[Value]:
+def run(
+    code: Code, lo: Index, hi: Index, step: int, carried: list[Value], body: Callable[[Position, list[Value]], list[Value]], name: str = "i"
+) -> list[Value]:
     """A loop, or just its body when it is known to run once, or nothing when it is known not to run."""
     if isinstance(lo, int) and isinstance(hi, int) and hi - lo <= step:
         return body(Position(lo), carried) if hi > lo else carried

@@ -1,18 +1,18 @@
 """The register tile: the innermost piece of every matrix product and convolution.
 
-A tile keeps `rows` x `vectors` accumulators in registers. One step of the reduction reads a vector of B for each column of vectors and a scalar of A for
-each row, and adds their products:
+A tile keeps `rows` x `vectors` accumulators in registers. One step of the reduction reads a vector of B for each column of vectors and a
+scalar of A for each row, and adds their products:
 
     acc[r][v] += broadcast(a[r]) * b[v]
 
 The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
 steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
 
-Long sums of float32 are sums of parts of `PART` steps: rounding errors of one chain grow with its length, and those of the parts partly cancel. A part begins with zeros in the accumulators;
-what came before waits on the stack.
+Long sums of float32 are sums of parts of `PART` steps: rounding errors of one chain grow with its length, and those of the parts partly
+cancel. A part begins with zeros in the accumulators; what came before waits on the stack.
 
-`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and that of bringing
-B out of the second-level cache.
+`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and
+that of bringing B out of the second-level cache.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, cycles that a load takes from the multiply-adds beside it, and how many registers
-    A's number and its products take, one where these are added to the sums as they are made."""
+    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, cycles that a load takes
+    from the multiply-adds beside it, and how many registers A's number and its products take, one where these are added to the sums as they
+    are made.
+    """
 
     count: int
     lanes: int
@@ -71,8 +73,9 @@ class Registers:
         return self.count * 3 // 4
 
     def most_rows(self, vectors: int) -> int:
-        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and for A: where there are 16 registers, LLVM else keeps B's on the stack, and a
-        tile of 2 x 6 takes twice as long."""
+        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and for A: where there are 16
+        registers, LLVM else keeps B's on the stack, and a tile of 2 x 6 takes twice as long.
+        """
         return min(self.accumulators, self.count - vectors - self.factors) // vectors
 
 
@@ -96,12 +99,22 @@ def join_axes(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def accumulate(
-    code: Code, axes: Sequence[Axis], a: ReadRow, b: Read, acc: Accumulators, at_a: Index = 0, at_b: Index = 0, beside: Besides = None, fresh: bool = False
+    code: Code,
+    axes: Sequence[Axis],
+    a: ReadRow,
+    b: Read,
+    acc: Accumulators,
+    at_a: Index = 0,
+    at_b: Index = 0,
+    beside: Besides = None,
+    fresh: bool = False,
 ) -> Accumulators:
-    """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros and no loop carries them, the first step makes them.
+    """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros
+    and no loop carries them, the first step makes them.
 
-    `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector, position)` a vector. `beside(round)` writes what is done beside
-    the `UNROLL` steps of each round of a single long axis; given several, each is for one of as many rounds, and told how many times these came before.
+    `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector,
+    position)` a vector. `beside(round)` writes what is done beside the `UNROLL` steps of each round of a single long axis; given several,
+    each is for one of as many rounds, and told how many times these came before.
     """
     outer = list(axes)
     steps: list[tuple[Index, Index]] = [(0, 0)]
@@ -113,7 +126,9 @@ def accumulate(
         return _unrolled(code, steps, a, b, acc, at_a, at_b, fresh)
     if outer and len(steps) == 1:
         beside = beside if len(outer) == 1 else None
-        return _nest(code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b, outer[-1].size)
+        return _nest(
+            code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b, outer[-1].size
+        )
     return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, len(steps))
 
 
@@ -147,16 +162,27 @@ def _is_long(steps: Dim) -> bool:
 
 
 def _in_parts(
-    code: Code, axis: Axis, size: int, part: Callable[[Accumulators, Index, Index, Index, Index], Accumulators], acc: Accumulators, at_a: Index, at_b: Index
+    code: Code,
+    axis: Axis,
+    size: int,
+    part: Callable[[Accumulators, Index, Index, Index, Index], Accumulators],
+    acc: Accumulators,
+    at_a: Index,
+    at_b: Index,
 ) -> Accumulators:
-    """The accumulators with the sums of all parts of the axis, of `size` elements each and the last one of what is left, added to them one after another.
+    """The accumulators with the sums of all parts of the axis, of `size` elements each and the last one of what is left, added to them one
+    after another.
 
     `part(acc, count, at_a, at_b, first)` gives the sums of `count` elements from number `first` on, which is where A and B are.
     """
 
     def body(total: Accumulators, x: Index, y: Index, number: Value) -> Accumulators:
         first = code.mul(number, size)
-        count: Index = size if isinstance(axis.size, int) and axis.size % size == 0 else code.apply("min", code.value(code.sub(axis.size, first)), code.value(size))
+        count: Index = (
+            size
+            if isinstance(axis.size, int) and axis.size % size == 0
+            else code.apply("min", code.value(code.sub(axis.size, first)), code.value(size))
+        )
         zero = code.zero(f32, acc[0][0].type.lanes if isinstance(acc[0][0].type, VectorType) else 1)
         made = part([[zero] * len(row) for row in total], count, x, y, first)
         return [[code.apply("add", x, y) for x, y in zip(row, more, strict=True)] for row, more in zip(total, made, strict=True)]
@@ -170,7 +196,14 @@ def repeat(code: Code, count: Index, step_a: Dim, step_b: Dim, body: Body, acc: 
 
 
 def _repeat(
-    code: Code, count: Index, step_a: Dim, step_b: Dim, body: Callable[[Accumulators, Index, Index, Value], Accumulators], acc: Accumulators, at_a: Index, at_b: Index
+    code: Code,
+    count: Index,
+    step_a: Dim,
+    step_b: Dim,
+    body: Callable[[Accumulators, Index, Index, Value], Accumulators],
+    acc: Accumulators,
+    at_a: Index,
+    at_b: Index,
 ) -> Accumulators:
     """The same, `body` being told how many times came before."""
     vectors = len(acc[0])
@@ -197,9 +230,20 @@ def _long_axis(
 
 
 def _rounds(
-    code: Code, axis: Axis, size: Index, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, besides: Sequence[Beside | None], before: Index
+    code: Code,
+    axis: Axis,
+    size: Index,
+    a: ReadRow,
+    b: Read,
+    acc: Accumulators,
+    at_a: Index,
+    at_b: Index,
+    besides: Sequence[Beside | None],
+    before: Index,
 ) -> Accumulators:
-    """As many rounds, of `UNROLL` steps for each of `besides`, as there are in `size` elements of the axis, then the steps left over; `before` of them came before."""
+    """As many rounds, of `UNROLL` steps for each of `besides`, as there are in `size` elements of the axis, then the steps left over;
+    `before` of them came before.
+    """
     together = UNROLL * len(besides)
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(together)]
 
@@ -256,15 +300,19 @@ def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index,
 
 
 def covering(size: int, count: Index) -> list[int]:
-    """Sizes that suffice to `cover` a count: whole tiles, then the one rest that a known count leaves, or powers of two for one that is not known."""
+    """Sizes that suffice to `cover` a count: whole tiles, then the one rest that a known count leaves, or powers of two for one that is not
+    known.
+    """
     if isinstance(count, int):
         return [size, count % size] if count % size else [size]
     return [size, *(1 << n for n in reversed(range((size - 1).bit_length())))]
 
 
 def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], None], name: str = "row") -> None:
-    """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even, then of half as many, and of one more than
-    that. Counts from `rows` on are covered exactly, but for some below twice as many, and others with less than half of `rows` in vain."""
+    """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even,
+    then of half as many, and of one more than that. Counts from `rows` on are covered exactly, but for some below twice as many, and others
+    with less than half of `rows` in vain.
+    """
     half = rows // 2
     whole, even, end = _ends(code, count, rows)
     for first, last, size in ((0, whole, rows), (whole, even, half), (even, end, half + 1)):
@@ -334,8 +382,9 @@ def sum_lanes(code: Code, rows: Sequence[Value]) -> Value:
 
 
 def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain. Tall tiles read from many lines
-    of memory at once, and lose some percent."""
+    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain. Tall tiles read from
+    many lines of memory at once, and lose some percent.
+    """
     return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8) * (1 + 0.005 * max(0, rows - 8))
 
 
@@ -353,7 +402,8 @@ def streamed_cycles(rows: int, vectors: int) -> float:
 
 @lru_cache(maxsize=4096)
 def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int, int], ...]:
-    """The tiles, (rows, vectors), for an m x n result of k steps: those with the fewest estimated cycles first, and wide ones first when they tie.
+    """The tiles, (rows, vectors), for an m x n result of k steps: those with the fewest estimated cycles first, and wide ones first when
+    they tie.
 
     The cost of a tile is its steps, and a fixed price for starting it and for each accumulator that it writes.
     """
@@ -362,7 +412,13 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
     for vectors in range(1, min(vectors_n, 8) + 1):
         for rows in range(1, min(registers.most_rows(vectors), m) + 1):
             cost = sum(
-                across * down * (k * ((streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v)) + 20 + 1.5 * r * v)
+                across
+                * down
+                * (
+                    k * ((streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v))
+                    + 20
+                    + 1.5 * r * v
+                )
                 for v, across in split_extent(vectors_n, vectors)
                 for r, down in split_extent(m, rows)
             )
@@ -378,12 +434,18 @@ def choose_tile(m: int, n: int, k: int, registers: Registers) -> tuple[int, int]
 
 
 def vectors_of_row(vectors: int) -> int:
-    """Vectors of a panel when one row of so many waits for reading all panels: of 4 to 6 what two threads share most evenly. With more, a round of steps has so many
-    loads that the hardware loses sight of where each of them goes."""
+    """Vectors of a panel when one row of so many waits for reading all panels: of 4 to 6 what two threads share most evenly. With more, a
+    round of steps has so many loads that the hardware loses sight of where each of them goes.
+    """
     return vectors if vectors < 4 else min((6, 5, 4), key=lambda width: -(-vectors // (2 * width)) * width)
 
 
 def streams_of_row(vectors: int, most: int) -> int:
-    """The same where each vector has a panel of its own, so that these are streams: of `most` and the two numbers below with which the thread that has more is done first. Fewer streams
-    are a little slower."""
-    return vectors if vectors < most - 2 else min(range(most, max(most - 3, 0), -1), key=lambda width: -(-vectors // (2 * width)) * (width + 1))
+    """The same where each vector has a panel of its own, so that these are streams: of `most` and the two numbers below with which the
+    thread that has more is done first. Fewer streams are a little slower.
+    """
+    return (
+        vectors
+        if vectors < most - 2
+        else min(range(most, max(most - 3, 0), -1), key=lambda width: -(-vectors // (2 * width)) * (width + 1))
+    )

@@ -62,7 +62,9 @@ class Panels:
 
 
 def copied_views(value: Value) -> tuple[Func, Builder, Value]:
-    """A function at tensor level from the argument that `value` views (or is) to be, a builder at its end, and `value` in it; without a return."""
+    """A function at tensor level from the argument that `value` views (or is) to be, a builder at its end, and `value` in it; without a
+    return.
+    """
     chain: list[Op] = []
     source = value
     while not isinstance(source, BlockArgument):
@@ -78,8 +80,9 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
 
 
 def panels_of(value: Value, letters: str, panels: Panels, near: str | None = None) -> Func:
-    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels. With `near`, a contracted
-    letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together."""
+    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels.
+    With `near`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together.
+    """
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
     # Letters of size one may be missing from the layout.
@@ -109,8 +112,9 @@ Worth = tuple[Dim, int] | None
 
 
 def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, lanes: int, worth: Worth = None) -> Func:
-    """A kernel from the memory of `access` to panels: copies of vectors where lanes are neighbours, transposed blocks where a contracted letter's
-    elements are, single elements elsewhere. With `worth`, (size, least), it does nothing when the size is below the least."""
+    """A kernel from the memory of `access` to panels: copies of vectors where lanes are neighbours, transposed blocks where a contracted
+    letter's elements are, single elements elsewhere. With `worth`, (size, least), it does nothing when the size is below the least.
+    """
     source = access.source.type
     assert isinstance(source, TensorType)
     func = Func.empty(name, [BufferType(source.shape, dtype), BufferType((panels.elements,), dtype)], arg_names=("from", "panels"))
@@ -256,7 +260,9 @@ class PlanParts:
         return self._steps_of(plan, lambda s: slot if s.kind == "result" else operand(taken[s.index].index))
 
     def include(self, plan: KernelPlan, some: Callable[[Code, Value], Value]) -> None:
-        """Add another plan of the root, whose kernels run so many of their tasks as `some` says when it is given all of them: none, for example, where sizes are not meant for it."""
+        """Add another plan of the root, whose kernels run so many of their tasks as `some` says when it is given all of them: none, for
+        example, where sizes are not meant for it.
+        """
         for step in self._steps_of(plan, lambda s: s):
             for op in step.func.block:
                 assert not op.regions or isinstance(op, kernel.Parallel), f"expected kernels of tasks but got '{op.name}' beside them"
@@ -265,7 +271,8 @@ class PlanParts:
             self.steps.append(step)
 
     def _steps_of(self, plan: KernelPlan, moved: Callable[[Slot], Slot]) -> list[Step]:
-        """The steps of another plan, whose packs and scratch buffers become this one's; `moved` tells where its operands and results are."""
+        """The steps of another plan, whose packs and scratch buffers become this one's; `moved` tells where its operands and results are.
+        """
         shift = {"pack": len(self.packs), "scratch": len(self.scratch)}
         self.packs += plan.packs
         self.of_thread += [(shift["scratch"] + i, elements) for i, elements in plan.of_thread]
@@ -277,12 +284,15 @@ class PlanParts:
         """The type of a slot's memory, for the argument of a kernel."""
         if slot.kind == "scratch":
             return self.scratch[slot.index]
-        types = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [x.type for x in self.packs]}[slot.kind]
+        types = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [x.type for x in self.packs]}[
+            slot.kind
+        ]
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
     def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None, near: str | None = None) -> Slot:
-        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth` it. `near` is that of
-        `panels_of`."""
+        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth`
+        it. `near` is that of `panels_of`.
+        """
         source = access.source
         if near is not None:
             assert isinstance(source, BlockArgument)

@@ -1,7 +1,7 @@
 """A part of a padded image, copied into scratch memory: the pad itself is never made.
 
-What a task reads of an image with padding around it is a box. Lines of the box that lie outside of the image are filled, others are copied between what lies
-outside at their two ends; a line is as many of the inner axes as lie together on both sides.
+What a task reads of an image with padding around it is a box. Lines of the box that lie outside of the image are filled, others are copied
+between what lies outside at their two ends; a line is as many of the inner axes as lie together on both sides.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class PaddedCopy:
             if not any(self.edges[axis]):
                 self._axis(axis + 1, inner, there)
                 return
-            hit = code.apply("and", code.apply("ge", code.value(here), code.value(0)), code.apply("lt", code.value(here), code.value(shape[axis])))
+            hit = code.apply(
+                "and", code.apply("ge", code.value(here), code.value(0)), code.apply("lt", code.value(here), code.value(shape[axis]))
+            )
             with code.when(hit):
                 self._axis(axis + 1, inner, there)
             with code.when(hit, then=False):

@@ -1,8 +1,9 @@
 """Scheduling: which builder makes the kernels of each root, and what it needs for that.
 
-A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets a `Request`, the root as a small function of
-its own, and answers with a `KernelPlan`, or with None when the root is not of its kind. Builders are asked in order; the generic loops come last
-and take every root but groups with several contractions, which are split again. A plan is data: it names the memory it needs by slots, so equal roots share one plan and its kernels.
+A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets a `Request`, the root as a small
+function of its own, and answers with a `KernelPlan`, or with None when the root is not of its kind. Builders are asked in order; the
+generic loops come last and take every root but groups with several contractions, which are split again. A plan is data: it names the memory
+it needs by slots, so equal roots share one plan and its kernels.
 
 A builder of matrix products might read:
 
@@ -39,7 +40,8 @@ from polyreme.lowering.machines.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A piece of memory that a step works on: number `index` of the root's operands or results, or of the plan's packs or scratch buffers."""
+    """A piece of memory that a step works on: number `index` of the root's operands or results, or of the plan's packs or scratch buffers.
+    """
 
     kind: str
     index: int
@@ -81,9 +83,9 @@ class Form:
 class Pack:
     """Another layout of an operand, as a function at tensor level from the operand (one argument) to the packed tensor (one result).
 
-    For a constant operand the function is evaluated once, when the model is compiled; otherwise it becomes a kernel that runs before the steps.
-    Equal packs of one operand are shared between roots. `kernel`, when given, does the same as a kernel from the operand's buffer to the packed one. With a `form`, of known operands
-    alone, that is made of what the function gives.
+    For a constant operand the function is evaluated once, when the model is compiled; otherwise it becomes a kernel that runs before the
+    steps. Equal packs of one operand are shared between roots. `kernel`, when given, does the same as a kernel from the operand's buffer to
+    the packed one. With a `form`, of known operands alone, that is made of what the function gives.
     """
 
     operand: int
@@ -102,8 +104,8 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call: `func` is a kernel whose arguments are the buffers of `slots`, in that order. Shapes of its buffer types may differ from the
-    slots' (positions are linear); element types may not.
+    """One call: `func` is a kernel whose arguments are the buffers of `slots`, in that order. Shapes of its buffer types may differ from
+    the slots' (positions are linear); element types may not.
 
     With a `block` it is a launch on a GPU: once per thread of `grid` blocks of so many threads.
     """
@@ -116,7 +118,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class AxisOrder:
-    """An order of a value's last axis in memory: of `blocks` blocks the first `width` elements of each, then the next ones of each, and so on."""
+    """An order of a value's last axis in memory: of `blocks` blocks the first `width` elements of each, then the next ones of each, and so
+    on.
+    """
 
     blocks: int
     width: int
@@ -129,11 +133,13 @@ class AxisOrder:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again afterwards.
+    """How a root is computed: `steps` in order, after the `packs` are filled. Scratch memory comes from the arena and is free again
+    afterwards.
 
-    `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the same element of the
-    result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch buffers with how many elements each thread has of them for itself: the
-    first thread the first ones, and so on. `weave` is the order in which the one result lies.
+    `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the
+    same element of the result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch
+    buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `weave` is the order in
+    which the one result lies.
     """
 
     steps: tuple[Step, ...]
@@ -147,11 +153,12 @@ class KernelPlan:
 
 @dataclass(frozen=True)
 class Request:
-    """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the group's
-    ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs nothing, known at compile
-    time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes; `known` those whose packs are made when the model
-    is compiled, by running their functions on numpy. Whoever reads the one result likes it in the order `liked`, which a plan may choose, and then says so; the operands in `woven` lie in orders
-    that whoever reads them asked for.
+    """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the
+    group's ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs
+    nothing, known at compile time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes;
+    `known` those whose packs are made when the model is compiled, by running their functions on numpy. Whoever reads the one result likes
+    it in the order `liked`, which a plan may choose, and then says so; the operands in `woven` lie in orders that whoever reads them asked
+    for.
     """
 
     func: Func
@@ -178,7 +185,9 @@ class Request:
     @cached_property
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
-        text = repr((structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.liked, self.woven, self.target))
+        text = repr(
+            (structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.liked, self.woven, self.target)
+        )
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def name(self, what: str) -> str:
@@ -269,13 +278,18 @@ def schedule_text(request: Request, plan: KernelPlan) -> str:
     for step in plan.steps:
         grid = f", grid [{', '.join(map(str, step.grid))}] of blocks [{', '.join(map(str, step.block))}]" if step.block else ""
         lines.append(f"//   @{step.func.sym_name}({', '.join(map(slot, step.slots))}){grid}")
-    lines += [f"//   pack {i}: operand {p.operand} as {p.type}{', ahead of time' if p.operand in request.constant else ''}" for i, p in enumerate(plan.packs)]
+    lines += [
+        f"//   pack {i}: operand {p.operand} as {p.type}{', ahead of time' if p.operand in request.constant else ''}"
+        for i, p in enumerate(plan.packs)
+    ]
     lines += [f"//   scratch {i}: {kind}" for i, kind in enumerate(plan.scratch)]
     return "\n".join(lines)
 
 
 def structure(block: Block) -> tuple[Any, ...]:
-    """Nested tuples that are equal for blocks that compute the same: ops, attributes, types and how values are wired, but not names or locations."""
+    """Nested tuples that are equal for blocks that compute the same: ops, attributes, types and how values are wired, but not names or
+    locations.
+    """
     numbers: dict[Value, int] = {}
 
     def of_block(block: Block) -> tuple[Any, ...]:

@@ -1,4 +1,6 @@
-"""Weights that are asked for ahead of time: while a register tile computes with one panel of them, it asks for a share of the next one, some lines beside each round of its steps."""
+"""Weights that are asked for ahead of time: while a register tile computes with one panel of them, it asks for a share of the next one,
+some lines beside each round of its steps.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,29 @@ from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import UNROLL, Beside
 
-# Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the third-level cache; fewer ask for a part of it,
-# the first lines.
+# Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the
+# third-level cache; fewer ask for a part of it, the first lines.
 FEWEST_ROWS, FEWEST_ROWS_NEAR = 16, 32
 # In what fractions of a line an even pace is counted.
 ONE = 1 << 16
 
 
-def ask_for_panel(code: Code, weights: Value, panel: Index, depth: int, vectors: int, lanes: int, at: Index, rows: int, in_all: Index, fewest: int = FEWEST_ROWS) -> Beside:
-    """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest` are enough to ask for all of it. It asks for its
-    share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way."""
+def ask_for_panel(
+    code: Code,
+    weights: Value,
+    panel: Index,
+    depth: int,
+    vectors: int,
+    lanes: int,
+    at: Index,
+    rows: int,
+    in_all: Index,
+    fewest: int = FEWEST_ROWS,
+) -> Beside:
+    """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest`
+    are enough to ask for all of it. It asks for its share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line
+    each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way.
+    """
     lines, rounds = depth * vectors, max(depth // UNROLL, 1)
     most = fewest if isinstance(in_all, Value) else in_all
     assert isinstance(most, int)

@@ -1,8 +1,8 @@
 """What a builder of products is asked for: one `tensor.contract` with what follows it, and its letters as rows, lanes and steps.
 
-The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's last letter, so that
-results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its strides. All other letters become loops
-around the tile, or further contracted axes inside of it.
+The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's
+last letter, so that results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its
+strides. All other letters become loops around the tile, or further contracted axes inside of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ TYPICAL = 64
 GRAIN_CYCLES = 5000
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
 PIECES, PIECE_CYCLES = 16, 8000
-# Registers for A's number and its product with a pair of 16-bit integers. (With two more tiles of 5 x 2 make 81 products a nanosecond on Zen 3, of 6 x 2 76, in assembly; whole networks were as fast.)
+# Registers for A's number and its product with a pair of 16-bit integers. (With two more tiles of 5 x 2 make 81 products a nanosecond on
+# Zen 3, of 6 x 2 76, in assembly; whole networks were as fast.)
 FACTORS_OF_PAIRS = 2
 # Vectors of a result's row from which on it does not matter that half of the last one is empty.
 MOST_HALVED = 16
@@ -47,7 +48,8 @@ class Problem:
     out: str
     right_is_b: bool = True
     halves: bool = False  # whether vectors have half as many lanes as the target's
-    near: str | None = None  # of products of bytes or 16-bit integers: the letter whose steps, and so all of the problem, are words of four or two of them
+    # of products of bytes or 16-bit integers: the letter whose steps, and so all of the problem, are words of four or two of them
+    near: str | None = None
 
     @cached_property
     def dtype(self) -> ScalarType:
@@ -99,7 +101,12 @@ class Problem:
     def flipped(self) -> Problem:
         """The same with the operands' parts exchanged."""
         return replace(
-            self, left=self.right, right=self.left, left_letters=self.right_letters, right_letters=self.left_letters, right_is_b=not self.right_is_b
+            self,
+            left=self.right,
+            right=self.left,
+            left_letters=self.right_letters,
+            right_letters=self.left_letters,
+            right_is_b=not self.right_is_b,
         )
 
     def size(self, letter: str) -> Dim:
@@ -121,8 +128,9 @@ def typical(dim: Dim) -> int:
 
 
 def find_problem(request: Request, narrow: bool = False, words: bool = False) -> Problem | None:
-    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None. With `narrow` its operands may be in memory as
-    16-bit floats. With `words` also one of bytes, as it is: `in_words` makes it one of words."""
+    """The only contract of a group of floats, whose results follow from it elementwise or by a pooling; else None. With `narrow` its
+    operands may be in memory as 16-bit floats. With `words` also one of bytes, as it is: `in_words` makes it one of words.
+    """
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
         return None
@@ -141,12 +149,16 @@ def find_problem(request: Request, narrow: bool = False, words: bool = False) ->
 
 
 def in_words(problem: Problem) -> Problem | None:
-    """A problem of bytes or 16-bit integers as one of words along a contracted letter, whose elements are neighbours in A and make up whole words; others as they are.
-    None where no letter is like that, or the operands have their signs the other way than `kernel.dot4` wants them."""
+    """A problem of bytes or 16-bit integers as one of words along a contracted letter, whose elements are neighbours in A and make up whole
+    words; others as they are. None where no letter is like that, or the operands have their signs the other way than `kernel.dot4` wants
+    them.
+    """
     if problem.contract.dtype is None:
         return problem
     left, right = problem.left, problem.right
-    if (element_type(left.source.type), element_type(right.source.type)) not in ((u8, i8), (i16, i16)) or not isinstance(right.source, BlockArgument):
+    if (element_type(left.source.type), element_type(right.source.type)) not in ((u8, i8), (i16, i16)) or not isinstance(
+        right.source, BlockArgument
+    ):
         return None
     near = _near(problem, left)
     if near is None:
@@ -154,7 +166,9 @@ def in_words(problem: Problem) -> Problem | None:
         left = trace_copied(problem.contract.a if problem.right_is_b else problem.contract.b, problem.left_letters)
         near = _near(problem, left)
     per_word = problem.per_word
-    if near is None or any(mod(n, per_word) != 0 for n in (left.base, *(s for c, s in left.strides.items() if c != near and problem.size(c) != 1))):
+    if near is None or any(
+        mod(n, per_word) != 0 for n in (left.base, *(s for c, s in left.strides.items() if c != near and problem.size(c) != 1))
+    ):
         return None
     found = replace(problem, near=near, sizes={**problem.sizes, near: floordiv(problem.size(near), per_word)})
     return replace(found, left=Access(left.source, floordiv(left.base, per_word), found.in_words(left.strides)))
@@ -165,7 +179,9 @@ def _near(problem: Problem, left: Access) -> str | None:
 
 
 class Product:
-    """A problem as a matrix product: which letters are its rows, its lanes, and loops around. Rows that are `scattered` are neighbours in the result only, and may be anywhere in A."""
+    """A problem as a matrix product: which letters are its rows, its lanes, and loops around. Rows that are `scattered` are neighbours in
+    the result only, and may be anywhere in A.
+    """
 
     def __init__(self, problem: Problem, lane: str, scattered: bool = False):
         self.problem, self.lane, self.scattered = problem, lane, scattered
@@ -181,7 +197,9 @@ class Product:
         self.outer = sorted(around, key=lambda c: problem.right.stride(c) == 0)
 
     def _joined_rows(self) -> list[str]:
-        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides, or in the result where rows are scattered."""
+        """The row letters that make up one long axis, the last one of the result and those before it that join on both sides, or in the
+        result where rows are scattered.
+        """
         p = self.problem
         sides = (self.strides,) if self.scattered else (p.left.strides, self.strides)
         rows = [c for c in p.rows if p.size(c) != 1]
@@ -196,7 +214,9 @@ class Product:
 
 
 def find_product(request: Request, halves: bool = False, scattered: bool = False) -> Product | None:
-    """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as many lanes as the target's; its rows may be `scattered`."""
+    """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as
+    many lanes as the target's; its rows may be `scattered`.
+    """
     problem = find_problem(request, narrow=True, words=True)
     if problem is None or problem.epilogue.pools:
         return None
@@ -211,7 +231,9 @@ def find_product(request: Request, halves: bool = False, scattered: bool = False
 
 
 def _is_better_in_halves(found: Product) -> bool:
-    """Whether vectors of half as many lanes take less time, since of whole ones the last one would be half empty. One row waits for memory whatever its vectors are."""
+    """Whether vectors of half as many lanes take less time, since of whole ones the last one would be half empty. One row waits for memory
+    whatever its vectors are.
+    """
     p, n, lanes = found.problem, found.n, found.lanes
     if not p.request.target.half_vectors or p.near is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
         return False

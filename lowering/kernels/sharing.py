@@ -1,8 +1,9 @@
 """Work that threads share while they do it: each turn of it goes to whoever comes for it first.
 
-Work that is settled ahead waits for the slower one of two processors, or for a thread that comes late: in a virtual machine one processor is often a fifth slower than the other for some
-milliseconds. Here each thread has turns of its own, and takes them from the first one on, by tickets; a thread that has none left takes those of another, from the last one back, while they
-are open. What a turn leaves behind stays where the thread that took it put it, until the one that is the last to be done puts all of it together. So a thread that leaves this to
+Work that is settled ahead waits for the slower one of two processors, or for a thread that comes late: in a virtual machine one processor
+is often a fifth slower than the other for some milliseconds. Here each thread has turns of its own, and takes them from the first one on,
+by tickets; a thread that has none left takes those of another, from the last one back, while they are open. What a turn leaves behind stays
+where the thread that took it put it, until the one that is the last to be done puts all of it together. So a thread that leaves this to
 another one takes no further turns.
 """
 
@@ -16,8 +17,8 @@ from polyreme.lowering.kernels.code import Code, Index
 
 # Elements of a line of the cache, which no two threads have in common.
 LINE = 64 // i64.bytes
-# What is noted of a thread's turns: how many were taken from the first one on and, times `FROM_END`, from the last one back; how many are done; and from here on, for each, one more than the
-# place of what is still to be put together, 0 for none.
+# What is noted of a thread's turns: how many were taken from the first one on and, times `FROM_END`, from the last one back; how many are
+# done; and from here on, for each, one more than the place of what is still to be put together, 0 for none.
 TAKEN, DONE, LEFT = range(3)
 FROM_END = 1 << 32
 # Turns that are not open yet count as so many that were taken.
@@ -52,9 +53,13 @@ class Tickets:
         return self.code.apply("lt", self.code.value(self.code.mod(self._load(self._notes(thread)), FROM_END)), self.code.value(CLOSED))
 
     def take(self, thread: Index, count: Index, is_own: Value) -> Value:
-        """The next one of the `count` turns of a thread, which are open: from the first one on if they are the own ones; `count` or more if there is none."""
+        """The next one of the `count` turns of a thread, which are open: from the first one on if they are the own ones; `count` or more if
+        there is none.
+        """
         code = self.code
-        taken = code.fetch_add(code.apply("select", is_own, code.value(1), code.value(FROM_END)), self.memory, code.add(self._notes(thread), TAKEN))
+        taken = code.fetch_add(
+            code.apply("select", is_own, code.value(1), code.value(FROM_END)), self.memory, code.add(self._notes(thread), TAKEN)
+        )
         at_end = code.div(taken, FROM_END)
         at_start = code.sub(taken, code.mul(at_end, FROM_END))
         turn = code.apply("select", is_own, code.value(at_start), code.value(code.sub(code.sub(count, 1), at_end)))

@@ -2,7 +2,8 @@
 
 Builders write each element's code on its own, so the address of a row is computed for every element; here it moves to where the row begins.
 Loads count as pure when nothing in the kernel writes to their buffer: a kernel's buffers never overlap unless all of them are only read.
-What other threads write (shared memory) counts as written here, because every thread runs the same kernel. Nothing is moved out of a `parallel` body, whose outside values every thread would have to be handed.
+What other threads write (shared memory) counts as written here, because every thread runs the same kernel. Nothing is moved out of a
+`parallel` body, whose outside values every thread would have to be handed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from polyreme.ir.define import Pure
 
 
 def tidy(func: Func, within: Block | None = None) -> Func:
-    """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is given."""
+    """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is
+    given.
+    """
     written: set[Value] = set()
     for op in func.walk():
         # A call may write to any buffer that it is given.

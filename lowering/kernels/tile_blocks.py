@@ -1,7 +1,8 @@
 """How products of bytes are cut into blocks for tile registers (`kernel.dot_block`): how many rows a block has, and the steps of its sums.
 
-A tile has up to 16 rows, and a block up to two tiles of rows by two of columns, so that each tile that is loaded is multiplied twice. The two tiles of a block's rows are as high as
-each other, so that all of a kernel have one shape, and may share some rows: the first one begins with the block, the second one ends with it.
+A tile has up to 16 rows, and a block up to two tiles of rows by two of columns, so that each tile that is loaded is multiplied twice. The
+two tiles of a block's rows are as high as each other, so that all of a kernel have one shape, and may share some rows: the first one begins
+with the block, the second one ends with it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def rows_of_run(rows: int) -> int:
 
 
 def rows_of_block(count: int) -> int | None:
-    """Rows of the blocks that cover `count` rows with the fewest rows of tiles: the last one may be smaller, but has a tile's rows. None where tiles are not worth it."""
+    """Rows of the blocks that cover `count` rows with the fewest rows of tiles: the last one may be smaller, but has a tile's rows. None
+    where tiles are not worth it.
+    """
     if count < LEAST_ROWS:
         return None
     best: tuple[int, int] | None = None
@@ -89,7 +92,9 @@ class BlockSteps:
 
 
 def steps_of(axes: Sequence[Axis], width: int) -> BlockSteps | None:
-    """The steps over contracted axes, joined ones: the last one in steps of 16 words that are neighbours in A and `width` apart in B. None where sizes or moves are not known, or not like that."""
+    """The steps over contracted axes, joined ones: the last one in steps of 16 words that are neighbours in A and `width` apart in B. None
+    where sizes or moves are not known, or not like that.
+    """
     if not axes or not all(isinstance(n, int) for axis in axes for n in (axis.size, axis.a, axis.b)):
         return None
     *outer, last = axes

@@ -1,7 +1,7 @@
 """Linking: a kernel-level module, its constants and the runtime's native parts become one artifact, in memory or in a library.
 
-`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, and `NAME.weights` for constants that are too
-many for the library itself.
+`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, and `NAME.weights` for
+constants that are too many for the library itself.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def build_artifact(
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
-    `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that
-    are to be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the manifest.
-    `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are made when somebody asks for them.
-    `early` was told of the kernels as they were planned.
+    `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that are to
+    be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the
+    manifest. `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are
+    made when somebody asks for them. `early` was told of the kernels as they were planned.
     """
     if isinstance(target, GpuTarget):
         from polyreme.lowering.link.gpu import build_gpu_artifact
@@ -112,7 +112,9 @@ def build_artifact(
 
 
 def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], bool]]]:
-    """What writes the constants to their places in a file, by bytes; whether they were taken is the outcome. Small ones are written together."""
+    """What writes the constants to their places in a file, by bytes; whether they were taken is the outcome. Small ones are written
+    together.
+    """
     if draft is None:
         return []
     works: list[tuple[int, Callable[[], bool]]] = []
@@ -175,7 +177,9 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     sizes = find_sizes(size_names(main), inputs, main.location)
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(found, specs)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(
+        found, specs
+    )
 
 
 def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:
@@ -197,7 +201,9 @@ def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> 
     if not isinstance(value, Dense):
         value = np.ascontiguousarray(value).reshape(np.shape(value))
         if value.dtype != type.dtype.np or value.shape != type.shape:
-            raise PolyremeError(f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410")
+            raise PolyremeError(
+                f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410"
+            )
         return Dense.taking(value)
     assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
     return value
@@ -218,7 +224,9 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     check_runs_here(artifact.manifest.target, what)
     pool = _process_pool()
     pool_code = _native_pool()
-    library = _load_objects(artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in (*PARALLEL_FUNCTIONS, "polyreme_pool_threads")})
+    library = _load_objects(
+        artifact.objects, MODEL_FUNCTIONS, {name: pool_code[name] for name in (*PARALLEL_FUNCTIONS, "polyreme_pool_threads")}
+    )
     constants = constants_of(artifact)
     functions = ModelFunctions(*(library[f] for f in MODEL_FUNCTIONS))
     return Executable(artifact.manifest, functions, address_of(constants), pool, (library, constants))
@@ -227,7 +235,9 @@ def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
 def linked(artifact: Artifact) -> Artifact:
     """The artifact with its code as a shared object, which loads faster and without LLVM; as it was where the machine has no linker."""
     target = _target_of(artifact.manifest)
-    objects = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {"pool.o": kept_object(_native_text(pool_text(target), target), target)}
+    objects = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {
+        "pool.o": kept_object(_native_text(pool_text(target), target), target)
+    }
     try:
         with timed("link"):
             code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target)

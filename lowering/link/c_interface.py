@@ -21,9 +21,12 @@ LIBRARY_FORMAT = 1
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _KEYWORDS = frozenset(
-    "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit export "
-    "extern false float for friend goto if inline int long main mutable namespace new not nullptr operator or private protected public register "
-    "restrict return short signed sizeof static struct switch template this throw true try typedef typeof union unsigned using virtual void "
+    "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit "
+    "export "
+    "extern false float for friend goto if inline int long main mutable namespace new not nullptr operator or private protected public "
+    "register "
+    "restrict return short signed sizeof static struct switch template this throw true try typedef typeof union unsigned using virtual "
+    "void "
     "volatile while xor".split()
 )
 
@@ -88,7 +91,11 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
     tables = [
         _array("inputs", "%tensor", input_rows),
         _array("outputs", "%tensor", output_rows),
-        _array("arguments", "%argument", [f"{{ i32 {('input', 'constant', 'output').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments]),
+        _array(
+            "arguments",
+            "%argument",
+            [f"{{ i32 {('input', 'constant', 'output').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments],
+        ),
         _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
         _array("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
         _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
@@ -100,7 +107,8 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
     ]
     placeholders = {
         "name": name,
-        "messages": "\n".join(f"@{key} = private constant [{len(m) + 1} x i8] {_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()),
+        "messages": "\n".join(f"@{key} = private constant [{len(m) + 1} x i8] "
+        f"{_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()),
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
         "machine": _machine(manifest.target.features.split(",")),
@@ -187,9 +195,13 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manif
             texts = [f"ptr {tables.text(f'{size} = ' if isinstance(size, str) else '')}" for size in t.shape]
             dims = tables.add(f"[{rank} x ptr] [ {', '.join(texts)} ]")
             # What stands after them: the guards that say so.
-            after = [f"ptr {tables.text(f'; expected {why}' if (why := manifest.reasons(t, axis, 'equal')) else '')}" for axis in range(rank)]
+            after = [
+                f"ptr {tables.text(f'; expected {why}' if (why := manifest.reasons(t, axis, 'equal')) else '')}" for axis in range(rank)
+            ]
             whys = tables.add(f"[{rank} x ptr] [ {', '.join(after)} ]")
-        rows.append(f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims}, ptr {whys} }}")
+        rows.append(
+            f"{{ ptr {tables.text(t.name)}, ptr {tables.text(t.dtype)}, i32 {rank}, i32 {first}, ptr {shape}, ptr {dims}, ptr {whys} }}"
+        )
         first += rank
     return rows
 
@@ -205,7 +217,9 @@ def _library_table(constants_inside: bool) -> str:
 
 
 def _machine(features: Sequence[str]) -> str:
-    """The function `machine_refuses()`: whether the system keeps something from programs that the code needs, with the text set. Tiles are lent to those who ask for them."""
+    """The function `machine_refuses()`: whether the system keeps something from programs that the code needs, with the text set. Tiles are
+    lent to those who ask for them.
+    """
     if "+amx-tile" not in features:
         return "define internal i1 @machine_refuses() nounwind {\n  ret i1 false\n}"
     return "\n".join([
@@ -238,14 +252,22 @@ def _weights(any_constants: bool, weights: Weights) -> str:
     lines = ["define internal i32 @open_weights(ptr %model, ptr %path) nounwind {"]
     if any_constants:
         lines.insert(0, "@polyreme_constants = external hidden global i8")
-        lines += ["  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1", "  store ptr @polyreme_constants, ptr %weights_at, align 8"]
+        lines += [
+            "  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1",
+            "  store ptr @polyreme_constants, ptr %weights_at, align 8",
+        ]
     return "\n".join([*lines, "  ret i32 0", "}"])
 
 
 def _getters(name: str, side: str, count: int) -> str:
     """Functions that read one field of the table of inputs or outputs, and give a neutral value for a number out of range."""
     lines = [f"define i32 @{name}_{side}_count() nounwind {{", f"  ret i32 {count}", "}", ""]
-    for field, type, place, neutral in (("name", "ptr", 0, "null"), ("dtype", "ptr", 1, "null"), ("rank", "i32", 2, "-1"), ("shape", "ptr", 4, "null")):
+    for field, type, place, neutral in (
+        ("name", "ptr", 0, "null"),
+        ("dtype", "ptr", 1, "null"),
+        ("rank", "i32", 2, "-1"),
+        ("shape", "ptr", 4, "null"),
+    ):
         lines += [
             f"define {type} @{name}_{side}_{field}(i32 %number) nounwind {{",
             "entry:",

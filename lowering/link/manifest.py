@@ -38,9 +38,12 @@ def shape_text(type: BufferType | TensorType) -> tuple[int | str, ...]:
 
 
 def find_sizes(names: Sequence[str], inputs: Sequence[TensorSpec], location: Location) -> tuple[SizeSpec, ...]:
-    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is exactly it, or
-    a line in it."""
-    lines = [(i, axis, line) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if (line := line_of(_dim(size))) is not None]
+    """The free sizes in the order in which native code takes them, and where their values are read: the first axis of an input that is
+    exactly it, or a line in it.
+    """
+    lines = [
+        (i, axis, line) for i, t in enumerate(inputs) for axis, size in enumerate(t.shape) if (line := line_of(_dim(size))) is not None
+    ]
     found = []
     for name in names:
         places = [(line[1:] != (1, 0), i, axis, *line[1:]) for i, axis, line in lines if line[0] == name]
@@ -58,7 +61,11 @@ def _dim(size: int | str) -> Dim:
 
 def guard_specs(guards: Iterable[Guard], sizes: Sequence[SizeSpec], inputs: Sequence[TensorSpec]) -> tuple[GuardSpec, ...]:
     """Guards in plain numbers and words; of what is checked these say which axes the sizes in it are."""
-    axes = {size.name: f"{size.name} being axis {size.axis} of '{inputs[size.input].name}'" for size in sizes if (size.scale, size.offset) == (1, 0)}
+    axes = {
+        size.name: f"{size.name} being axis {size.axis} of '{inputs[size.input].name}'"
+        for size in sizes
+        if (size.scale, size.offset) == (1, 0)
+    }
     return tuple(_guard_spec(guard, axes) for guard in guards)
 
 

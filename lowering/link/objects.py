@@ -1,7 +1,7 @@
 """Objects: the parts of an emitted module as object code, made by several processes and kept on disk by what they are made of.
 
-A kernel's text depends on what it computes and for which shapes, not on the model that it stands in. So its object is found again when another model has the same
-layer, or when the model has changed somewhere else.
+A kernel's text depends on what it computes and for which shapes, not on the model that it stands in. So its object is found again when
+another model has the same layer, or when the model has changed somewhere else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ T = TypeVar("T")
 class EarlyObjects:
     """Objects of a network's kernels that other processes make while further kernels are planned.
 
-    The text of a kernel follows from what is known by then, but for what it promises of its arguments: where a later call breaks that promise, the object is made anew.
+    The text of a kernel follows from what is known by then, but for what it promises of its arguments: where a later call breaks that
+    promise, the object is made anew.
     """
 
     def __init__(self, target: Target):
@@ -87,11 +88,17 @@ class EarlyObjects:
 
 
 def make_objects(
-    module: Module | Program, target: Target, name: str, beside: Sequence[tuple[int, Callable[[], T]]] = (), early: EarlyObjects | None = None
+    module: Module | Program,
+    target: Target,
+    name: str,
+    beside: Sequence[tuple[int, Callable[[], T]]] = (),
+    early: EarlyObjects | None = None,
 ) -> tuple[list[bytes], list[T]]:
-    """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has `main`.
+    """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has
+    `main`.
 
-    `beside` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some of the objects already.
+    `beside` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some
+    of the objects already.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
     main, *kernels = split_llvm(module, target, name, WORTH_SPLITTING)

@@ -1,8 +1,8 @@
 """Linking object files into a shared library, with whichever linker the machine has.
 
-Tried in order: `ld` (binutils), `ld.lld`, `cc`, then the `ziglang` package; for another architecture first the linker and compiler of its own name
-(`aarch64-linux-gnu-ld`). Libraries need nothing but libc, libm and the system's loader. Where the
-linker has no libc of the target to link against, they leave its symbols to the program that loads them, which has one.
+Tried in order: `ld` (binutils), `ld.lld`, `cc`, then the `ziglang` package; for another architecture first the linker and compiler of its
+own name (`aarch64-linux-gnu-ld`). Libraries need nothing but libc, libm and the system's loader. Where the linker has no libc of the target
+to link against, they leave its symbols to the program that loads them, which has one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: st
             result.unlink(missing_ok=True)
             tried.append(Diagnostic(f"{linker}: {fault or 'made no file'}"))
     own = target.arch == platform.machine()
-    install = "binutils, lld or a C compiler" if own else f"binutils or a C compiler for {target.arch} ({target.arch}-linux-gnu-ld, {target.arch}-linux-gnu-gcc), or lld"
+    install = (
+        "binutils, lld or a C compiler"
+        if own
+        else f"binutils or a C compiler for {target.arch} ({target.arch}-linux-gnu-ld, {target.arch}-linux-gnu-gcc), or lld"
+    )
     message = f"no linker could make a library for {target.triple}: install {install}, or the package 'ziglang'"
     raise PolyremeError(Diagnostic(message, notes=tuple(tried)), code="E0806")
 
@@ -67,7 +71,10 @@ def _commands(objects: list[str], soname: str, target: Target) -> Iterator[tuple
         elif compiler == "cc":
             yield compiler, None
     zig = importlib.util.find_spec("ziglang")
-    yield "ziglang", [sys.executable, "-m", "ziglang", "cc", "-target", f"{target.arch}-linux-gnu", *own, *through_cc, "-lm"] if zig else None
+    yield (
+        "ziglang",
+        [sys.executable, "-m", "ziglang", "cc", "-target", f"{target.arch}-linux-gnu", *own, *through_cc, "-lm"] if zig else None,
+    )
 
 
 def _run(command: list[str] | None, folder: Path) -> str:

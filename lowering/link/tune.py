@@ -1,7 +1,9 @@
-"""Tuning: candidates for the tile of a matrix product are timed once for each shape, and the answer is kept beside the objects in the cache.
+"""Tuning: candidates for the tile of a matrix product are timed once for each shape, and the answer is kept beside the objects in the
+cache.
 
-Off by default, since the count of cycles in `microkernel.rank_tiles` is close on the machines that it was fitted on, and since what is timed differs a little from
-run to run. `POLYREME_TUNE=1` turns it on for code that is made for this machine. The tile does not change a result: the order of additions is the same.
+Off by default, since the count of cycles in `microkernel.rank_tiles` is close on the machines that it was fitted on, and since what is
+timed differs a little from run to run. `POLYREME_TUNE=1` turns it on for code that is made for this machine. The tile does not change a
+result: the order of additions is the same.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ def time_tiles(request: Request, tiles: tuple[Tile, ...]) -> dict[Tile, float]:
 
 
 def _call(request: Request, build: KernelBuilder) -> Any:
-    """The group as a model of its own, compiled by `build` and ready to run: operands that are known ahead of time are constants there too."""
+    """The group as a model of its own, compiled by `build` and ready to run: operands that are known ahead of time are constants there too.
+    """
     from polyreme.lowering.link.artifact import build_artifact, load
 
     rng = np.random.default_rng(0)

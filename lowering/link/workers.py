@@ -1,12 +1,12 @@
 """Work that is shared out to forked processes, never more of them than cores.
 
-llvmlite holds one lock for all of LLVM, and Python one for itself, so threads would not help. A forked process has everything that its parent had, so that work can
-be any function without arguments; only its outcome travels. A process with threads of Python's is not forked: one of them might hold a lock that nobody in
-the child would ever open again.
+llvmlite holds one lock for all of LLVM, and Python one for itself, so threads would not help. A forked process has everything that its
+parent had, so that work can be any function without arguments; only its outcome travels. A process with threads of Python's is not forked:
+one of them might hold a lock that nobody in the child would ever open again.
 
-No process is waited for without end. What one did not get done because it was killed, failed in a way of its own, or did not go on for `POLYREME_COMPILE_SECONDS`, is
-done in the process that waited, which also does all of it when the system has no further process to give; what made one crash is not tried again, as it would crash that
-one too. Who dies takes along those that it forked.
+No process is waited for without end. What one did not get done because it was killed, failed in a way of its own, or did not go on for
+`POLYREME_COMPILE_SECONDS`, is done in the process that waited, which also does all of it when the system has no further process to give;
+what made one crash is not tried again, as it would crash that one too. Who dies takes along those that it forked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def is_apart() -> bool:
 
 
 def apart(work: Callable[[], T]) -> T:
-    """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked."""
+    """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked.
+    """
     job = _fork(work) if _may_fork() else None
     return work() if job is None else _sent(_join(*job, config.compile_seconds()), work)
 
@@ -86,8 +87,8 @@ def share_out(works: Sequence[Callable[[], T]], workers: int) -> list[T]:
 class EarlyWorks(Generic[T]):
     """Works that other processes begin while this one still finds out what there is to do.
 
-    Works are added as they become known, and given to a process by `start`, which a process forked then does until somebody takes back what it has not begun.
-    No process outlives the `with` block.
+    Works are added as they become known, and given to a process by `start`, which a process forked then does until somebody takes back what
+    it has not begun. No process outlives the `with` block.
     """
 
     def __init__(self) -> None:
@@ -174,7 +175,9 @@ def _join_all(jobs: Sequence[tuple[int, int]]) -> list[Any]:
 
 
 def _sent(outcome: Any, instead: Callable[[], T]) -> T:
-    """What a child has sent; what it sent as an error is raised, and what it warned of said once for all children. Where nothing came, what `instead` gives."""
+    """What a child has sent; what it sent as an error is raised, and what it warned of said once for all children. Where nothing came, what
+    `instead` gives.
+    """
     if isinstance(outcome, _Done):
         for message, category, filename, line in outcome.warnings:
             warnings.warn_explicit(message, category, filename, line, registry=_WARNED)
@@ -224,7 +227,9 @@ _END_SECONDS = 10.0
 
 
 def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
-    """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id. None where the system has no process to give."""
+    """A child that does `work`; its pickled outcome comes through the pipe that is returned with its process id. None where the system has
+    no process to give.
+    """
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -276,7 +281,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _join(child: int, read: int, seconds: float) -> Any:
-    """What came of a child, which has ended then: what it has `_Done`, or a `_Crash`, a `_Fault` or that it was `_Lost`. It is waited for so many seconds."""
+    """What came of a child, which has ended then: what it has `_Done`, or a `_Crash`, a `_Fault` or that it was `_Lost`. It is waited for
+    so many seconds.
+    """
     status = None
     try:
         data = _received(read, seconds)

@@ -1,7 +1,7 @@
 """Targets: the facts about a machine, as data. Schedules, emission and code generation read them here and nowhere else.
 
-`host()` is the machine the process runs on; `find_target` knows names (`x86-64-avx512`, `aarch64`, …), the levels of x86-64 (`x86-64-v3`) and triples. LLVM is only loaded to ask
-what the host is.
+`host()` is the machine the process runs on; `find_target` knows names (`x86-64-avx512`, `aarch64`, …), the levels of x86-64 (`x86-64-v3`)
+and triples. LLVM is only loaded to ask what the host is.
 """
 
 from __future__ import annotations
@@ -31,17 +31,21 @@ _LAYOUTS = {
 class Target:
     """A machine that code is made for.
 
-    `masked`: masked loads and stores are instructions (elsewhere each lane becomes a branch, and scalar tails are better).
-    `fma`: a fused multiply-add is an instruction; elsewhere `kernel.fma` rounds the product too.
-    `half`: conversions between f16 and f32 are instructions. `caches` are bytes of the first, second and third level, as one core sees them; `third_level_bytes` is what it reads
-    in a cycle from the third one, `memory_bytes` of what is in none of them. `spare_adders`: vectors are added, and their maxima taken, by other units than those for multiply-adds, so that this costs nothing beside them.
-    `reads_ahead`: the machine alone reads a stream of memory as fast as asking for its lines ahead would, which then only takes places among those under way. `memory_streams`: so many
-    streams, pages apart and read in step, are the fastest way to read memory. `multiply_adds`: so many of whole vectors are begun in a cycle. `half_vectors`: vectors are computed as two halves,
-    so that one with half as many lanes takes half as long. `far_cores`: cores may have no third-level cache in common, and then a line that another one read or wrote last is as far as memory, and a store to one
-    that another one has read since waits for its copy to go. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles are decided.
-    Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much; `grain_cycles` is what a
-    thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.) `winograd` is no fact about the machine but what
-    the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is `strassen`, matrix products by Strassen's or by pairs of steps, `bf16_terms`, those of float32 by tile registers of bf16, and `short_weights`, recurrent weights in 28 bits.
+    `masked`: masked loads and stores are instructions (elsewhere each lane becomes a branch, and scalar tails are better). `fma`: a fused
+    multiply-add is an instruction; elsewhere `kernel.fma` rounds the product too. `half`: conversions between f16 and f32 are instructions.
+    `caches` are bytes of the first, second and third level, as one core sees them; `third_level_bytes` is what it reads in a cycle from the
+    third one, `memory_bytes` of what is in none of them. `spare_adders`: vectors are added, and their maxima taken, by other units than
+    those for multiply-adds, so that this costs nothing beside them. `reads_ahead`: the machine alone reads a stream of memory as fast as
+    asking for its lines ahead would, which then only takes places among those under way. `memory_streams`: so many streams, pages apart and
+    read in step, are the fastest way to read memory. `multiply_adds`: so many of whole vectors are begun in a cycle. `half_vectors`:
+    vectors are computed as two halves, so that one with half as many lanes takes half as long. `far_cores`: cores may have no third-level
+    cache in common, and then a line that another one read or wrote last is as far as memory, and a store to one that another one has read
+    since waits for its copy to go. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles
+    are decided. Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much;
+    `grain_cycles` is what a thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.)
+    `winograd` is no fact about the machine but what the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is
+    `strassen`, matrix products by Strassen's or by pairs of steps, `bf16_terms`, those of float32 by tile registers of bf16, and
+    `short_weights`, recurrent weights in 28 bits.
     """
 
     code: ClassVar[str] = "llvm"
@@ -100,7 +104,8 @@ class Target:
 class GpuTarget(Target):
     """A GPU: kernels run on a grid of blocks of threads, and `code` is PTX.
 
-    `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of static shared memory.
+    `sm` is the compute capability (80 for 8.0), `ptx` the version of the PTX language. A block has at most `shared_bytes` of static shared
+    memory.
     """
 
     code: ClassVar[str] = "ptx"
@@ -112,7 +117,9 @@ class GpuTarget(Target):
 
 
 def _cuda(sm: int, ptx: int) -> GpuTarget:
-    return GpuTarget(f"cuda:sm_{sm}", "nvptx64-nvidia-cuda", f"sm_{sm}", f"+ptx{ptx}", 16, 255, fma=True, half=True, line_bytes=128, sm=sm, ptx=ptx)
+    return GpuTarget(
+        f"cuda:sm_{sm}", "nvptx64-nvidia-cuda", f"sm_{sm}", f"+ptx{ptx}", 16, 255, fma=True, half=True, line_bytes=128, sm=sm, ptx=ptx
+    )
 
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"
@@ -124,8 +131,21 @@ TARGETS = {
         Target("x86-64", "x86_64-unknown-linux-gnu", "x86-64", ""),
         Target("x86-64-v2", "x86_64-unknown-linux-gnu", "x86-64-v2", "+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3"),
         Target("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", _AVX2, 32, 16, masked=True, fma=True, half=True),
-        Target("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 64, 32, masked=True, fma=True, half=True, caches=(32 << 10, 1 << 20, 16 << 20)),
-        Target("aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, fma=True, half=True, caches=(64 << 10, 512 << 10, 8 << 20)),
+        Target(
+            "x86-64-avx512",
+            "x86_64-unknown-linux-gnu",
+            "x86-64-v4",
+            _AVX512,
+            64,
+            32,
+            masked=True,
+            fma=True,
+            half=True,
+            caches=(32 << 10, 1 << 20, 16 << 20),
+        ),
+        Target(
+            "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, fma=True, half=True, caches=(64 << 10, 512 << 10, 8 << 20)
+        ),
         Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+a,+c,+d,+f,+m", 16, 32, fma=True),
         Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128", 16, 16),
     )
@@ -139,9 +159,11 @@ GPU_TARGETS = {t.name: t for t in (_cuda(75, 63), _cuda(80, 70), _cuda(90, 78))}
 
 
 def find_target(name: str = "native", cpu: str | None = None, features: str | None = None) -> Target:
-    """The target called `name`: `native`, a name from `TARGETS` or `GPU_TARGETS` (`cuda` is the least of those), a level of x86-64, or a triple of a known architecture.
+    """The target called `name`: `native`, a name from `TARGETS` or `GPU_TARGETS` (`cuda` is the least of those), a level of x86-64, or a
+    triple of a known architecture.
 
-    `cpu` and `features` replace the target's own, in LLVM's words; they change what LLVM may emit, not the vector width that schedules choose.
+    `cpu` and `features` replace the target's own, in LLVM's words; they change what LLVM may emit, not the vector width that schedules
+    choose.
     """
     name = _ALIASES.get(name, name)
     if name == "native":
@@ -165,7 +187,9 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
     if cpu is not None:
         names = cpu_names(target.triple)
         if names and cpu not in names:
-            raise PolyremeError(f"expected a processor of {target.arch} that LLVM knows but got '{cpu}'{did_you_mean(cpu, names)}", code="E0008")
+            raise PolyremeError(
+                f"expected a processor of {target.arch} that LLVM knows but got '{cpu}'{did_you_mean(cpu, names)}", code="E0008"
+            )
         target = replace(target, cpu=cpu)
     if features is not None:
         target = replace(target, features=features)
@@ -174,7 +198,9 @@ def find_target(name: str = "native", cpu: str | None = None, features: str | No
 
 @cache
 def cpu_names(triple: str) -> tuple[str, ...]:
-    """The processors that LLVM knows for a triple; empty where that cannot be told. LLVM prints them, so that a process of its own has to ask."""
+    """The processors that LLVM knows for a triple; empty where that cannot be told. LLVM prints them, so that a process of its own has to
+    ask.
+    """
     ask = f"import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.Target.from_triple({triple!r}).create_target_machine(cpu='help')"
     told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False).stderr
     return tuple(re.findall(r"^ +(\S+) +- Select the ", told, re.MULTILINE))
@@ -185,7 +211,10 @@ def _find_gpu(name: str, cpu: str | None) -> GpuTarget:
     wanted = cpu or (name.split(":")[1] if ":" in name else next(iter(GPU_TARGETS)).split(":")[1])
     found = GPU_TARGETS.get(f"cuda:{wanted}")
     if found is None:
-        raise PolyremeError(f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}", code="E0008")
+        raise PolyremeError(
+            f"expected a GPU target ({', '.join(GPU_TARGETS)}) but got 'cuda:{wanted}'{did_you_mean(f'cuda:{wanted}', GPU_TARGETS)}",
+            code="E0008",
+        )
     return found
 
 
@@ -225,14 +254,18 @@ def host() -> Target:
 
 
 def core_of(target: Target) -> Target:
-    """The target with what is known of cores of its family: AMD's since Zen 1 add beside multiply-adds; Zen 4 takes its vectors of 64 bytes in halves, and so has one
-    multiply-add of them in a cycle; there, in a virtual machine whose two processors are moved from one third-level cache to two for tens of seconds, a store to a line that the other
-    one has read takes 27 to 35 ns where that is far, 4 to 7 where it is near, and 0.6 where nobody has; one row by weights in memory took 1.1 to 1.45 times as long where lines were asked
-    for ahead, and by nearer ones 1.01 to 1.02 times. On Zen 3 such a row took 1.35 times as long where lines were asked for
-    ahead, and 1.4 times as long again in one stream as in eight; 3 to 4.5 bytes a cycle come from memory, and half of the third-level cache of 32 MB was to be had. On Intel's, both take the same ports, and of a large third-level cache that many
-    cores share, a core finds about as much as eight of its second level in time; reading more takes as long as from memory (measured on Sapphire Rapids: 9.5 and 4.5 bytes a cycle),
-    and no faster where it was asked for, but 1.3 to 1.55 times as fast in eight streams, since what is read ahead ends with a page. Of tiles that are otherwise as good, those with fewer
-    loads were up to 1.14 times as fast there, most of all where a neighbour shares the core."""
+    """The target with what is known of cores of its family: AMD's since Zen 1 add beside multiply-adds; Zen 4 takes its vectors of 64 bytes
+    in halves, and so has one multiply-add of them in a cycle; there, in a virtual machine whose two processors are moved from one
+    third-level cache to two for tens of seconds, a store to a line that the other one has read takes 27 to 35 ns where that is far, 4 to 7
+    where it is near, and 0.6 where nobody has; one row by weights in memory took 1.1 to 1.45 times as long where lines were asked for
+    ahead, and by nearer ones 1.01 to 1.02 times. On Zen 3 such a row took 1.35 times as long where lines were asked for ahead, and 1.4
+    times as long again in one stream as in eight; 3 to 4.5 bytes a cycle come from memory, and half of the third-level cache of 32 MB was
+    to be had. On Intel's, both take the same ports, and of a large third-level cache that many cores share, a core finds about as much as
+    eight of its second level in time; reading more takes as long as from memory (measured on Sapphire Rapids: 9.5 and 4.5 bytes a cycle),
+    and no faster where it was asked for, but 1.3 to 1.55 times as fast in eight streams, since what is read ahead ends with a page. Of
+    tiles that are otherwise as good, those with fewer loads were up to 1.14 times as fast there, most of all where a neighbour shares the
+    core.
+    """
     first, second, third = target.caches
     if target.cpu == "znver3":
         return replace(target, caches=(first, second, min(third, 32 * second)), memory_bytes=4, reads_ahead=True, memory_streams=8)
@@ -240,7 +273,16 @@ def core_of(target: Target) -> Target:
         return replace(target, multiply_adds=1, half_vectors=True, far_cores=True, reads_ahead=True)
     if target.cpu.startswith("znver"):
         return target
-    return replace(target, caches=(first, second, min(third, 8 * second)), third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True, memory_streams=8, load_cycles=0.01)
+    return replace(
+        target,
+        caches=(first, second, min(third, 8 * second)),
+        third_level_bytes=9.5,
+        memory_bytes=4.5,
+        spare_adders=False,
+        reads_ahead=True,
+        memory_streams=8,
+        load_cycles=0.01,
+    )
 
 
 def _host_caches() -> tuple[int, int, int]:

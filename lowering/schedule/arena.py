@@ -1,8 +1,8 @@
 """The arena: where each intermediate buffer of a kernel-level `main` lies.
 
-A buffer is live from the first op that uses it to the last, among the ops of the block that it is made in; uses inside an op's regions and uses through views count as uses by that op.
-So what the body of a loop makes on the way shares memory with what it makes later, and the two bodies of a branch share theirs.
-`runtime/memory.py` turns lifetimes into offsets.
+A buffer is live from the first op that uses it to the last, among the ops of the block that it is made in; uses inside an op's regions and
+uses through views count as uses by that op. So what the body of a loop makes on the way shares memory with what it makes later, and the two
+bodies of a branch share theirs. `runtime/memory.py` turns lifetimes into offsets.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def _spans(main: Func) -> dict[Op, tuple[int, int]]:
 
 
 def _span_of(alloc: Op, spans: dict[Op, tuple[int, int]]) -> tuple[int, int]:
-    """The numbers from the first to the last op that uses an allocation. One that stands in a loop or branch is used in it only, and anew in each round; what uses one from
-    outside of a loop may do so until the last round has ended."""
+    """The numbers from the first to the last op that uses an allocation. One that stands in a loop or branch is used in it only, and anew
+    in each round; what uses one from outside of a loop may do so until the last round has ended.
+    """
     block = alloc.parent
     found = []
     for use in _uses(alloc.result):
@@ -93,14 +94,21 @@ def _span_of(alloc: Op, spans: dict[Op, tuple[int, int]]) -> tuple[int, int]:
 
 
 def _of_threads(allocs: Sequence[Op], spans: dict[Op, tuple[int, int]]) -> int:
-    """Set the offsets of buffers of which each thread has a part, in bytes at the beginning of the arena that nothing else uses, and give how many these are.
+    """Set the offsets of buffers of which each thread has a part, in bytes at the beginning of the arena that nothing else uses, and give
+    how many these are.
 
-    A store to a line of memory that another processor has read since it was written last waits for that one's copy to go: 4 to 7 ns where they share a cache, 27 to 35 where they
-    do not (Zen 4), where it takes .6 otherwise. So what only one thread reads is kept apart from what all of them do, and from the other threads' parts: the first thread's
-    part of each buffer ends at the same place, which is where the second one's begins. Buffers that are live together with others of the kind lie as all others.
+    A store to a line of memory that another processor has read since it was written last waits for that one's copy to go: 4 to 7 ns where
+    they share a cache, 27 to 35 where they do not (Zen 4), where it takes .6 otherwise. So what only one thread reads is kept apart from
+    what all of them do, and from the other threads' parts: the first thread's part of each buffer ends at the same place, which is where
+    the second one's begins. Buffers that are live together with others of the kind lie as all others.
     """
     lives = {op: _span_of(op, spans) for op in allocs}
-    alone = [op for op in allocs if isinstance(_bytes(op), int) and not any(o is not op and lives[o][0] <= lives[op][1] and lives[op][0] <= lives[o][1] for o in allocs)]
+    alone = [
+        op
+        for op in allocs
+        if isinstance(_bytes(op), int)
+        and not any(o is not op and lives[o][0] <= lives[op][1] and lives[op][0] <= lives[o][1] for o in allocs)
+    ]
     first = {op: align(op.attributes["of_thread"] * op.attributes["dtype"].bytes) for op in alone}
     where = max(first.values(), default=0)
     end = where
@@ -114,7 +122,9 @@ def _of_threads(allocs: Sequence[Op], spans: dict[Op, tuple[int, int]]) -> int:
 
 
 def _in_regions(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tuple[list[Dim], Dim]:
-    """Offsets of buffers, each in the region of its unit, and how many bytes they take: tight for every value of a unit, but nothing is shared by two."""
+    """Offsets of buffers, each in the region of its unit, and how many bytes they take: tight for every value of a unit, but nothing is
+    shared by two.
+    """
     plan = plan_arena(lifetimes)
     bases: dict[Expr | None, Dim] = {}
     end: Dim = 0
@@ -125,8 +135,9 @@ def _in_regions(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> 
 
 
 def _in_slots(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tuple[list[Dim], Dim]:
-    """The same with buffers of all units together: in slots, one at a time, each as large as the largest of them turns out to be. An image gets smaller from layer to
-    layer, by a unit each time; layers that write where others have read find that memory in the caches."""
+    """The same with buffers of all units together: in slots, one at a time, each as large as the largest of them turns out to be. An image
+    gets smaller from layer to layer, by a unit each time; layers that write where others have read find that memory in the caches.
+    """
     known = [i for i, unit in enumerate(units) if unit is None]
     free = [i for i, unit in enumerate(units) if unit is not None]
     placed, static = plan_offsets([lifetimes[i] for i in known])
@@ -146,7 +157,9 @@ def _in_slots(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tu
 
 
 def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[int], int]:
-    """Where buffers of one element type that are used in the body of `loop` lie, in elements, and how many there are of all: for one round at a time."""
+    """Where buffers of one element type that are used in the body of `loop` lie, in elements, and how many there are of all: for one round
+    at a time.
+    """
     steps = {op: i for i, op in enumerate(loop.block)}
     lifetimes: list[Lifetime] = []
     for alloc in allocs:
@@ -165,7 +178,8 @@ def whole_lines(type: BufferType) -> Dim:
 
 
 def lifetime_of(alloc: Op, around: Op, steps: dict[Op, int]) -> tuple[int, int]:
-    """The first and the last step of `around`, a function or a loop, that an allocation is used at; `steps` numbers the ops of its block."""
+    """The first and the last step of `around`, a function or a loop, that an allocation is used at; `steps` numbers the ops of its block.
+    """
     used = [steps[_step(use, around)] for use in _uses(alloc.result)] or [steps[_step(alloc, around)]]
     return min(used), max(used)
 

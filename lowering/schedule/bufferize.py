@@ -1,8 +1,8 @@
 """From tensors to buffers: `main` allocates, fills and hands on memory; every root becomes calls of kernels.
 
-Results of kernels that are returned are written where the caller wants them. Reshapes are the same memory under another shape. Constants are
-`kernel.data`, packed ahead of time when a kernel wants them in another layout; arguments are packed once per run, or weights by a second function,
-`prepare`, that runs when they change. Equal roots share their kernels.
+Results of kernels that are returned are written where the caller wants them. Reshapes are the same memory under another shape. Constants
+are `kernel.data`, packed ahead of time when a kernel wants them in another layout; arguments are packed once per run, or weights by a
+second function, `prepare`, that runs when they change. Equal roots share their kernels.
 """
 
 from __future__ import annotations
@@ -81,16 +81,19 @@ class TensorToKernel(Pass):
     Before: tensor ops and groups on values.  After: `main` on buffers, its outputs as last arguments, and the kernels it calls.
     Runs after fusion, which says what a kernel is, and before memory is planned, which needs to know all buffers.
 
-    With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed", for
+    With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed",
+    for
 
-        func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)    // the weights whose entry in `changed` is not 0
+        func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)    // the weights whose entry in `changed`
+        is not 0
 
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.
 
     `weaves` says of a root and one of its operands in which order it likes to find that, which the root that makes it may then choose.
 
-    `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of its kernels.
+    `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of
+    its kernels.
     """
 
     name: ClassVar[str] = "tensor-to-kernel"
@@ -113,7 +116,9 @@ class TensorToKernel(Pass):
         main = module.function("main")
         for func in module.functions:
             if func is not main:
-                raise ConversionError(f"expected only '@main' at tensor level but got '@{func.sym_name}' as well; inline it first", func.location)
+                raise ConversionError(
+                    f"expected only '@main' at tensor level but got '@{func.sym_name}' as well; inline it first", func.location
+                )
         made = _Bufferize(main, self).run()
         main.erase()
         for func in made:
@@ -124,7 +129,13 @@ class _Bufferize:
     """Builds the new `main`, which comes first, and the kernels."""
 
     def __init__(self, main: Func, options: TensorToKernel):
-        self.old, self.target, self.builders, self.watch, self.progress = main, options.target, options.builders, options.watch, options.progress
+        self.old, self.target, self.builders, self.watch, self.progress = (
+            main,
+            options.target,
+            options.builders,
+            options.watch,
+            options.progress,
+        )
         self.weaves = options.weaves
         self.woven: dict[Value, AxisOrder] = {}
         self.plans: dict[str, KernelPlan | None] = {}
@@ -134,7 +145,8 @@ class _Bufferize:
         self.data: dict[Dense, Value] = {}
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
-        self.ahead: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}  # by weight, what `prepare` makes of it, and the argument of `main` that gets it
+        # by weight, what `prepare` makes of it, and the argument of `main` that gets it
+        self.ahead: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}
         self.last_uses = self.find_last_uses(main)
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
@@ -207,14 +219,16 @@ class _Bufferize:
     # --- steps that hand nothing on
 
     def _each(self, scan: tensor.Scan, outputs: dict[Value, Value]) -> None:
-        """A scan whose steps hand nothing on, as tasks on several threads: each has memory of its own for what a step makes, and does some of the steps.
+        """A scan whose steps hand nothing on, as tasks on several threads: each has memory of its own for what a step makes, and does some
+        of the steps.
 
         There are as many tasks as threads; with fewer steps than threads the threads share the kernels of each step instead.
         """
         step = step_of(scan)
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
-        # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never made.
+        # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never
+        # made.
         GroupInvertedResiduals(replace(self.target, third_level_bytes=Target.third_level_bytes, far_cores=False)).run_on(step)
         results = [outputs.get(v) or self.alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
@@ -255,7 +269,11 @@ class _Bufferize:
     def leave_control(self, top: Builder, packed: dict[tuple[Any, Any], Value]) -> None:
         """Back to how it was in front of a loop or branch; what was packed in there is not there any more."""
         self.top = top
-        self.packed = {key: buffer for key, buffer in self.packed.items() if key in packed or buffer.producer() is None or buffer.producer().parent is self.new.block}
+        self.packed = {
+            key: buffer
+            for key, buffer in self.packed.items()
+            if key in packed or buffer.producer() is None or buffer.producer().parent is self.new.block
+        }
 
     def element(self, buffer: Value, step: Value, like: Value) -> Value:
         """The part of a buffer that belongs to one step."""
@@ -264,7 +282,9 @@ class _Bufferize:
         return view
 
     def _place_by_task(self, body: Block, task: Value, tasks: Dim) -> None:
-        """Give what the steps of a task make on the way its place in memory of the task's own, of which there is as much for each of `tasks`."""
+        """Give what the steps of a task make on the way its place in memory of the task's own, of which there is as much for each of
+        `tasks`.
+        """
         loop = body.parent_op
         assert loop is not None
         allocs = [op for op in body if isinstance(op, kernel.Alloc)]
@@ -372,7 +392,10 @@ class _Bufferize:
         last: dict[Value, int] = {}
         for op in reversed(func.block):
             for value in op.results:
-                last[value] = max((last[u.result] if isinstance(u, (tensor.Reshape, tensor.Pairs)) else self.order[u] for u in value.users), default=self.order[op])
+                last[value] = max(
+                    (last[u.result] if isinstance(u, (tensor.Reshape, tensor.Pairs)) else self.order[u] for u in value.users),
+                    default=self.order[op],
+                )
         # A value under another shape lives as long as the one that it is made of.
         for op in func.block:
             if isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in last:
@@ -404,7 +427,10 @@ class _Bufferize:
             self.plans[request.key] = choose(request, self.builders)
         return self.plans[request.key]
 
-    def _slot(self, slot: Slot, operands: Sequence[Value], results: Sequence[Value], packs: Sequence[Value], scratch: Sequence[Value]) -> Value:
+
+    def _slot(
+        self, slot: Slot, operands: Sequence[Value], results: Sequence[Value], packs: Sequence[Value], scratch: Sequence[Value]
+    ) -> Value:
         if slot.kind == "operand":
             return self.buffer(self.memory[operands[slot.index]])
         return {"result": results, "pack": packs, "scratch": scratch}[slot.kind][slot.index]
@@ -451,7 +477,11 @@ class _Bufferize:
         names = distinct(v.name or "weight" for v, _ in args)
         types = [BufferType((len(self.ahead),), i64), *(v.type for v, _ in args)]
         func = Func.empty(
-            "prepare", types, arg_names=[free_name("changed", names), *names], arg_roles=("input", *(role for _, role in args)), loc=self.old.location
+            "prepare",
+            types,
+            arg_names=[free_name("changed", names), *names],
+            arg_roles=("input", *(role for _, role in args)),
+            loc=self.old.location,
         )
         places = {value: arg for (value, _), arg in zip(args, func.args[1:], strict=True)}
         self.b = self.top = Builder.at_end(func.block, self.old.location)

@@ -1,10 +1,12 @@
 """Branches and loops of the `tensor` level in the kernel-level `main`: one native call runs them, with the kernels of their bodies inside.
 
     tensor.if %c, [%x] : T {A} {B}         ->  %r = alloc;  kernel.if (load %c) {kernels of A, into %r} {kernels of B, into %r}
-    tensor.while [%x], [%w] {C} {B}        ->  %s = alloc of two places;  kernel.while (%parity) {kernels of C;  load} {kernels of B, from place %parity into the other one}
+    tensor.while [%x], [%w] {C} {B}        ->  %s = alloc of two places;  kernel.while (%parity) {kernels of C;  load} {kernels of B, from
+    place %parity into the other one}
 
-What a round is handed lies in one of two places, and what it hands on is written to the other one: so no round reads what it has written already, and nothing is copied. Memory that bodies
-need on the way is the arena's, and live as long as the whole branch or loop is. What does not change in it, such as a weight in another layout, is packed in front of the outermost one.
+What a round is handed lies in one of two places, and what it hands on is written to the other one: so no round reads what it has written
+already, and nothing is copied. Memory that bodies need on the way is the arena's, and live as long as the whole branch or loop is. What
+does not change in it, such as a weight in another layout, is packed in front of the outermost one.
 """
 
 from __future__ import annotations
@@ -59,7 +61,12 @@ def _row(z: _Bufferize, buffer: Value, step: Index, like: Value) -> Value:
     """The part of a buffer that belongs to one step."""
     kind = _memory_type(like)
     code = Code(z.b)
-    view: Value = z.b(kernel.View, z.shaped(buffer, BufferType((_size(buffer.type, kind),), kind.dtype)), code.value(code.mul(step, kind.elements)), shape=kind.shape)
+    view: Value = z.b(
+        kernel.View,
+        z.shaped(buffer, BufferType((_size(buffer.type, kind),), kind.dtype)),
+        code.value(code.mul(step, kind.elements)),
+        shape=kind.shape,
+    )
     return view
 
 
@@ -73,7 +80,9 @@ def _flag(z: _Bufferize, buffer: Value) -> Value:
     return Code(z.b).load(z.shaped(buffer, BufferType((1,), buffer.type.dtype)), 0)
 
 
-def _write_body(z: _Bufferize, region: Region, memory: Sequence[Any], results: Sequence[Value], fused: bool = True, in_loop: bool = False) -> None:
+def _write_body(
+    z: _Bufferize, region: Region, memory: Sequence[Any], results: Sequence[Value], fused: bool = True, in_loop: bool = False
+) -> None:
     """The kernels of a body, whose arguments are in `memory`, into `results`."""
     body = copied_function(region)
     if not fused:

@@ -1,4 +1,5 @@
-"""Groups of chains by rows: a product, the depthwise convolution behind it and the next product become one `tensor.fused`, where `inverted_residual.py` is worth it.
+"""Groups of chains by rows: a product, the depthwise convolution behind it and the next product become one `tensor.fused`, where
+`inverted_residual.py` is worth it.
 
 Only if nothing else reads what lies in between: a training step, whose backward needs it, keeps its groups as they are.
 """
@@ -23,8 +24,8 @@ from polyreme.lowering.machines.targets import Target
 class GroupInvertedResiduals(FuncPass):
     """wide = fused(x), narrow = fused(windows(wide)), out = fused(narrow)  ->  out = fused(x)
 
-    Before and after: `tensor` ops, groups among them. A chain is made where `build_inverted_residual` takes it for `target`, which is asked with what is known of the weights:
-    `prepare` is as `pipeline` has it. Runs after fusion, which gathers what follows each product.
+    Before and after: `tensor` ops, groups among them. A chain is made where `build_inverted_residual` takes it for `target`, which is asked
+    with what is known of the weights: `prepare` is as `pipeline` has it. Runs after fusion, which gathers what follows each product.
     """
 
     name: ClassVar[str] = "group-inverted-residuals"

@@ -1,7 +1,8 @@
-"""Programs that are partly compiled: what runs on the host, such as a collective call or a Python function, and between those the regions that become
-machine code.
+"""Programs that are partly compiled: what runs on the host, such as a collective call or a Python function, and between those the regions
+that become machine code.
 
-The module that `split_regions` makes says what will run and in which order: its `main` calls one function per region, and has the host's ops between them.
+The module that `split_regions` makes says what will run and in which order: its `main` calls one function per region, and has the host's
+ops between them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ HOST_DIALECTS = frozenset({"dist", "host"})
 def is_host_op(op: Op, branches: bool = False) -> bool:
     """Whether the op runs on the host: by its own meaning, or, of a branch or loop, because of what is in it.
 
-    Native code knows all sizes when it starts, so one with sizes that are known only when it has run is the host's, too. With `branches` all of them are: between launches on a GPU.
+    Native code knows all sizes when it starts, so one with sizes that are known only when it has run is the host's, too. With `branches`
+    all of them are: between launches on a GPU.
     """
     if op.dialect in HOST_DIALECTS:
         return True
@@ -49,7 +51,9 @@ def sizes_learnt(op: Op) -> tuple[str, ...]:
         return tuple(map(str, op.sizes))
     if isinstance(op, (nn.While, tensor.While)):
         count = len(op.inits)
-        return tuple(sorted(local_sizes([a.type for a in op.body.block.args[:count]], [v.type for v in op.inits], [v.type for v in op.captured])))
+        return tuple(
+            sorted(local_sizes([a.type for a in op.body.block.args[:count]], [v.type for v in op.inits], [v.type for v in op.captured]))
+        )
     return ()
 
 
@@ -61,8 +65,8 @@ def has_host_ops(func: Func, branches: bool = False) -> bool:
 def split_regions(func: Func, branches: bool = False) -> Module:
     """A module whose `main` is `func`, every run of ops between the host's moved into a function `region_0`, `region_1`, … of its own.
 
-    Constants are made where they are used; what one region makes and a later one needs is passed on. What nobody needs is left out. An argument of `func` keeps its
-    name and role in the regions that take it. `func` stays as it is. `branches` as in `is_host_op`.
+    Constants are made where they are used; what one region makes and a later one needs is passed on. What nobody needs is left out. An
+    argument of `func` keeps its name and role in the regions that take it. `func` stays as it is. `branches` as in `is_host_op`.
     """
     module = Module.empty(loc=func.location)
     main: Func = func.clone()
@@ -76,7 +80,9 @@ def split_regions(func: Func, branches: bool = False) -> Module:
 
 
 def _runs(main: Func, branches: bool) -> list[list[Op]]:
-    """The ops to compile, as they stand between the host's. Constants alone are no reason for a region, unless the host takes or returns them."""
+    """The ops to compile, as they stand between the host's. Constants alone are no reason for a region, unless the host takes or returns
+    them.
+    """
     runs: list[list[Op]] = [[]]
     for op in main.block:
         if is_host_op(op, branches) or isinstance(op, Return):
@@ -101,7 +107,14 @@ def _outline(module: Module, main: Func, run: Sequence[Op], name: str) -> None:
     outputs = [r for op in run for r in op.results if any(_top(use.op, main) not in inside for use in r.uses)]
     inputs += _sources_of_sizes(main, run, constants, inputs)
     roles = dict(zip(main.args, main.arg_roles, strict=False))
-    made = Func.empty(name, [v.type for v in inputs], (), distinct(v.name or f"arg_{i}" for i, v in enumerate(inputs)), loc=run[0].location, arg_roles=tuple(roles.get(v, "input") for v in inputs))
+    made = Func.empty(
+        name,
+        [v.type for v in inputs],
+        (),
+        distinct(v.name or f"arg_{i}" for i, v in enumerate(inputs)),
+        loc=run[0].location,
+        arg_roles=tuple(roles.get(v, "input") for v in inputs),
+    )
     told = bound_symbols(inputs)
     made.attributes["guards"] = tuple(g for g in main.guards if symbols(Guard.parse(g).size) <= told)
     mapping: dict[Value, Value] = dict(zip(inputs, made.args, strict=True))

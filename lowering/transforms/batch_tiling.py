@@ -1,11 +1,12 @@
 """Image by image: the first layers of a network on a batch are computed for one image after the other, each image on one thread.
 
-A layer on a whole batch leaves more behind than the caches hold, and the next layer reads it from memory again. Where what one image leaves is large beside the
-weights, all such layers in a row are done with one image before the next one begins. Threads then take whole images: they wait for each other once, not at each
-layer. Later layers, whose weights are large beside their images, stay as they are, and read their weights once for all images.
+A layer on a whole batch leaves more behind than the caches hold, and the next layer reads it from memory again. Where what one image leaves
+is large beside the weights, all such layers in a row are done with one image before the next one begins. Threads then take whole images:
+they wait for each other once, not at each layer. Later layers, whose weights are large beside their images, stay as they are, and read
+their weights once for all images.
 
-What one image needs is found by the shapes alone: a value is *batched* when its first axis is the batch, or begins with it (`16*112*112` rows), and element i of
-the batch depends on element i of other batched values only.
+What one image needs is found by the shapes alone: a value is *batched* when its first axis is the batch, or begins with it (`16*112*112`
+rows), and element i of the batch depends on element i of other batched values only.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.fuse import is_free
 
-# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again for each image: fewer of
-# floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they are.
+# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again
+# for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they
+# are.
 WORTH_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
 # What the next layers read is at most this part of what the layers themselves hand on to each other.
 MOST_GIVEN = 4
@@ -37,8 +39,9 @@ MOST_GIVEN = 4
 class TileBatch(FuncPass):
     """y = late(early(x))  ->  y = late(scan(x) { early of one image })
 
-    Before and after: `tensor` ops.  The scan hands nothing from step to step, so its steps may run at the same time. `cache` is the size of the second-level cache.
-    Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse as others do.
+    Before and after: `tensor` ops.  The scan hands nothing from step to step, so its steps may run at the same time. `cache` is the size of
+    the second-level cache. Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse
+    as others do.
     """
 
     name: ClassVar[str] = "tile-batch"
@@ -56,7 +59,9 @@ class TileBatch(FuncPass):
 def _batches(func: Func) -> list[Dim]:
     """The first sizes of the inputs, that of the largest first; 1 and 0 are none."""
     roles = func.arg_roles or ("input",) * len(func.args)
-    inputs = [a for a, role in zip(func.args, roles, strict=True) if role == "input" and len(shape_of(a)) > 1 and shape_of(a)[0] not in (0, 1)]
+    inputs = [
+        a for a, role in zip(func.args, roles, strict=True) if role == "input" and len(shape_of(a)) > 1 and shape_of(a)[0] not in (0, 1)
+    ]
     inputs.sort(key=lambda a: prod(n for n in shape_of(a)[1:] if isinstance(n, int)), reverse=True)
     return list(dict.fromkeys(shape_of(a)[0] for a in inputs))
 
@@ -106,7 +111,9 @@ class _Tiling:
         return quotient if isinstance(quotient, int) and quotient > 0 and quotient * self.batch == size else None
 
     def fits(self, x: Value, rank: int) -> bool:
-        """Whether `x`, an operand of an elementwise op of that rank, is batched, the same for all images, or can be made for one image alone."""
+        """Whether `x`, an operand of an elementwise op of that rank, is batched, the same for all images, or can be made for one image
+        alone.
+        """
         shape = shape_of(x)
         if x in self.rows or len(shape) < rank or shape[0] == 1:
             return True
@@ -116,7 +123,8 @@ class _Tiling:
     # --- whether
 
     def is_worth(self, cache: int) -> bool:
-        """Whether what an image leaves behind is large, and what comes of it small; keeps the ops up to the first one with large weights."""
+        """Whether what an image leaves behind is large, and what comes of it small; keeps the ops up to the first one with large weights.
+        """
         for i, op in enumerate(self.ops):
             if isinstance(op, tensor.Contract):
                 weights = sum(_bytes(v) for v in op.operands if v not in self.rows)
@@ -294,7 +302,9 @@ def _concat(op: tensor.Concat, t: _Tiling) -> bool:
 def _contract(op: tensor.Contract, t: _Tiling) -> bool:
     spec = tensor.ContractSpec(op.spec)
     along = spec.out[:1]
-    return along != "" and all((letters[0] == along) if x in t.rows else along not in letters for x, letters in ((op.a, spec.a), (op.b, spec.b)))
+    return along != "" and all(
+        (letters[0] == along) if x in t.rows else along not in letters for x, letters in ((op.a, spec.a), (op.b, spec.b))
+    )
 
 
 def _pad(op: tensor.Pad, t: _Tiling) -> bool:

@@ -1,8 +1,9 @@
 """Data parallel: which gradients travel together, and when.
 
-`assign_buckets` groups parameters as Paddle's Reducer does. `BucketGradients` puts one all-reduce per bucket at the end of a backward function, which is right
-already; `OverlapCollectives` splits each into its start and its wait, and moves them apart, so that a bucket travels while the gradients of the next are
-computed. All of it happens ahead of time: what the passes leave is what runs, in every rank, in this order.
+`assign_buckets` groups parameters as Paddle's Reducer does. `BucketGradients` puts one all-reduce per bucket at the end of a backward
+function, which is right already; `OverlapCollectives` splits each into its start and its wait, and moves them apart, so that a bucket
+travels while the gradients of the next are computed. All of it happens ahead of time: what the passes leave is what runs, in every rank, in
+this order.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from polyreme.ir.passes import FuncPass, PassManager, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.types import TensorType
 
-__all__ = ["BUFFER", "LAST_BUFFER", "BucketGradients", "OverlapCollectives", "assign_buckets", "buckets_of", "fingerprint", "gradient_schedule"]
+__all__ = [
+    "BUFFER",
+    "LAST_BUFFER",
+    "BucketGradients",
+    "OverlapCollectives",
+    "assign_buckets",
+    "buckets_of",
+    "fingerprint",
+    "gradient_schedule",
+]
 
 # MB of one bucket, and of the one that leaves last: small, because nothing is left to compute while it travels.
 BUFFER = 25.0
@@ -33,8 +43,8 @@ MB = 1 << 20
 def assign_buckets(types: Sequence[TensorType], buffer: float = BUFFER, last_buffer: float = LAST_BUFFER) -> list[tuple[int, ...]]:
     """The parameters of each bucket, by number, in the order in which buckets leave.
 
-    Backward makes gradients against the order of the parameters, so the buckets of the last parameters leave first. From the first parameter on, a bucket of one
-    dtype is full once it holds `last_buffer` MB (the first of its dtype) or `buffer` MB (the others).
+    Backward makes gradients against the order of the parameters, so the buckets of the last parameters leave first. From the first
+    parameter on, a bucket of one dtype is full once it holds `last_buffer` MB (the first of its dtype) or `buffer` MB (the others).
     """
     limits = (int(last_buffer * MB), int(buffer * MB))
     full: list[list[int]] = []
@@ -64,9 +74,9 @@ def _bytes(kind: TensorType) -> int:
 class BucketGradients(FuncPass):
     """Average gradients over all ranks, bucket by bucket.
 
-    Before: a function that returns gradients of this rank.  After: it returns their means, each by a `dist.all_reduce` of its bucket in front of the `return`.
-    `results` are the gradients among the results in the order of the parameters; empty means all. Runs on a backward function that is otherwise done, since
-    what is computed must not depend on it.
+    Before: a function that returns gradients of this rank.  After: it returns their means, each by a `dist.all_reduce` of its bucket in
+    front of the `return`. `results` are the gradients among the results in the order of the parameters; empty means all. Runs on a backward
+    function that is otherwise done, since what is computed must not depend on it.
     """
 
     name: ClassVar[str] = "bucket-gradients"
@@ -95,9 +105,9 @@ class BucketGradients(FuncPass):
 class OverlapCollectives(FuncPass):
     """Let tensors travel while the rest is computed.
 
-    Before: `dist.all_reduce` ops anywhere.  After: each is a `dist.all_reduce_start` as early as what it sends allows, and a `dist.wait` as late as what it
-    brings allows. Ops are reordered so that the first start needs the fewest before it, then the second, and so on; ops with effects, starts among them, keep
-    their order, because all ranks must have the same. Runs after `bucket-gradients`.
+    Before: `dist.all_reduce` ops anywhere.  After: each is a `dist.all_reduce_start` as early as what it sends allows, and a `dist.wait` as
+    late as what it brings allows. Ops are reordered so that the first start needs the fewest before it, then the second, and so on; ops
+    with effects, starts among them, keep their order, because all ranks must have the same. Runs after `bucket-gradients`.
     """
 
     name: ClassVar[str] = "overlap-collectives"
@@ -167,13 +177,18 @@ def _used_by(op: Op) -> list[Value]:
 # --- the schedule on its own
 
 
-def gradient_schedule(types: Sequence[TensorType], names: Sequence[str], buffer: float = BUFFER, last_buffer: float = LAST_BUFFER) -> Module:
+def gradient_schedule(
+    types: Sequence[TensorType], names: Sequence[str], buffer: float = BUFFER, last_buffer: float = LAST_BUFFER
+) -> Module:
     """A module whose `main` takes the gradients of these parameters and returns their means over all ranks, bucket by bucket.
 
-    This is the schedule where gradients come one by one, from the tape: a start runs as soon as all that it sends is there, and those before it have run.
+    This is the schedule where gradients come one by one, from the tape: a start runs as soon as all that it sends is there, and those
+    before it have run.
     """
     module = Module.empty()
-    func = Func.empty("main", types, types, [f"grad_{name}" for name in names], arg_roles=("input",) * len(types), result_names=tuple(names))
+    func = Func.empty(
+        "main", types, types, [f"grad_{name}" for name in names], arg_roles=("input",) * len(types), result_names=tuple(names)
+    )
     func.block.append(Return(func.args))
     module.block.append(func.finish())
     PassManager([BucketGradients(buffer, last_buffer), OverlapCollectives()]).run(module)

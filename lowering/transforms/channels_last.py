@@ -1,10 +1,11 @@
 """Channels last: image networks are turned from [N, C, H, W] to [N, H, W, C] inside.
 
-With channels as neighbours in memory a 1x1 convolution is a plain matrix product over all pixels, whatever follows a convolution has its lanes along channels
-as the product has, and a depthwise convolution is elementwise along them. So every convolution is made to give its channels last, which is no more than another
-order of letters of a contract, and the transposes behind it are sunk through all that follows: elementwise ops, pads, windows, reductions, concatenations,
-slices, reshapes. Most meet the next convolution, which takes them in as its own order of letters, and are gone; what is left stands at
-results of the function and where axes are joined in an order that is not the memory's.
+With channels as neighbours in memory a 1x1 convolution is a plain matrix product over all pixels, whatever follows a convolution has its
+lanes along channels as the product has, and a depthwise convolution is elementwise along them. So every convolution is made to give its
+channels last, which is no more than another order of letters of a contract, and the transposes behind it are sunk through all that follows:
+elementwise ops, pads, windows, reductions, concatenations, slices, reshapes. Most meet the next convolution, which takes them in as its own
+order of letters, and are gone; what is left stands at results of the function and where axes are joined in an order that is not the
+memory's.
 
 Vectors along channels become [1, 1, 1, C], which costs nothing. Images that come from outside are read as they stand.
 """
@@ -44,11 +45,13 @@ _FOLDED = 1 << 16
 @register_pass
 @dataclass(frozen=True)
 class ChannelsLast(FuncPass):
-    """contract(window(x), w): NCabmn,OCmn->NOab  ->  transpose(contract(window(transpose(x)), w): NabCmn,OCmn->NabO), and transposes sunk through ops behind it
+    """contract(window(x), w): NCabmn,OCmn->NOab  ->  transpose(contract(window(transpose(x)), w): NabCmn,OCmn->NabO), and transposes sunk
+    through ops behind it
 
-    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the result or more (depthwise ones
-    with 16), and which give back less than they compute on the way: with few channels, lanes along a row of pixels do better, and a training step gives all back.
-    Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
+    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the
+    result or more (depthwise ones with 16), and which give back less than they compute on the way: with few channels, lanes along a row of
+    pixels do better, and a training step gives all back. Runs before reshapes are sunk and before fusion, which find longer chains
+    afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
     """
 
     name: ClassVar[str] = "channels-last"
@@ -76,13 +79,21 @@ class ChannelsLast(FuncPass):
                 return False
             work = estimate(product(conv.spec.sizes(shape_of(op.a), shape_of(op.b)).values()))
             # Depthwise ones pay as soon as a vector is full: pixels of a row share no loads of theirs.
-            alone = all(n == 1 for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items() if c in conv.spec.contracted and c not in conv.taps)
-            many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (min(_GROUP, self.channels) if alone else self.channels)
+            alone = all(
+                n == 1
+                for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items()
+                if c in conv.spec.contracted and c not in conv.taps
+            )
+            many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
+                min(_GROUP, self.channels) if alone else self.channels
+            )
             # Lanes along pixels a stride apart would each read a place of their own, which costs more than to turn the result back.
             apart = alone and any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
-        returned = sum(estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v))
+        returned = sum(
+            estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v)
+        )
         return wins > others and 2 * returned < made
 
 
@@ -177,7 +188,9 @@ class _Turning:
         return _transposed(b, version.value, tuple(version.perm[i] for i in inverse(perm)))
 
     def version(self, x: Value) -> _Version | None:
-        """`x` in another order if it is at hand. Bytes and 16-bit integers are turned for good: what multiplies them reads some channels as one word."""
+        """`x` in another order if it is at hand. Bytes and 16-bit integers are turned for good: what multiplies them reads some channels as
+        one word.
+        """
         if x in self.versions:
             return self.versions[x]
         source = x.producer(tensor.Transpose)
@@ -185,7 +198,8 @@ class _Turning:
         return None if source is None or kind.bits == 8 or kind == i16 else _Version(source.x, source.perm)
 
     def leading(self, values: Sequence[Value]) -> Axes | None:
-        """The order in which an op of these operands is computed; None to leave it in its own: the order that most elements have already."""
+        """The order in which an op of these operands is computed; None to leave it in its own: the order that most elements have already.
+        """
         weights: dict[Axes | None, float] = {}
         for x in values:
             if isinstance(x.producer(), (tensor.Constant, tensor.Full)) or not shape_of(x):
@@ -260,10 +274,14 @@ def _map(turning: _Turning, op: tensor.Map, b: Builder) -> _Version | None:
 
 
 def _lanes_over_groups(b: Builder, xs: Sequence[Value], op: tensor.Map) -> Value:
-    """The op on operands in another order. Where channels stand in groups of few, what is known of each group is written out for its channels, so that lanes run along all of them."""
+    """The op on operands in another order. Where channels stand in groups of few, what is known of each group is written out for its
+    channels, so that lanes run along all of them.
+    """
     shape = _common([shape_of(x) for x in xs])
     groups, few = shape[-2:] if len(shape) > 2 else (1, 1)
-    if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < _GROUP <= groups * few) or all(shape_of(x)[-1:] in ((), (few,)) for x in xs):
+    if not (isinstance(groups, int) and isinstance(few, int) and 1 < few < _GROUP <= groups * few) or all(
+        shape_of(x)[-1:] in ((), (few,)) for x in xs
+    ):
         return b(tensor.Map, *xs, **op.attributes)
     flat = []
     for x in xs:
@@ -390,7 +408,9 @@ def _reshape(turning: _Turning, op: tensor.Reshape, b: Builder) -> _Version | No
         return None
     x, perm = version
     # Axes of size 1 that come or go alone may stand anywhere: with their neighbour in front.
-    where = [min((perm[i] for i in before if old[i] != 1), default=min((perm[i] for i in before), default=len(perm))) for before, _ in groups]
+    where = [
+        min((perm[i] for i in before if old[i] != 1), default=min((perm[i] for i in before), default=len(perm))) for before, _ in groups
+    ]
     order = sorted(range(len(groups)), key=lambda g: (where[g], g))
     together = [perm[i] for g in order for i in groups[g][0]]
     x = _transposed(b, x, tuple(together))
@@ -428,15 +448,25 @@ def _is_depthwise(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, st
 
 
 def _gives_one_each(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> bool:
-    """Whether a grouped convolution sums several channels to one for each group: lanes along the results would each read a place of their own, and those along pixels do not."""
+    """Whether a grouped convolution sums several channels to one for each group: lanes along the results would each read a place of their
+    own, and those along pixels do not.
+    """
     sizes = dict(zip(weight[1], shape_of(weight[0]), strict=True))
     summed = any(sizes.get(c) != 1 for c in conv.spec.contracted if c not in conv.taps)
-    return summed and any(c in image[1] and sizes[c] != 1 for c in conv.channels) and all(sizes[c] == 1 for c in conv.channels if c not in image[1])
+    return (
+        summed
+        and any(c in image[1] and sizes[c] != 1 for c in conv.channels)
+        and all(sizes[c] == 1 for c in conv.channels if c not in image[1])
+    )
 
 
 def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
-    """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a vector, and each is read for many windows."""
-    alone = "".join(c for c, n in zip(letters, shape_of(windows), strict=True) if n == 1 and c in conv.spec.contracted and c not in conv.taps)
+    """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a
+    vector, and each is read for many windows.
+    """
+    alone = "".join(
+        c for c, n in zip(letters, shape_of(windows), strict=True) if n == 1 and c in conv.spec.contracted and c not in conv.taps
+    )
     windows, letters = _narrowed(b, windows, letters, alone)
     window = windows.producer(tensor.Window)
     assert window is not None
@@ -448,7 +478,14 @@ def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Valu
     x = _transposed(b, window.x if pad is None else pad.x, to)
     if pad is not None:
         x = b(tensor.Pad, x, low=_picked(pad.low, to), high=_picked(pad.high, to), interior=_picked(pad.interior, to), value=pad.value)
-    made = b(tensor.Window, x, axes=tuple(order.index(inside[a]) for a in window.axes), sizes=window.sizes, strides=window.strides, dilations=window.dilations)
+    made = b(
+        tensor.Window,
+        x,
+        axes=tuple(order.index(inside[a]) for a in window.axes),
+        sizes=window.sizes,
+        strides=window.strides,
+        dilations=window.dilations,
+    )
     return made, order + letters[rank:]
 
 
@@ -456,7 +493,9 @@ def _picked(values: Sequence[Any], places: Axes) -> tuple[Any, ...]:
     return tuple(values[i] for i in places)
 
 
-def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None, blocks: bool) -> _Version:
+def _convolution(
+    b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], dtype: ScalarType | None, blocks: bool
+) -> _Version:
     """A convolution with the channels of its result last; `dtype` is the contract's."""
     out = conv.spec.out
     turned = "".join(c for c in out if c not in conv.places + conv.channels) + conv.places + conv.channels
@@ -464,10 +503,18 @@ def _convolution(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tupl
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
     made = _product(b, image, weight, turned, sizes, dtype)
     if made is None and dtype is None and blocks:
-        made = _in_blocks(b, conv, image, weight, turned, sizes) or _in_larger_groups(b, conv, image, weight, turned) or _without_gaps(b, conv, image, weight, turned)
+        made = (
+            _in_blocks(b, conv, image, weight, turned, sizes)
+            or _in_larger_groups(b, conv, image, weight, turned)
+            or _without_gaps(b, conv, image, weight, turned)
+        )
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
-        single = "".join(c for c in image[1] + weight[1] if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels))
+        single = "".join(
+            c
+            for c in image[1] + weight[1]
+            if sizes[c] == 1 and c not in conv.places + conv.taps and (c in conv.spec.contracted or c in conv.channels)
+        )
         (x, letters), (w, letters_w) = image, weight
         if grouped and single:
             x, letters = _narrowed(b, x, letters, single)
@@ -496,7 +543,9 @@ def _product(
     return b(tensor.Contract, flat, matrix, spec=spec, dtype=dtype)
 
 
-def _in_blocks(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim]) -> Value | None:
+def _in_blocks(
+    b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str, sizes: dict[str, Dim]
+) -> Value | None:
     """A convolution with few channels, several pixels of a row at once; None for any other."""
     window = image[0].producer(tensor.Window)
     assert window is not None

@@ -1,7 +1,7 @@
 """Cleaning up, at every level: canonical forms, equal ops merged, unused ops erased.
 
-Each pattern's docstring is its equation. None makes anything worse, none is needed for correctness, and none changes a bit of any result: what
-holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left alone.
+Each pattern's docstring is its equation. None makes anything worse, none is needed for correctness, and none changes a bit of any result:
+what holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left alone.
 """
 
 from __future__ import annotations
@@ -484,8 +484,8 @@ class Canonicalize(Pass):
     """Bring ops to their canonical forms, and compute what is constant.
 
     Before: any module.  After: the same results, bit for bit; no pattern of this file applies; ops on constants with results of up to
-    `fold_limit` elements are constants. Erases pure ops that nothing uses on its way. Runs after every lowering, since lowerings are written for
-    clarity and leave the obvious to this pass.
+    `fold_limit` elements are constants. Erases pure ops that nothing uses on its way. Runs after every lowering, since lowerings are
+    written for clarity and leave the obvious to this pass.
     """
 
     name: ClassVar[str] = "canonicalize"
@@ -500,8 +500,8 @@ class Canonicalize(Pass):
 class Cse(Pass):
     """Merge pure ops with equal operands and attributes.
 
-    Before: any module.  After: of equal pure ops of which one dominates the others, only it is left. Operands of commutative ops may be swapped.
-    Runs after `canonicalize`, which makes equal things look equal.
+    Before: any module.  After: of equal pure ops of which one dominates the others, only it is left. Operands of commutative ops may be
+    swapped. Runs after `canonicalize`, which makes equal things look equal.
     """
 
     name: ClassVar[str] = "cse"

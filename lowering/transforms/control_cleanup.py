@@ -1,6 +1,7 @@
 """Cleaning up branches and loops: what is decided is taken, what does not change leaves, what nobody reads goes.
 
-The patterns are among those of `canonicalize`, at the `nn` and the `tensor` level. They change an op where it stands: operands, arguments of the blocks, what these yield, results.
+The patterns are among those of `canonicalize`, at the `nn` and the `tensor` level. They change an op where it stands: operands, arguments
+of the blocks, what these yield, results.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ def _keep_results(op: Op, kept: Sequence[int]) -> None:
 def sink_constants(op: Any, b: Builder) -> Changed:
     """if(c, constant) {f(arg)} -> if(c) {f(constant)},  and so for loops"""
     at, first = _first_captured(op), _first_argument(op)
-    found = [i for i, v in enumerate(op.operands[at:]) if (made := v.producer()) is not None and made.has(ConstantLike) and any(r.block.args[first + i].uses for r in op.regions)]
+    found = [
+        i
+        for i, v in enumerate(op.operands[at:])
+        if (made := v.producer()) is not None and made.has(ConstantLike) and any(r.block.args[first + i].uses for r in op.regions)
+    ]
     for i in found:
         made = op.operands[at + i].producer()
         for region in op.regions:
@@ -181,7 +186,9 @@ def free_what_stays(op: Any, b: Builder) -> Changed:
     """while(x) {c(a)} {yield a} -> while(captured x) {c(x)} {},  the result x: what no round changes is not carried"""
     first, last = _carried(op)
     ends = op.body.block.terminator.operands
-    stays = [i for i in range(last - first) if ends[i] is op.body.block.args[first + i] and op.operands[first + i].type == op.results[i].type]
+    stays = [
+        i for i in range(last - first) if ends[i] is op.body.block.args[first + i] and op.operands[first + i].type == op.results[i].type
+    ]
     if not stays:
         return None
     operands, count = list(op.operands), last - first
@@ -196,7 +203,9 @@ def free_what_stays(op: Any, b: Builder) -> Changed:
     _end_with(op.body, [v for i, v in enumerate(ends) if i not in stays])
     _drop_carried(op, first, stays)
     kept = [v for i, v in enumerate(operands[first:last]) if i not in stays]
-    op.set_operands([*operands[:first], *kept, *operands[last:], *moved], (*op.segments[:-2], count - len(stays), op.segments[-1] + len(stays)))
+    op.set_operands(
+        [*operands[:first], *kept, *operands[last:], *moved], (*op.segments[:-2], count - len(stays), op.segments[-1] + len(stays))
+    )
     return tuple(op.results) if op.results else None
 
 
@@ -304,7 +313,13 @@ def skip_loop_that_never_runs(op: Any, b: Builder) -> Changed:
         return None
     known = {arg: array for arg, v in zip(op.condition.block.args, op.operands, strict=True) if (array := _constant(v)) is not None}
     for inner in op.condition.block.ops[:-1]:
-        if len(inner.results) != 1 or inner.regions or not is_pure(inner) or used_sizes(inner) or not all(v in known for v in inner.operands):
+        if (
+            len(inner.results) != 1
+            or inner.regions
+            or not is_pure(inner)
+            or used_sizes(inner)
+            or not all(v in known for v in inner.operands)
+        ):
             continue
         kind = inner.result.type
         if isinstance(kind, TensorType) and kind.is_static and kind.elements <= SMALL:
@@ -319,15 +334,22 @@ def skip_loop_that_never_runs(op: Any, b: Builder) -> Changed:
 @_canonical
 @pattern(nn.While)
 def scan_of_counting_loop(op: Any, b: Builder) -> Changed:
-    """while(i = a, x) {i < n} {i + c, f(x)} -> scan(i = a, x, steps = (n - a) / c) {i + c, f(x)}, whose rounds need no look at a condition"""
+    """while(i = a, x) {i < n} {i + c, f(x)} -> scan(i = a, x, steps = (n - a) / c) {i + c, f(x)}, whose rounds need no look at a condition
+    """
     steps = known_rounds(op)
     *carried, rounds = op.results
-    if steps is None or [v.type for v in op.inits] != [r.type for r in carried] or any(not is_pure(inner) for inner in op.condition.block.ops[:-1]):
+    if (
+        steps is None
+        or [v.type for v in op.inits] != [r.type for r in carried]
+        or any(not is_pure(inner) for inner in op.condition.block.ops[:-1])
+    ):
         return None
     dtype = rounds.type.dtype
     trips = b(nn.Full, value=steps, dtype=dtype) if isinstance(steps, int) else b(nn.DimValue, size=steps, dtype=dtype)
     body = op.regions.pop()
-    made: Any = b.insert_op(nn.Scan.build(op.operands, {"steps": steps, "reverse": False}, [body], [r.type for r in carried], op.location, (0, *op.segments)))
+    made: Any = b.insert_op(
+        nn.Scan.build(op.operands, {"steps": steps, "reverse": False}, [body], [r.type for r in carried], op.location, (0, *op.segments))
+    )
     return (*made.results, trips)
 
 
@@ -365,8 +387,8 @@ def _constant(value: Value) -> Any:
 class HoistFromLoops(FuncPass):
     """while(inits, w) {c} {… y = f(w) …}  ->  y = f(w), while(inits, w, y) {c} {…}
 
-    Before and after: `tensor` ops. What has no kernel of its own, a view or a number, stays where it is read; so does all that has effects, and what stands in a branch, which may not run.
-    Runs before fusion, as `hoist-from-scans` does, which is the same for scans.
+    Before and after: `tensor` ops. What has no kernel of its own, a view or a number, stays where it is read; so does all that has effects,
+    and what stands in a branch, which may not run. Runs before fusion, as `hoist-from-scans` does, which is the same for scans.
     """
 
     name: ClassVar[str] = "hoist-from-loops"

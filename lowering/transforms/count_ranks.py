@@ -20,8 +20,8 @@ from polyreme.lowering.analysis.rows import shape_of
 class CountRanks(FuncPass):
     """argsort(x)[r]  ->  sum of all i with rank[i] = r,  rank[i] = number of j with x[j] before x[i], or equal to it and j < i
 
-    Before and after: `tensor` ops.  For rows of at most `most` elements, or of any number for 0: as many comparisons as the square of it, but all independent, which
-    suits short rows, and GPUs. Runs before fusion, which leaves none of the squares in memory.
+    Before and after: `tensor` ops.  For rows of at most `most` elements, or of any number for 0: as many comparisons as the square of it,
+    but all independent, which suits short rows, and GPUs. Runs before fusion, which leaves none of the squares in memory.
     """
 
     name: ClassVar[str] = "count-ranks"
@@ -74,4 +74,9 @@ def _before(b: Builder, x: Value, y: Value) -> Any:
     less = b(tensor.Map, x, y, fn="lt")
     if not element_type(x.type).is_float:
         return less
-    return b(tensor.Map, less, b(tensor.Map, b(tensor.Map, b(tensor.Map, x, fn="isnan"), fn="not"), b(tensor.Map, y, fn="isnan"), fn="and"), fn="or")
+    return b(
+        tensor.Map,
+        less,
+        b(tensor.Map, b(tensor.Map, b(tensor.Map, x, fn="isnan"), fn="not"), b(tensor.Map, y, fn="isnan"), fn="and"),
+        fn="or",
+    )

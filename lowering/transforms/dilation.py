@@ -1,7 +1,8 @@
 """Dilated convolutions as convolutions without gaps.
 
-Windows whose taps are `gap` pixels apart see only pixels of one remainder by it. The pixels of each remainder, down and across, are an image of their own, whose windows have no gaps;
-so Winograd's way is open to them, for which pixels are put together by remainders before and put back behind.
+Windows whose taps are `gap` pixels apart see only pixels of one remainder by it. The pixels of each remainder, down and across, are an
+image of their own, whose windows have no gaps; so Winograd's way is open to them, for which pixels are put together by remainders before
+and put back behind.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ LEAST_CHANNELS, LEAST_PLACES = 16, 2
 
 
 def without_gaps(b: Builder, windows: tensor.Window, weight: Value, spec: str) -> Value | None:
-    """The contract of windows over an image [batch, rows, columns, channels] by a weight, giving [batch, rows, columns, outputs], as `spec` has it; None where it would not go by Winograd's
-    way without gaps either."""
+    """The contract of windows over an image [batch, rows, columns, channels] by a weight, giving [batch, rows, columns, outputs], as `spec`
+    has it; None where it would not go by Winograd's way without gaps either.
+    """
     batch, *sizes, channels = shape_of(windows.x)
     outputs = shape_of(weight)[spec.split(",")[1].index(spec[-1])]
     gap = windows.dilations[0]
-    if windows.axes != (1, 2) or windows.sizes != (3, 3) or windows.strides != (1, 1) or windows.dilations[1] != gap or element_type(weight.type) != f32:
+    if (
+        windows.axes != (1, 2)
+        or windows.sizes != (3, 3)
+        or windows.strides != (1, 1)
+        or windows.dilations[1] != gap
+        or element_type(weight.type) != f32
+    ):
         return None
     if not all(isinstance(n, int) for n in (gap, *sizes, channels, outputs)) or min(channels, outputs) < LEAST_CHANNELS:
         return None

@@ -20,10 +20,12 @@ LONG_ROW = 16
 @register_pass
 @dataclass(frozen=True)
 class ExtremesInTwoPasses(FuncPass):
-    """arg_reduce(x)  ->  min(select(x = reduce(x), i, n)): the first of the positions i that hold the extreme of their row, or nan if that is one
+    """arg_reduce(x)  ->  min(select(x = reduce(x), i, n)): the first of the positions i that hold the extreme of their row, or nan if that
+    is one
 
-    Before and after: `tensor` ops.  For the last axis, whose elements are neighbours in memory; along other axes lanes hold columns and each element is looked at
-    once anyway. Windows that are looked through stay as they are. Runs when layouts are chosen, before fusion, which makes a kernel of it.
+    Before and after: `tensor` ops.  For the last axis, whose elements are neighbours in memory; along other axes lanes hold columns and
+    each element is looked at once anyway. Windows that are looked through stay as they are. Runs when layouts are chosen, before fusion,
+    which makes a kernel of it.
     """
 
     name: ClassVar[str] = "extremes-in-two-passes"
@@ -52,6 +54,8 @@ def _positions(b: Builder, op: tensor.ArgReduce) -> Value:
         # Beside a nan, which then is the extreme, no number equals it.
         here = b(tensor.Map, here, b(tensor.Map, x, fn="isnan"), fn="or")
     places = b(tensor.Iota, shape=shape, axis=axis, dtype=op.dtype)
-    behind = b(tensor.Broadcast, b(tensor.Reshape, b(tensor.DimValue, size=shape[axis], dtype=op.dtype), shape=(1,) * len(shape)), shape=shape)
+    behind = b(
+        tensor.Broadcast, b(tensor.Reshape, b(tensor.DimValue, size=shape[axis], dtype=op.dtype), shape=(1,) * len(shape)), shape=shape
+    )
     made: Value = b(tensor.Reduce, b(tensor.Map, here, places, behind, fn="select"), fn="min", axes=(axis,), keepdims=op.keepdims)
     return made

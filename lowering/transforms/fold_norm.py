@@ -1,4 +1,5 @@
-"""Folding a batch norm into the product before it: a product by constants, scaled and shifted per channel, is a product by other constants."""
+"""Folding a batch norm into the product before it: a product by constants, scaled and shifted per channel, is a product by other constants.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,13 @@ Array = np.ndarray[Any, Any]
 @register_pass
 @dataclass(frozen=True)
 class FoldBatchNorm(FuncPass):
-    """batch_norm(conv(x, W, c), m, v, w, b)  ->  conv(x, W s, (c - m) s + b) with s = w / sqrt(v + epsilon); the same for linear, and through a transpose
+    """batch_norm(conv(x, W, c), m, v, w, b)  ->  conv(x, W s, (c - m) s + b) with s = w / sqrt(v + epsilon); the same for linear, and
+    through a transpose
 
-    Before and after: `nn` ops.  Where weights and statistics are constants, as in a model that is compiled for inference, and nothing else uses the product.
-    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more than the norm costs;
+    Before and after: `nn` ops.  Where weights and statistics are constants, as in a model that is compiled for inference, and nothing else
+    uses the product.
+    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more
+    than the norm costs;
     their norm becomes x s + t in float32, with s and t constants.
     Runs after canonicalization, which gives reshaped and sliced constants their final form.
     """
@@ -100,7 +104,9 @@ def _scaled(weight: Array, factors: Array, dtype: Any) -> Array:
 def _scale_and_shift(op: BatchNorm) -> None:
     """batch_norm(x, m, v, w, b)  ->  x s + (b - m s) in float32, of 16-bit floats with constants"""
     kind: Any = op.result.type
-    values = [otherwise if x is None else _numbers(x) for x, otherwise in ((op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0))]
+    values = [
+        otherwise if x is None else _numbers(x) for x, otherwise in ((op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0))
+    ]
     mean, variance, weight, bias = values
     if kind.dtype.bits != 16 or mean is None or variance is None or weight is None or bias is None:
         return
@@ -128,7 +134,14 @@ def _match(op: BatchNorm) -> _FoundNorm | None:
     if product is None or axis != (1 if isinstance(product, Conv) else kind.rank - 1):
         return None
     values: list[Any] = []
-    for operand, otherwise in ((product.weight, None), (product.bias, 0.0), (op.mean, None), (op.variance, None), (op.weight, 1.0), (op.bias, 0.0)):
+    for operand, otherwise in (
+        (product.weight, None),
+        (product.bias, 0.0),
+        (op.mean, None),
+        (op.variance, None),
+        (op.weight, 1.0),
+        (op.bias, 0.0),
+    ):
         array = otherwise if operand is None else _numbers(operand, np.float64 if values else None)
         if array is None:
             return None

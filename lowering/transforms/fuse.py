@@ -1,11 +1,12 @@
 """Fusion: which tensor ops share one kernel.
 
-A group is convex (no path leaves and re-enters it) and has one form: rows (`rows.py`), or a contract with what follows it (`epilogue.py`). Groups
-grow from consumers to producers, because the consumer decides the shape of the loop. A producer joins when every element of it is still computed
-once, or for nothing: what many places need is computed once and stored, unless its own group can hand it out beside its results.
+A group is convex (no path leaves and re-enters it) and has one form: rows (`rows.py`), or a contract with what follows it (`epilogue.py`).
+Groups grow from consumers to producers, because the consumer decides the shape of the loop. A producer joins when every element of it is
+still computed once, or for nothing: what many places need is computed once and stored, unless its own group can hand it out beside its
+results.
 
-Views, pads and values made from nothing have no kernel of their own: every group that reads them gets a copy, which moves positions and no memory.
-Reshapes stay outside as they are, since the same memory under another shape is free.
+Views, pads and values made from nothing have no kernel of their own: every group that reads them gets a copy, which moves positions and no
+memory. Reshapes stay outside as they are, since the same memory under another shape is free.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import is_pooling, rows_of, shape_of
 from polyreme.lowering.transforms.widen_halves import widens_weights
 
-_FREE = (tensor.Full, tensor.DimValue, tensor.Iota, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)
+_FREE = (
+    tensor.Full,
+    tensor.DimValue,
+    tensor.Iota,
+    tensor.Transpose,
+    tensor.Slice,
+    tensor.Reverse,
+    tensor.Broadcast,
+    tensor.Window,
+    tensor.Pad,
+)
 # Rows of more elements than this, and fewer of them than that, are not made longer by fusing: threads would have nothing to share.
 _LONG_ROW = 1 << 16
 _FEW_ROWS = 4
@@ -41,8 +52,9 @@ def is_free(op: Op, write_pads: bool = True) -> bool:
 
 
 def _is_slid_over(reader: Op) -> bool:
-    """Whether `reader` makes overlapping windows for a pooling: then each element is asked for several times, and a pad written once saves the
-    question whether it lies inside. Contracts see to their pads themselves, and so do poolings whose channels are last."""
+    """Whether `reader` makes overlapping windows for a pooling: then each element is asked for several times, and a pad written once saves
+    the question whether it lies inside. Contracts see to their pads themselves, and so do poolings whose channels are last.
+    """
     if not isinstance(reader, tensor.Window) or len(shape_of(reader.x)) - 1 not in reader.axes:
         return False
     return _overlaps(reader) and not any(isinstance(r, tensor.Contract) for r in reader.result.users)
@@ -53,8 +65,8 @@ def _is_slid_over(reader: Op) -> bool:
 class Fuse(FuncPass):
     """Gather tensor ops into `tensor.fused` regions, one kernel each.
 
-    Before: `tensor` ops in a function body.  After: the same values; every op left is a root, a `fused` group or an op alone.
-    Runs before scheduling, because a schedule is chosen per root. With `write_pads` a pad that a pooling's windows slide over has a kernel of its own.
+    Before: `tensor` ops in a function body.  After: the same values; every op left is a root, a `fused` group or an op alone. Runs before
+    scheduling, because a schedule is chosen per root. With `write_pads` a pad that a pooling's windows slide over has a kernel of its own.
     """
 
     name: ClassVar[str] = "fuse"
@@ -156,7 +168,11 @@ class _Fusion:
             if not _fusible(group.ops[0]):
                 continue
             others = [g for g in following if g is not group and g is not mine]
-            if _follows_contract(op) and not self._depends_on_reduction(op) and any(isinstance(o, tensor.Reduce) and not is_pooling(o) for o in group.ops):
+            if (
+                _follows_contract(op)
+                and not self._depends_on_reduction(op)
+                and any(isinstance(o, tensor.Reduce) and not is_pooling(o) for o in group.ops)
+            ):
                 # The contract's own kernel has the elements in registers; a kernel over rows would have to wait for them in memory anyway.
                 continue
             if not self._reaches(others, group) and self._may_join(op, mine, group):
@@ -188,7 +204,9 @@ class _Fusion:
             return len(contracts) == 1 and _follows(ops, contracts[0], results)
         scatters = [op for op in ops if isinstance(op, tensor.Scatter)]
         if scatters:
-            return results == [scatters[0].result] and all(op is scatters[0] or isinstance(op, tensor.Map) or self._is_free(op) for op in ops)
+            return results == [scatters[0].result] and all(
+                op is scatters[0] or isinstance(op, tensor.Map) or self._is_free(op) for op in ops
+            )
         rows = rows_of(ops, results)
         if rows is None:
             return False
@@ -213,7 +231,11 @@ class _Fusion:
         if isinstance(consumer, tensor.Scatter):
             # Updates are read once, each; positions once for every column that is written.
             return isinstance(op, tensor.Map) and not way and op.result is not consumer.index
-        if isinstance(consumer, tensor.Fold) and not isinstance(op, tensor.Reshape) and not (isinstance(op, tensor.Map) and op.fn in ("mul", "select", "eq", "cast", "add", "div", "sub")):
+        if (
+            isinstance(consumer, tensor.Fold)
+            and not isinstance(op, tensor.Reshape)
+            and not (isinstance(op, tensor.Map) and op.fn in ("mul", "select", "eq", "cast", "add", "div", "sub"))
+        ):
             return False
         if isinstance(op, (tensor.Reduce, tensor.Contract, tensor.ArgReduce, tensor.Fold)):
             # Their elements are dear. Where they are repeated they must be the row's own, which `rows_of` checks.
@@ -227,8 +249,9 @@ class _Fusion:
         return not self._is_repeated(op, consumer, way)
 
     def _is_repeated(self, op: Op, consumer: Op, way: Sequence[Op]) -> bool:
-        """Whether an axis of `op` is repeated on the way, by a broadcast or by the consumer's own; single elements and what depends on a row's
-        reduction are hoisted out of the loops that repeat them."""
+        """Whether an axis of `op` is repeated on the way, by a broadcast or by the consumer's own; single elements and what depends on a
+        row's reduction are hoisted out of the loops that repeat them.
+        """
         shape = shape_of(op.results[0])
         if all(n == 1 for n in shape):
             return False
@@ -242,7 +265,8 @@ class _Fusion:
         return len(shape) == len(wanted) and any(n == 1 and m != 1 for n, m in zip(shape, wanted, strict=True))
 
     def _depends_on_reduction(self, op: Op) -> bool:
-        """Whether a row reduction comes in elementwise steps before `op`; it joins the group next, or `op` is one element per row anyway."""
+        """Whether a row reduction comes in elementwise steps before `op`; it joins the group next, or `op` is one element per row anyway.
+        """
         pending, seen = [op], {op}
         while pending:
             for x in pending.pop().operands:
@@ -292,7 +316,9 @@ class _Fusion:
 
         for op in group.ops:
             take(op)
-        results: list[Value] = [value for op in group.ops for value in op.results if any(r not in group.members for r in self._readers_of(value))]
+        results: list[Value] = [
+            value for op in group.ops for value in op.results if any(r not in group.members for r in self._readers_of(value))
+        ]
         return list(ops), list(inputs), results
 
     def _rebuild(self) -> None:
@@ -341,14 +367,17 @@ _ALONE = (tensor.Random, tensor.Constant, tensor.Cumulate, tensor.Argsort, tenso
 
 
 def _fusible(op: Op) -> bool:
-    """Whether `op` may share a kernel; reshapes are mostly no kernels at all, random draws follow one another, and so do the steps of what goes along an axis in order."""
+    """Whether `op` may share a kernel; reshapes are mostly no kernels at all, random draws follow one another, and so do the steps of what
+    goes along an axis in order.
+    """
     if isinstance(op, tensor.Reshape):
         return _is_regrouping(op)
     return op.dialect == "tensor" and not op.regions and not isinstance(op, _ALONE) and not op.has(IsolatedFromAbove)
 
 
 def _is_regrouping(op: tensor.Reshape) -> bool:
-    """Whether a reshape only regroups the elements of windows on their way into or out of them: to look for the largest of a window along one axis, say.
+    """Whether a reshape only regroups the elements of windows on their way into or out of them: to look for the largest of a window along
+    one axis, say.
 
     Then whoever reads it visits the regrouped axes element by element anyway, and needs no copy of all windows in memory.
     """
@@ -375,8 +404,9 @@ def _overlaps(window: tensor.Window) -> bool:
 
 
 def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Value]) -> bool:
-    """Whether all ops of a contract's group either are free and lead to it, or follow it as `epilogue.py` can write: elementwise, at most one
-    pooling without padding, and elementwise again."""
+    """Whether all ops of a contract's group either are free and lead to it, or follow it as `epilogue.py` can write: elementwise, at most
+    one pooling without padding, and elementwise again.
+    """
     shape = shape_of(contract.result)
     before: set[Value] = {contract.result}
     after: set[Value] = set()
@@ -408,9 +438,14 @@ def _follows(ops: Sequence[Op], contract: tensor.Contract, results: Sequence[Val
 
 
 def _is_whole(window: tensor.Window) -> bool:
-    """Whether a window takes in an image of many pixels whole: its mean reads what is in the cache, while tiles of a convolution would all have to wait for it."""
+    """Whether a window takes in an image of many pixels whole: its mean reads what is in the cache, while tiles of a convolution would all
+    have to wait for it.
+    """
     shape = shape_of(window.x)
-    return all(shape[axis] == size for axis, size in zip(window.axes, window.sizes, strict=True)) and estimate(product(window.sizes)) > _FEW_PIXELS
+    return (
+        all(shape[axis] == size for axis, size in zip(window.axes, window.sizes, strict=True))
+        and estimate(product(window.sizes)) > _FEW_PIXELS
+    )
 
 
 def outline(ops: Sequence[Op], inputs: Sequence[Value], results: Sequence[Value], mapping: dict[Value, Value]) -> tensor.Fused:

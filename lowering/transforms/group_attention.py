@@ -50,7 +50,11 @@ def _group(second: tensor.Contract) -> None:
         assert found is not None
     # With the views that follow, as long as they do nothing but put letters in order.
     result = second.result
-    while len(users := list(result.users)) == 1 and isinstance(users[0], VIEWS) and (longer := find_attention(second, users[0].result)) is not None:
+    while (
+        len(users := list(result.users)) == 1
+        and isinstance(users[0], VIEWS)
+        and (longer := find_attention(second, users[0].result)) is not None
+    ):
         result, found = users[0].result, longer
     order = _in_order(result, found.ops)
     kept = {op for op in order if _is_repeatable(op)}
@@ -69,18 +73,27 @@ def _group(second: tensor.Contract) -> None:
 
 
 def _write_out_masks(found: Attention) -> bool:
-    """add(x, constant)  ->  add(x, select(key > query + n, -inf, 0)), where that is what the constant says: then it need not be read, nor later keys looked at."""
+    """add(x, constant)  ->  add(x, select(key > query + n, -inf, 0)), where that is what the constant says: then it need not be read, nor
+    later keys looked at.
+    """
     changed = False
     for op in list(found.steps()):
         for x in found.beside(op):
-            array = _known(x) if op.fn == "add" and shape_of(op.result) == shape_of(found.masked) and found.axes[-2:] == (found.query, found.key) else None
+            array = (
+                _known(x)
+                if op.fn == "add" and shape_of(op.result) == shape_of(found.masked) and found.axes[-2:] == (found.query, found.key)
+                else None
+            )
             last = None if array is None else _last_seen(array)
             if last is None:
                 continue
             b = Builder.before_op(op)
             queries, keys = shape_of(x)[-2:]
             lead = (1,) * (len(shape_of(x)) - 2)
-            query, key = b(tensor.Iota, shape=(*lead, queries, 1), axis=len(lead), dtype=i64), b(tensor.Iota, shape=(*lead, 1, keys), axis=len(lead) + 1, dtype=i64)
+            query, key = (
+                b(tensor.Iota, shape=(*lead, queries, 1), axis=len(lead), dtype=i64),
+                b(tensor.Iota, shape=(*lead, 1, keys), axis=len(lead) + 1, dtype=i64),
+            )
             later = b(tensor.Map, key, b(tensor.Map, query, b(tensor.Full, value=last, dtype=i64), fn="add"), fn="gt")
             kind = element_type(x.type)
             hidden = b(tensor.Map, later, b(tensor.Full, value=-math.inf, dtype=kind), b(tensor.Full, value=0.0, dtype=kind), fn="select")
@@ -111,7 +124,9 @@ def _last_seen(array: Array) -> int | None:
 
 
 def _in_order(result: Value, ops: frozenset[Op]) -> list[Op]:
-    """The ops so that each stands behind what it reads, in an order that depends on nothing but how they are wired: equal groups share their kernels."""
+    """The ops so that each stands behind what it reads, in an order that depends on nothing but how they are wired: equal groups share
+    their kernels.
+    """
     order: dict[Op, None] = {}
 
     def take(value: Value) -> None:
@@ -127,4 +142,6 @@ def _in_order(result: Value, ops: frozenset[Op]) -> list[Op]:
 
 def _is_repeatable(op: Op) -> bool:
     """Whether the group may compute the op again for itself: views, numbers and what is made from nothing."""
-    return isinstance(op, (*VIEWS, tensor.Slice, tensor.Broadcast, tensor.Reverse, tensor.Window)) or from_nothing(op.results[0]) is not None
+    return (
+        isinstance(op, (*VIEWS, tensor.Slice, tensor.Broadcast, tensor.Reverse, tensor.Window)) or from_nothing(op.results[0]) is not None
+    )

@@ -1,7 +1,7 @@
 """Products of one operand by several known ones become one product: the queries, keys and values of an attention are one matrix.
 
-What a product does with its own operand, combining the parts of it for Strassen's algorithm say, is done once, and threads have more tasks to share. The results
-are slices, which cost nothing for those who read them as views.
+What a product does with its own operand, combining the parts of it for Strassen's algorithm say, is done once, and threads have more tasks
+to share. The results are slices, which cost nothing for those who read them as views.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Array = np.ndarray[Any, Any]
 class JoinProducts(FuncPass):
     """contract(x, v) + b, contract(x, w) + c  ->  slices of contract(x, concat(v, w)) + concat(b, c)
 
-    Before and after: `tensor` ops on values.  For floats and constants, where the results are read by products and as transposed views only: what follows a
+    Before and after: `tensor` ops on values.  For floats and constants, where the results are read by products and as transposed views
+    only: what follows a
     product element by element belongs to its own kernel.
     Runs before attentions are grouped, which read their operands through slices.
     """
@@ -84,7 +85,11 @@ def _branch(contract: tensor.Contract) -> _Branch | None:
         return None
     maps: list[tensor.Map] = []
     value: Value = contract.result
-    while len(value.uses) == 1 and isinstance(op := next(iter(value.users)), tensor.Map) and all(x is value or _row(x) is not None for x in op.xs):
+    while (
+        len(value.uses) == 1
+        and isinstance(op := next(iter(value.users)), tensor.Map)
+        and all(x is value or _row(x) is not None for x in op.xs)
+    ):
         maps.append(op)
         value = op.result
     return _Branch(contract, weight.value.array, tuple(maps))
@@ -113,7 +118,10 @@ def _join(branches: Sequence[_Branch]) -> None:
     joined = b(tensor.Contract, first.a, weight, spec=first.spec)
     for steps in zip(*(x.maps for x in branches), strict=True):
         fn, place, dtype = branches[0].steps[branches[0].maps.index(steps[0])]
-        operands = [joined if k == place else _joined_row(b, [op.xs[k] for op in steps], [x.size for x in branches], axis) for k in range(len(steps[0].xs))]
+        operands = [
+            joined if k == place else _joined_row(b, [op.xs[k] for op in steps], [x.size for x in branches], axis)
+            for k in range(len(steps[0].xs))
+        ]
         joined = b(tensor.Map, *operands, fn=fn, dtype=dtype)
     for x, start in zip(branches, starts, strict=False):
         _read_part(b, x.result, joined, axis, start)
@@ -147,7 +155,12 @@ def _may_be_part(value: Value, axis: int, start: Dim, total: Dim) -> bool:
     for op in value.users:
         if isinstance(op, tensor.Reshape):
             split = _split(value, axis, op)
-            if split is None or start % split[1] or total % split[1] or not _may_be_part(op.result, split[0], start // split[1], total // split[1]):
+            if (
+                split is None
+                or start % split[1]
+                or total % split[1]
+                or not _may_be_part(op.result, split[0], start // split[1], total // split[1])
+            ):
                 return False
         elif not isinstance(op, (tensor.Contract, tensor.Transpose)):
             return False
@@ -155,8 +168,9 @@ def _may_be_part(value: Value, axis: int, start: Dim, total: Dim) -> bool:
 
 
 def _split(value: Value, axis: int, reshape: tensor.Reshape) -> tuple[int, int] | None:
-    """The outermost axis of a reshape's result among those that `axis` is split into, and how many elements of `axis` go to one of its; None where `axis` is
-    joined with others."""
+    """The outermost axis of a reshape's result among those that `axis` is split into, and how many elements of `axis` go to one of its;
+    None where `axis` is joined with others.
+    """
     shape = shape_of(reshape.result)
     before, after = next(groups for groups in matching_groups(shape_of(value), shape) if axis in groups[0])
     longer = [i for i in after if shape[i] != 1]

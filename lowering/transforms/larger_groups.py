@@ -1,9 +1,10 @@
 """Grouped convolutions with few channels to a group, by larger groups.
 
-Lanes run along a group's channels; groups of four leave twelve of sixteen lanes idle. So as many neighbouring groups as fill the lanes become one, whose weights are zero where one of
-them would meet another's channels: more multiplications, by fewer instructions.
+Lanes run along a group's channels; groups of four leave twelve of sixteen lanes idle. So as many neighbouring groups as fill the lanes
+become one, whose weights are zero where one of them would meet another's channels: more multiplications, by fewer instructions.
 
-Zeros times an infinity or a nan are nan: these reach all results of the larger group, as they reach all of a piece by Winograd's way. Who forbids the one forbids the other.
+Zeros times an infinity or a nan are nan: these reach all results of the larger group, as they reach all of a piece by Winograd's way. Who
+forbids the one forbids the other.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class LargerGroups(NamedTuple):
 
 
 def larger_groups(b: Builder, windows: tensor.Window, weight: Value, order: tuple[int, ...]) -> LargerGroups | None:
-    """The same for windows over an image whose last axes are groups and their channels, and for a weight whose axes in this order are [groups, outputs, channels, *taps]; None where
-    groups fill the lanes or have one channel each, and where the weight is not known."""
+    """The same for windows over an image whose last axes are groups and their channels, and for a weight whose axes in this order are
+    [groups, outputs, channels, *taps]; None where groups fill the lanes or have one channel each, and where the weight is not known.
+    """
     source, shape = weight, shape_of(weight)
     while (reshape := source.producer(tensor.Reshape)) is not None:
         source = reshape.x

@@ -24,8 +24,9 @@ ENOUGH_ROWS, LONG_ROW = 16, 512
 class ReduceRowsFirst(FuncPass):
     """reduce(x, all axes)  ->  reduce(reduce(x, last axes), all axes)
 
-    Before and after: `tensor` ops.  One row, which is all there is, would be one thread's. Rows are those of the shape, whatever number of threads there is, and so is
-    the order in which they are added up. Floats of 16 bits, whose sums are kept in 32 within a kernel, stay as they are. Runs before fusion, which makes two kernels of it.
+    Before and after: `tensor` ops.  One row, which is all there is, would be one thread's. Rows are those of the shape, whatever number of
+    threads there is, and so is the order in which they are added up. Floats of 16 bits, whose sums are kept in 32 within a kernel, stay as
+    they are. Runs before fusion, which makes two kernels of it.
     """
 
     name: ClassVar[str] = "reduce-rows-first"

@@ -1,6 +1,7 @@
 """Pads behind reshapes: where threads ask for single elements, a pad that nothing stands behind but windows is never written.
 
-Grouped convolutions split the channels of what they pad, and a reshape is a border between groups: in front of it the pad would have a kernel of its own.
+Grouped convolutions split the channels of what they pad, and a reshape is a border between groups: in front of it the pad would have a
+kernel of its own.
 """
 
 from __future__ import annotations
@@ -46,12 +47,19 @@ def _move(op: tensor.Reshape) -> None:
         if not moved:
             continue
         whole = [a for a in after if shape[a] == padded[moved[0]]]
-        if len(moved) > 1 or not whole or any(padded[a] != 1 for a in before if a != moved[0]) or any(shape[a] != 1 for a in after if a != whole[0]):
+        if (
+            len(moved) > 1
+            or not whole
+            or any(padded[a] != 1 for a in before if a != moved[0])
+            or any(shape[a] != 1 for a in after if a != whole[0])
+        ):
             return
         wanted[whole[0]] = moved[0]
         inner[whole[0]] = shape_of(pad.x)[moved[0]]
     b = Builder.before_op(op)
-    low, high, interior = (tuple(given[wanted[a]] if a in wanted else 0 for a in range(len(shape))) for given in (pad.low, pad.high, pad.interior))
+    low, high, interior = (
+        tuple(given[wanted[a]] if a in wanted else 0 for a in range(len(shape))) for given in (pad.low, pad.high, pad.interior)
+    )
     x = b(tensor.Reshape, pad.x, shape=tuple(inner))
     op.replace_with(b(tensor.Pad, x, low=low, high=high, interior=interior, value=pad.value))
     if not pad.is_used:

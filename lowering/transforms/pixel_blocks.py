@@ -1,11 +1,12 @@
 """Convolutions with few channels of their result, by blocks of pixels.
 
-Lanes run along the result's channels; three channels leave thirteen of sixteen lanes idle. So a block of neighbours in a row is computed at once, its pixels as further channels:
-the windows are as wide as those of all its pixels together, and move by a block. Each pixel has its weights where its own window lies, and zeros beside: 9 taps of 5 pixels of 3
-channels take 13 taps of 15 lanes in place of five times 9 taps of 3 lanes.
+Lanes run along the result's channels; three channels leave thirteen of sixteen lanes idle. So a block of neighbours in a row is computed at
+once, its pixels as further channels: the windows are as wide as those of all its pixels together, and move by a block. Each pixel has its
+weights where its own window lies, and zeros beside: 9 taps of 5 pixels of 3 channels take 13 taps of 15 lanes in place of five times 9 taps
+of 3 lanes.
 
-Zeros times an infinity or a nan are nan: these reach all pixels of a block whose common window sees them, as they reach all of a piece by Winograd's way. Who forbids the one forbids
-the other.
+Zeros times an infinity or a nan are nan: these reach all pixels of a block whose common window sees them, as they reach all of a piece by
+Winograd's way. Who forbids the one forbids the other.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ LANES = 16
 
 
 class PixelBlocks(NamedTuple):
-    """A convolution whose pixels are computed `pixels` at once: its windows and weights, with `pixels` times the channels, the pixel before the channel."""
+    """A convolution whose pixels are computed `pixels` at once: its windows and weights, with `pixels` times the channels, the pixel before
+    the channel.
+    """
 
     windows: Value
     weight: Value
@@ -34,12 +37,18 @@ class PixelBlocks(NamedTuple):
 
 
 def pixel_blocks(b: Builder, windows: tensor.Window, weight: Value, channel: int, tap: int) -> PixelBlocks | None:
-    """The blocks for a convolution, whose weight has the result's channels at axis `channel` and the taps along the windows' last axis at `tap`; None where the channels fill the
-    lanes, or where the wider windows cost more than that is worth."""
+    """The blocks for a convolution, whose weight has the result's channels at axis `channel` and the taps along the windows' last axis at
+    `tap`; None where the channels fill the lanes, or where the wider windows cost more than that is worth.
+    """
     channels, taps = shape_of(weight)[channel], windows.sizes[-1]
     axis = windows.axes[-1]
     pixels, size = shape_of(windows.result)[axis], shape_of(windows.x)[axis]
-    if not all(isinstance(n, int) for n in (channels, taps, pixels, size)) or windows.strides[-1] != 1 or windows.dilations[-1] != 1 or element_type(weight.type).kind != "f":
+    if (
+        not all(isinstance(n, int) for n in (channels, taps, pixels, size))
+        or windows.strides[-1] != 1
+        or windows.dilations[-1] != 1
+        or element_type(weight.type).kind != "f"
+    ):
         return None
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(pixels, int) and isinstance(size, int)
     count = min(LANES // max(channels, 1), pixels)
@@ -60,7 +69,9 @@ def longer(b: Builder, x: Value, axis: int, more: int) -> Value:
     if more <= 0:
         return x
     if pad is not None and pad.value == 0 and not any(pad.interior):
-        joined: Value = b(tensor.Pad, pad.x, low=pad.low, high=tuple(a + c for a, c in zip(pad.high, behind, strict=True)), interior=none, value=pad.value)
+        joined: Value = b(
+            tensor.Pad, pad.x, low=pad.low, high=tuple(a + c for a, c in zip(pad.high, behind, strict=True)), interior=none, value=pad.value
+        )
         return joined
     made: Value = b(tensor.Pad, x, low=none, high=behind, interior=none, value=0)
     return made

@@ -50,7 +50,8 @@ class LeftOut:
 
 
 def tidy_for_quantization(module: Module) -> None:
-    """Bring an `nn` module to the form whose products are quantised: weights are constants, and batch norms are part of the products before them.
+    """Bring an `nn` module to the form whose products are quantised: weights are constants, and batch norms are part of the products before
+    them.
 
     Weights are rounded to eight bits after that, since a norm changes their range.
     """
@@ -137,7 +138,9 @@ def _unique(name: str, taken: dict[str, int]) -> str:
 
 
 def with_operands_returned(module: Module, products: Sequence[QuantizedProduct]) -> tuple[Module, list[int]]:
-    """A copy of a module whose `main` also returns what goes into the products, and which of these results each product takes; what several take is returned once."""
+    """A copy of a module whose `main` also returns what goes into the products, and which of these results each product takes; what several
+    take is returned once.
+    """
     values = list(dict.fromkeys(p.x for p in products))
     mapping: dict[Value, Value] = {}
     copy = Module.empty(loc=module.location)
@@ -154,7 +157,9 @@ def with_operands_returned(module: Module, products: Sequence[QuantizedProduct])
 
 
 def quantize_weight(weight: Array, thresholds: Array, axis: int, bits: int = 8) -> tuple[Array, Array]:
-    """A weight in integers, and the step of each: one number, or one per place along `axis`. The threshold of a step is what its greatest integer stands for."""
+    """A weight in integers, and the step of each: one number, or one per place along `axis`. The threshold of a step is what its greatest
+    integer stands for.
+    """
     step = steps_of(thresholds, bits)
     counts = nn.QuantizeLinear.reference(weight, step, None, axis=axis, bit_length=bits)
     return counts, step
@@ -166,7 +171,9 @@ def steps_of(thresholds: Any, bits: int = 8) -> Array:
 
 
 def steps_between(least: float, greatest: float, bits: int = 8) -> tuple[Array, int]:
-    """The step of numbers from `least` to `greatest`, and the integer that stands for 0: all integers lie between the two, which are brought to either side of 0."""
+    """The step of numbers from `least` to `greatest`, and the integer that stands for 0: all integers lie between the two, which are
+    brought to either side of 0.
+    """
     low, high = whole_range(bits)
     least, greatest = min(least, 0.0), max(greatest, 0.0)
     step = np.asarray(max(greatest - least, 1e-30) / (high - low), np.float32)
@@ -175,7 +182,9 @@ def steps_between(least: float, greatest: float, bits: int = 8) -> tuple[Array, 
 
 @dataclass(frozen=True)
 class QuantizedSteps:
-    """How a product's operands are counted: the step of the activation and the integer that stands for its 0, the weight in integers and its steps, the activation's bits."""
+    """How a product's operands are counted: the step of the activation and the integer that stands for its 0, the weight in integers and
+    its steps, the activation's bits.
+    """
 
     activation: Array
     zero_point: int
@@ -187,8 +196,8 @@ class QuantizedSteps:
 def quantize_products(products: Sequence[QuantizedProduct], steps: Mapping[str, QuantizedSteps]) -> None:
     """product(x, W)  ->  product(dequantize(quantize(x, s)), dequantize(W in integers, t))
 
-    In place, for each product that `steps` has. A value that several products take in the same steps is brought into eight bits once.
-    An image that a convolution takes in them is added to others so as well: the sums of a residual network then move a quarter of the memory.
+    In place, for each product that `steps` has. A value that several products take in the same steps is brought into eight bits once. An
+    image that a convolution takes in them is added to others so as well: the sums of a residual network then move a quarter of the memory.
     """
     made: dict[tuple[Value, bytes, int, int], Value] = {}
     for product in products:

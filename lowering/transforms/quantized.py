@@ -1,17 +1,18 @@
 """Products of quantised numbers in integers: what stands between two layers is bytes, and what is multiplied are bytes.
 
-A quantised model says `contract(steps of activations * scale, steps of weights * scales)` in floats, with `nn.dequantize_linear` in front of each operand. The scales leave the
-sum, where the one of the activations is a single number and those of the weights go with channels of the result; what is left is a contract of integers, which is exact.
+A quantised model says `contract(steps of activations * scale, steps of weights * scales)` in floats, with `nn.dequantize_linear` in front
+of each operand. The scales leave the sum, where the one of the activations is a single number and those of the weights go with channels of
+the result; what is left is a contract of integers, which is exact.
 
-`kernel.dot4`, and the instructions behind it, want one operand without a sign. So activations are counted from the other end: `u = q + 128`, which costs nothing where they are
-rounded anyway. With the zero point z of the activations,
+`kernel.dot4`, and the instructions behind it, want one operand without a sign. So activations are counted from the other end: `u = q +
+128`, which costs nothing where they are rounded anyway. With the zero point z of the activations,
 
     sum (q - z) w  =  sum u w - (z + 128) sum w
 
 and the last term is one number per channel, known ahead of time. A pad of zeros becomes one of `z + 128`.
 
-Where the machine multiplies pairs of 16-bit numbers but no bytes, u and w are 16-bit numbers in memory: to widen them in front of each product would take as long as multiplying. Products of
-few rows, which wait for their weights, have bytes there, too.
+Where the machine multiplies pairs of 16-bit numbers but no bytes, u and w are 16-bit numbers in memory: to widen them in front of each
+product would take as long as multiplying. Products of few rows, which wait for their weights, have bytes there, too.
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ _VIEWS = (tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor
 @register_pass
 @dataclass(frozen=True)
 class IntegerProducts(FuncPass):
-    """contract(views((q - z) s), (w t))  ->  (contract(views(q + 128), w) - (z + 128) sum w) (s t)    in integers of 32 bits up to the product with s t
+    """contract(views((q - z) s), (w t))  ->  (contract(views(q + 128), w) - (z + 128) sum w) (s t)    in integers of 32 bits up to the
+    product with s t
 
-    Before and after: `tensor` ops.  q are bytes, w constant bytes; z and s are numbers, t one per channel of the result. A bias behind it becomes part of the last
-    product, and images are turned channels-last, so that four channels are one word. Products of other kinds, depthwise convolutions among them, stay what they are,
+    Before and after: `tensor` ops.  q are bytes, w constant bytes; z and s are numbers, t one per channel of the result. A bias behind it
+    becomes part of the last
+    product, and images are turned channels-last, so that four channels are one word. Products of other kinds, depthwise convolutions among
+    them, stay what they are,
     their weights floats again.
-    Runs right behind the lowering from `nn`: later, constants are folded to floats. For processors only. With `pairs` bytes are 16-bit numbers in memory, of which two are a word.
+    Runs right behind the lowering from `nn`: later, constants are folded to floats. For processors only. With `pairs` bytes are 16-bit
+    numbers in memory, of which two are a word.
     """
 
     name: ClassVar[str] = "integer-products"
@@ -239,14 +244,20 @@ def _rewrite(op: tensor.Contract, found: _FoundProduct, unsigned: dict[tuple[Val
     if (steps, kind) not in unsigned:
         unsigned[steps, kind] = _without_sign(Builder.after_op(steps.owner) if isinstance(steps.owner, Op) else b, steps, kind)
     more = -found.weight.shape[found.weight_letters.index(found.near)] % (BYTES // kind.bytes)
-    weight = np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters]) if more else np.ascontiguousarray(found.weight)
+    weight = (
+        np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters])
+        if more
+        else np.ascontiguousarray(found.weight)
+    )
     weight = weight if kind == u8 else weight.astype(np.int16)
     image, letters = _image(b, found, unsigned[steps, kind], more)
     spec = f"{letters},{found.weight_letters}->{found.spec.out}"
     sums = b(tensor.Contract, image, b(tensor.Constant, value=Dense.taking(weight)), spec=spec, dtype=i32)
     zero = found.image.zero + SHIFT
     if zero:
-        sums = b(tensor.Map, sums, _per_channel(b, found, -zero * weight.sum(axis=_contracted(found), dtype=np.int32, keepdims=True)), fn="add")
+        sums = b(
+            tensor.Map, sums, _per_channel(b, found, -zero * weight.sum(axis=_contracted(found), dtype=np.int32, keepdims=True)), fn="add"
+        )
     made = b(tensor.Map, sums, fn="cast", dtype=f32)
     factor = _per_channel(b, found, (found.scales.astype(np.float64) * float(found.image.scale[0])).astype(np.float32))
     bias = op.result.users[0] if len(op.result.uses) == 1 else None
@@ -274,7 +285,9 @@ def _per_channel(b: Builder, found: _FoundProduct, numbers: Array) -> Value:
 
 
 def _round_before_pool(op: tensor.Map) -> bool:
-    """steps(k max of windows of x)  ->  max of windows of steps(k x)    the same ones, since steps grow with x: what the windows read is bytes then. Whether it was done."""
+    """steps(k max of windows of x)  ->  max of windows of steps(k x)    the same ones, since steps grow with x: what the windows read is
+    bytes then. Whether it was done.
+    """
     rounded = _rounding(op.result) if element_type(op.result.type) == i8 else None
     scaled = None if rounded is None else rounded[0].producer(tensor.Map)
     if rounded is None or scaled is None or scaled.fn != "mul":
@@ -296,7 +309,9 @@ def _round_before_pool(op: tensor.Map) -> bool:
 
 
 def _max_pool(value: Value) -> tuple[Value, tuple[Op, ...]] | None:
-    """What `value` has the maxima of windows of, and the ops in between, the innermost first, which nobody else reads: a pad, perhaps, windows, maxima."""
+    """What `value` has the maxima of windows of, and the ops in between, the innermost first, which nobody else reads: a pad, perhaps,
+    windows, maxima.
+    """
     pool = value.producer(tensor.Reduce)
     window = None if pool is None or pool.fn != "max" else pool.x.producer(tensor.Window)
     if pool is None or window is None:
@@ -334,7 +349,9 @@ def _without_sign(b: Builder, steps: Value, kind: ScalarType) -> Value:
 
 def _read_without_sign(steps: Value, unsigned: Value) -> None:
     """cast(q) - z  ->  cast(u) - (z + 128)    where numbers are made of the steps q that are in memory as u, for products."""
-    for cast in [user for user in steps.users if isinstance(user, tensor.Map) and user.fn == "cast" and element_type(user.result.type) == f32]:
+    for cast in [
+        user for user in steps.users if isinstance(user, tensor.Map) and user.fn == "cast" and element_type(user.result.type) == f32
+    ]:
         b = Builder.before_op(cast)
         whole: Value = b(tensor.Map, unsigned, fn="cast", dtype=f32)
         reader, zero = cast.result.users[0] if len(cast.result.users) == 1 else None, None
@@ -365,7 +382,8 @@ def _scaled(b: Builder, x: Value) -> Value:
 
 
 def _times(b: Builder, y: Value, k: Array, shape: tuple[Any, ...]) -> Value | None:
-    """relu(sums * factor + bias + residual * step) * k  ->  relu(residual * (step k) + (sums * (factor k) + bias k))    with any of these parts left out, numbers of `shape`.
+    """relu(sums * factor + bias + residual * step) * k  ->  relu(residual * (step k) + (sums * (factor k) + bias k))    with any of these
+    parts left out, numbers of `shape`.
     None where there is something else, or somebody else who reads a sum. (A residual may be read by others: it is bytes in memory.)"""
     op = y.producer(tensor.Map)
     if op is None or (len(y.uses) > 1 and not _is_stepped(op)):
@@ -396,7 +414,10 @@ def _is_stepped(op: tensor.Map) -> bool:
 
 def _numbers(b: Builder, numbers: Array, shape: tuple[Any, ...]) -> Value:
     """A constant of `shape`: these numbers, or one number everywhere."""
-    made: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(np.full(shape, numbers, np.float32) if numbers.size == 1 else numbers.astype(np.float32))))
+    made: Value = b(
+        tensor.Constant,
+        value=Dense(np.ascontiguousarray(np.full(shape, numbers, np.float32) if numbers.size == 1 else numbers.astype(np.float32))),
+    )
     return made
 
 

@@ -22,8 +22,9 @@ from polyreme.lowering.transforms.fuse import is_free
 class HoistFromScans(FuncPass):
     """scan(xs, inits, shared) { … y = f(shared) … }  ->  y = f(shared), scan(xs, inits, (shared, y)) { … }
 
-    Before and after: `tensor` ops.  What has no kernel of its own, a view or a number, stays where it is read. What steps give and nobody reads they give no more.
-    Runs before fusion, and leaves no constant array in a step: a kernel, which a scan becomes, has none of its own.
+    Before and after: `tensor` ops.  What has no kernel of its own, a view or a number, stays where it is read. What steps give and nobody
+    reads they give no more. Runs before fusion, and leaves no constant array in a step: a kernel, which a scan becomes, has none of its
+    own.
     """
 
     name: ClassVar[str] = "hoist-from-scans"
@@ -107,7 +108,8 @@ class UnrollScans(FuncPass):
 def _unroll(scan: tensor.Scan) -> None:
     if not isinstance(scan.steps, int):
         raise PassError(
-            f"expected a known number of steps for a recurrent layer, which is compiled step by step for this target, but got {scan.steps}; "
+            f"expected a known number of steps for a recurrent layer, which is compiled step by step for this target, but got "
+            f"{scan.steps}; "
             "give its size, as in InputSpec([None, 20, 8])", scan.location, code="E0406",
         )  # fmt: skip
     b = Builder.before_op(scan)

@@ -1,7 +1,8 @@
 """Sinking reshapes: elementwise ops are moved in front of a reshape, next to what made its operand.
 
-A linear layer on a batch of sequences is one matrix product, a reshape, and then an activation: moved in front of the reshape, the activation can be
-computed in the product's own kernel. The other operands of the op are reshaped the other way, which costs nothing for what lies in memory.
+A linear layer on a batch of sequences is one matrix product, a reshape, and then an activation: moved in front of the reshape, the
+activation can be computed in the product's own kernel. The other operands of the op are reshaped the other way, which costs nothing for
+what lies in memory.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def _shape_in_front(x: Value, shape: tuple[Dim, ...], old: tuple[Dim, ...]) -> t
         return (1,) * len(old) if given else ()
     known = isinstance(x, BlockArgument) or isinstance(x.producer(), (tensor.Reshape, tensor.Constant, tensor.Full))
     if not known and len(x.uses) < 2 and _cast_of_memory(x) is None:
-        # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in memory anyway.
+        # What is computed nearby might have shared the map's kernel; a reshape in between would keep it out. What others read too lies in
+        # memory anyway.
         return None
     found: list[Dim] = []
     for before, after in matching_groups(old, shape):

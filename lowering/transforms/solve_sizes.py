@@ -1,8 +1,8 @@
 """Symbolic sizes of whole functions: replaced by numbers where those are known, checked to follow from the arguments, and guarded.
 
-Shapes are polynomials over names (`ir/dims.py`), every op's inference computes with them, and equations are solved as soon as an op needs them
-(`ir/sizes/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's value, and to guard
-what no equation says: that no size becomes negative on the way.
+Shapes are polynomials over names (`ir/dims.py`), every op's inference computes with them, and equations are solved as soon as an op needs
+them (`ir/sizes/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's
+value, and to guard what no equation says: that no size becomes negative on the way.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _specialized(value: Any, values: dict[str, Dim]) -> Any:
 
 
 def bound_sizes(func: Func) -> frozenset[str]:
-    """Names of the sizes that a run of `func` learns from its arguments: those of axes that are lines in one name, such as `N` or `8*N+3`."""
+    """Names of the sizes that a run of `func` learns from its arguments: those of axes that are lines in one name, such as `N` or `8*N+3`.
+    """
     return frozenset(found[0] for a in func.args for d in getattr(a.type, "shape", ()) if (found := line_of(d)) is not None)
 
 
@@ -83,7 +84,8 @@ def attribute_sizes(value: Any) -> frozenset[str]:
 
 
 def bounds_of(func: Func) -> list[Guard]:
-    """What the ops of `func` need of sizes that its arguments tell, so that none becomes negative on the way, as far as it does not hold anyway.
+    """What the ops of `func` need of sizes that its arguments tell, so that none becomes negative on the way, as far as it does not hold
+    anyway.
 
     Ops inside of others are left out: they may not run.
     """
@@ -107,14 +109,17 @@ def _not_negative(op: Op) -> Iterator[Dim]:
     if isinstance(op, tensor.Pad):
         yield from (*op.low, *op.high)
     if isinstance(op, (nn.Gather, nn.Scatter, tensor.Gather, tensor.Scatter)):
-        # Where there are positions, there is an element for them: the nearest end of nothing is outside. There are none of nothing where they are so many for each.
+        # Where there are positions, there is an element for them: the nearest end of nothing is outside. There are none of nothing where
+        # they are so many for each.
         size, count = op.x.type.shape[op.axis], product(op.index.type.shape)
         if size != 0 and mod(count, size) != 0:
             yield size - minimum(count, 1)
 
 
 def windows_of(func: Func) -> list[Dim]:
-    """What is not negative where every window of a convolution or pooling in `func` fits the image that it is for, as its inference has it for sizes that are known."""
+    """What is not negative where every window of a convolution or pooling in `func` fits the image that it is for, as its inference has it
+    for sizes that are known.
+    """
     found: dict[Dim, None] = {}
     for op in func.block:
         if isinstance(op, nn.Conv):
@@ -124,17 +129,21 @@ def windows_of(func: Func) -> list[Dim]:
             windows, (_, pairs) = list(op.kernel), pool_numbers(op.x.type.rank - 2, op.kernel, op.strides, op.padding)
         else:
             continue
-        found.update((size + low + high - window, None) for size, (low, high), window in zip(op.x.type.shape[2:], pairs, windows, strict=True))
+        found.update(
+            (size + low + high - window, None) for size, (low, high), window in zip(op.x.type.shape[2:], pairs, windows, strict=True)
+        )
     return [room for room in found if not known_nonnegative(room)]
 
 
 @register_pass
 @dataclass(frozen=True)
 class SolveDims(Pass):
-    """Give sizes their values, as far as `sizes` ("N=1 T=128") says them, check that a run can tell the others, and guard what ops need of them.
+    """Give sizes their values, as far as `sizes` ("N=1 T=128") says them, check that a run can tell the others, and guard what ops need of
+    them.
 
-    Before: any module.  After: no name in `sizes` is left; each other name is told by the shape of an argument of `main`; no size of a result of an
-    op in `main` is negative where its guards hold, and no guard follows from another or holds anyway. Runs first, because everything after compares shapes.
+    Before: any module.  After: no name in `sizes` is left; each other name is told by the shape of an argument of `main`; no size of a
+    result of an op in `main` is negative where its guards hold, and no guard follows from another or holds anyway. Runs first, because
+    everything after compares shapes.
     """
 
     name: ClassVar[str] = "solve-dims"
@@ -174,7 +183,9 @@ class SolveDims(Pass):
             if isinstance(guard.size, Expr) or guard.kind == "fixed":
                 guards.append(guard)
             elif guard.size < 0 if guard.is_bound else guard.kind == "checked" and guard.size != 0:
-                raise PassError(Diagnostic(f"expected {guard.words} ({guard.origin}) but got {guard.measured[0]}", func.location), code="E0411")
+                raise PassError(
+                    Diagnostic(f"expected {guard.words} ({guard.origin}) but got {guard.measured[0]}", func.location), code="E0411"
+                )
         if func.sym_name == "main" and not any(isinstance(a.type, BufferType) for a in func.args):
             guards = without_implied([*guards, *bounds_of(func)])
         if guards or func.guards:
@@ -185,9 +196,14 @@ class SolveDims(Pass):
         faults: dict[str, Diagnostic] = {}
         for arg in func.args:
             for name in type_symbols(arg.type) - bound:
-                faults.setdefault(name, Diagnostic(f"expected the size '{name}' to stand alone in an argument's shape but got {arg.type}", func.location))
+                faults.setdefault(
+                    name, Diagnostic(f"expected the size '{name}' to stand alone in an argument's shape but got {arg.type}", func.location)
+                )
         for op in func.block:
             for name in used_sizes(op) - bound:
-                faults.setdefault(name, Diagnostic(f"expected the size '{name}' in the shape of an argument of '@main', which nothing else tells", op.location))
+                faults.setdefault(
+                    name,
+                    Diagnostic(f"expected the size '{name}' in the shape of an argument of '@main', which nothing else tells", op.location),
+                )
         if faults:
             raise PassError(faults.values(), code="E0409")

@@ -1,8 +1,9 @@
 """Complex numbers as their parts: machine code is made for real ones.
 
-A complex value becomes two planes of floats, with an axis of size 1 behind its own axes. Where complex numbers stand in memory, in arguments and results, real
-and imaginary parts lie side by side: `tensor.pairs` sees them as an axis of 2, of which slices are the planes, and planes laid end to end are the pairs. So
-a chain of elementwise ops fuses into one kernel, which reads and writes numbers where they stand.
+A complex value becomes two planes of floats, with an axis of size 1 behind its own axes. Where complex numbers stand in memory, in
+arguments and results, real and imaginary parts lie side by side: `tensor.pairs` sees them as an axis of 2, of which slices are the planes,
+and planes laid end to end are the pairs. So a chain of elementwise ops fuses into one kernel, which reads and writes numbers where they
+stand.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def is_control(op: Op) -> bool:
 class SplitComplex(FuncPass):
     """mul(x, y)  ->  pairs(concat(re(x) re(y) - im(x) im(y), re(x) im(y) + im(x) re(y)))
 
-    Before: `tensor` ops on any values.  After: complex numbers only as arguments and results, and as operands and results of `tensor.pairs`.
-    Runs right behind the lowering to `tensor`; an op that has no rule here is an error.
+    Before: `tensor` ops on any values.  After: complex numbers only as arguments and results, and as operands and results of
+    `tensor.pairs`. Runs right behind the lowering to `tensor`; an op that has no rule here is an error.
     """
 
     name: ClassVar[str] = "split-complex"
@@ -59,7 +60,9 @@ class SplitComplex(FuncPass):
 
 def no_code(op: Op) -> PolyremeError:
     what = f" by {op.attributes['fn']!r}" if "fn" in op.attributes else ""
-    return PolyremeError(f"expected real numbers for '{op.name}'{what} but got complex ones, for which it has no machine code", op.location, code="E0408")
+    return PolyremeError(
+        f"expected real numbers for '{op.name}'{what} but got complex ones, for which it has no machine code", op.location, code="E0408"
+    )
 
 
 class _Split:
@@ -135,7 +138,11 @@ class _Split:
         for x in op.xs:
             if is_complex(x):
                 re, im = self.of(x)
-                found.append((re, im) if shape_of(x) or len(ones) == 1 else (self.b(tensor.Reshape, re, shape=ones), self.b(tensor.Reshape, im, shape=ones)))
+                found.append(
+                    (re, im)
+                    if shape_of(x) or len(ones) == 1
+                    else (self.b(tensor.Reshape, re, shape=ones), self.b(tensor.Reshape, im, shape=ones))
+                )
         return found
 
     def map(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
@@ -205,7 +212,8 @@ def _cast(s: _Split, op: Any) -> Planes | Value:
 
 
 _FUNCTIONS: dict[str, Callable[[_Split, Any], Planes | Value]] = {
-    **dict.fromkeys(("add", "sub", "neg"), _both), "mul": _mul, "div": _div, "eq": _compare, "ne": _compare, "select": _select, "cast": _cast,
+    **dict.fromkeys(("add", "sub", "neg"), _both), "mul": _mul, "div": _div, "eq": _compare, "ne": _compare, "select": _select,
+    "cast": _cast,
 }  # fmt: skip
 
 
@@ -249,7 +257,8 @@ def _concat(s: _Split, op: tensor.Concat) -> Planes:
 
 
 def _by_planes(**longer: Any) -> Callable[[_Split, Any], Planes | None]:
-    """An op that does with each plane what it does with the whole: `longer` are the attributes with a value per axis, and those of the axis that planes have more.
+    """An op that does with each plane what it does with the whole: `longer` are the attributes with a value per axis, and those of the axis
+    that planes have more.
 
     Of reductions and the like only sums are such ops.
     """
@@ -257,7 +266,10 @@ def _by_planes(**longer: Any) -> Callable[[_Split, Any], Planes | None]:
     def rule(s: _Split, op: Any) -> Planes | None:
         if op.attributes.get("fn", "add") not in ("add", "set"):
             return None
-        attributes = {**op.attributes, **{name: (*op.attributes[name], end(len(op.attributes[name])) if callable(end) else end) for name, end in longer.items()}}
+        attributes = {
+            **op.attributes,
+            **{name: (*op.attributes[name], end(len(op.attributes[name])) if callable(end) else end) for name, end in longer.items()},
+        }
         sources = [s.of(x) if is_complex(x) else (x, x) for x in op.operands]
         re, im = (s.b(type(op), *(source[k] for source in sources), **attributes) for k in (0, 1))
         return re, im

@@ -1,11 +1,12 @@
 """16-bit floats in products: float16 and bfloat16 are storage, float32 is what is computed with.
 
-`tensor.contract` of 16-bit floats adds up in float32 and rounds once. Written so, with casts around a contract of float32, it is computed by the builders of
-float32: the cast behind it is a part of its group, and the casts in front of it are parts of the groups that make its operands, which hand on their rounded results
-in the form that the product reads. Every op still rounds its own result, as it does when run eagerly: nothing is rounded less often because it is compiled.
+`tensor.contract` of 16-bit floats adds up in float32 and rounds once. Written so, with casts around a contract of float32, it is computed
+by the builders of float32: the cast behind it is a part of its group, and the casts in front of it are parts of the groups that make its
+operands, which hand on their rounded results in the form that the product reads. Every op still rounds its own result, as it does when run
+eagerly: nothing is rounded less often because it is compiled.
 
-Weights are widened when the model is compiled, but for products of few rows: those are bound by reading the weights, so these stay as they are, 16 bits in memory,
-and are widened in registers.
+Weights are widened when the model is compiled, but for products of few rows: those are bound by reading the weights, so these stay as they
+are, 16 bits in memory, and are widened in registers.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _VIEWS = (tensor.Transpose, tensor.Window, tensor.Slice, tensor.Reverse, tensor.
 class WidenHalves(FuncPass):
     """contract(x, y)  ->  cast(contract(cast(x), cast(y))), for 16-bit floats, the inner casts being to float32 and in front of views
 
-    Before and after: `tensor` ops.  Runs before what is the same in all steps of a scan leaves it, since casts of weights do, and before layouts are chosen, for
-    which a contract of windows reads its windows directly.
+    Before and after: `tensor` ops.  Runs before what is the same in all steps of a scan leaves it, since casts of weights do, and before
+    layouts are chosen, for which a contract of windows reads its windows directly.
     """
 
     name: ClassVar[str] = "widen-halves"
@@ -141,7 +142,9 @@ def _is_argument(value: Value) -> bool:
 
 
 def widens_weights(op: Op) -> bool:
-    """Whether `op` is a cast that the products which read it make in registers, for each element once: it needs no kernel, and no memory for its result."""
+    """Whether `op` is a cast that the products which read it make in registers, for each element once: it needs no kernel, and no memory
+    for its result.
+    """
     return is_widening(op) and _is_weight(op.operands[0]) and _is_read_by_few_rows(op.results[0])
 
 

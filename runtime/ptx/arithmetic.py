@@ -1,7 +1,7 @@
 """What PTX instructions compute, on numpy arrays: functions by opcode, with types as numpy dtypes.
 
-Arithmetic rounds as the device's does: to nearest even, once. A fused multiply-add of float32 goes through float64, which is right but for rare ties; that of
-float64 is done with error terms.
+Arithmetic rounds as the device's does: to nearest even, once. A fused multiply-add of float32 goes through float64, which is right but for
+rare ties; that of float64 is done with error terms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Array = np.ndarray[Any, Any]
 TYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(kind)
     for name, kind in {
-        "pred": "?", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "b32": "u4", "u32": "u4", "s32": "i4", "b64": "u8",
+        "pred": "?", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "b32": "u4", "u32": "u4", "s32": "i4",
+        "b64": "u8",
         "u64": "u8", "s64": "i8", "f16": "f2", "f32": "f4", "f64": "f8",
     }.items()
 }  # fmt: skip
@@ -136,7 +137,9 @@ _ROUNDING: dict[str, Callable[..., Array]] = {"rni": np.rint, "rzi": np.trunc, "
 
 
 def convert(x: Any, target: str, source: str, rounding: str | None) -> Array:
-    """cvt: floats become integers by the named rounding, held inside the range, nan as 0; integers change width by cutting or by their sign."""
+    """cvt: floats become integers by the named rounding, held inside the range, nan as 0; integers change width by cutting or by their
+    sign.
+    """
     a, dtype = np.asarray(x), TYPES.get(target)
     if target == "tf32":
         return round_tf32(a)

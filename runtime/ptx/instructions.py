@@ -1,8 +1,9 @@
 """The instructions that each thread carries out by itself, in registers: a table from opcode to the maker of its step.
 
-A maker gets its `Place`, the parts of the opcode and the operands, refuses what the runner does not know, and returns a step: a function of the threads
-and a selection of them. What is computed is in `arithmetic.py`; here is which types and operands an opcode has. To teach the runner an instruction,
-add a line to a table, here or in `transfers.py` (memory) or `warps.py` (whole warps). Branches, ends and barriers are `runner.py`'s.
+A maker gets its `Place`, the parts of the opcode and the operands, refuses what the runner does not know, and returns a step: a function of
+the threads and a selection of them. What is computed is in `arithmetic.py`; here is which types and operands an opcode has. To teach the
+runner an instruction, add a line to a table, here or in `transfers.py` (memory) or `warps.py` (whole warps). Branches, ends and barriers
+are `runner.py`'s.
 """
 
 from __future__ import annotations
@@ -151,7 +152,12 @@ def _make_cvta(place: Place, parts: list[str], result: Operand, source: Operand)
 
 
 def _make_testp(place: Place, parts: list[str], result: Operand, source: Operand) -> Step:
-    tests: dict[str, Callable[..., Any]] = {"infinite": np.isinf, "finite": np.isfinite, "notanumber": np.isnan, "number": lambda x: ~np.isnan(x)}
+    tests: dict[str, Callable[..., Any]] = {
+        "infinite": np.isinf,
+        "finite": np.isfinite,
+        "notanumber": np.isnan,
+        "number": lambda x: ~np.isnan(x),
+    }
     if parts[1] not in tests:
         raise place.fail("expected a test that the runner knows")
     return applied(place.write(result), tests[parts[1]], place.read(source, place.dtype()))

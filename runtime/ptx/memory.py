@@ -1,7 +1,7 @@
 """The memories of the PTX runner: device memory with its allocations, and what the threads of blocks share.
 
-Every access is checked: that it lies in one allocation, that it is aligned to its size, and, in shared memory, that no other thread touched the
-element since the last barrier if one of the two writes.
+Every access is checked: that it lies in one allocation, that it is aligned to its size, and, in shared memory, that no other thread touched
+the element since the last barrier if one of the two writes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Operands of PTX instructions made ready once: functions that read them for a selection of threads, or write to them.
 
-What can be decided from the text (a constant's bits, a register's place and width, that an operand fits its instruction) is decided when the function
-is made, so that a step of the running kernel is little more than numpy's own work.
+What can be decided from the text (a constant's bits, a register's place and width, that an operand fits its instruction) is decided when
+the function is made, so that a step of the running kernel is little more than numpy's own work.
 
-Registers are kept as unsigned integers of their width, predicates as booleans; reading gives a view in the instruction's type, never a copy.
+Registers are kept as unsigned integers of their width, predicates as booleans; reading gives a view in the instruction's type, never a
+copy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A kernel made ready to run: its instructions as steps.
 
 Every instruction is made into a Python function once, by the maker that the tables of `instructions.py`, `transfers.py` and `warps.py` have
-for its opcode; what the runner cannot do is refused here, before anything runs. Branches, ends and barriers have no step: they decide which threads go
-on where, which is for `runner.py`.
+for its opcode; what the runner cannot do is refused here, before anything runs. Branches, ends and barriers have no step: they decide which
+threads go on where, which is for `runner.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Program:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """No search for garbage: there is none among thousands of functions that all stay, and looking took two thirds of the time of making them."""
+    """No search for garbage: there is none among thousands of functions that all stay, and looking took two thirds of the time of making
+    them.
+    """
     on = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
 """Running PTX on numpy, with every access checked: how a kernel is launched and how its threads take turns.
 
-Sets of blocks run one after the other, the blocks of a set side by side. A register is an array over all threads of the set, and a step of the program
-works on whole arrays, so that most of the time is numpy's own. On the way from text to result:
+Sets of blocks run one after the other, the blocks of a set side by side. A register is an array over all threads of the set, and a step of
+the program works on whole arrays, so that most of the time is numpy's own. On the way from text to result:
 
     ptx_parser        text to instructions
     ptx_program       instructions to steps, made by ptx_instructions (registers), ptx_transfers (memory) and ptx_warps (whole warps)
@@ -9,14 +9,16 @@ works on whole arrays, so that most of the time is numpy's own. On the way from 
     ptx_state         what the steps work on: registers, memories (ptx_memory, which checks accesses), who the threads are
     ptx_runner        which threads run which step next
 
-Divergence. While all threads stand at one place they run together, without a look at who they are. Where a branch parts them, each thread has a place
-of its own, and those at the lowest place run, as a selection, until they come to a place that a branch leads to; then the lowest place is looked for
-again. Branches go forward but for loops, so those behind catch up, and threads meet again where LLVM laid the code out for it. A thread at a barrier
-waits; when none can go on, each block whose threads all wait at one barrier passes it, and any other that waits is an error.
+Divergence. While all threads stand at one place they run together, without a look at who they are. Where a branch parts them, each thread
+has a place of its own, and those at the lowest place run, as a selection, until they come to a place that a branch leads to; then the
+lowest place is looked for again. Branches go forward but for loops, so those behind catch up, and threads meet again where LLVM laid the
+code out for it. A thread at a barrier waits; when none can go on, each block whose threads all wait at one barrier passes it, and any other
+that waits is an error.
 
-Races. Threads that run side by side hide races: a result can be right by the luck of the order. So shared memory notes for each element which thread
-wrote it and which one read it (or that several did) since the block's last barrier, and an access by another thread, when either of the two writes, is
-an error there and then. Passing a barrier clears the notes of the block. Atomics leave none, as no order of theirs is wrong.
+Races. Threads that run side by side hide races: a result can be right by the luck of the order. So shared memory notes for each element
+which thread wrote it and which one read it (or that several did) since the block's last barrier, and an access by another thread, when
+either of the two writes, is an error there and then. Passing a barrier clears the notes of the block. Atomics leave none, as no order of
+theirs is wrong.
 
 An error names the kernel, the line of the PTX, and the block and the thread that are to blame.
 """
@@ -66,7 +68,8 @@ def _check_launch(kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...],
 class _Turns:
     """Who of a set of threads runs next, and what branches, ends and barriers change about it.
 
-    `together` is the place of all threads, when they stand at one and none has ended; otherwise it is None, and `place` has that of each thread.
+    `together` is the place of all threads, when they stand at one and none has ended; otherwise it is None, and `place` has that of each
+    thread.
     """
 
     def __init__(self, program: Program, threads: Threads):

@@ -1,11 +1,12 @@
 """The state of the emulated device while a kernel runs: where its registers and variables are, and what each thread holds.
 
-`Layout` is made once for a kernel: a place in the list of registers for every name, an offset for every variable of shared or local memory. It also
-words the errors, because it is what knows the kernel's name. `Threads` is made for each set of blocks that runs: for every register an array over all
-threads of the set (none before the first write), the shared memory of each block, the local memory of each thread, and who each thread is.
+`Layout` is made once for a kernel: a place in the list of registers for every name, an offset for every variable of shared or local memory.
+It also words the errors, because it is what knows the kernel's name. `Threads` is made for each set of blocks that runs: for every register
+an array over all threads of the set (none before the first write), the shared memory of each block, the local memory of each thread, and
+who each thread is.
 
-A selection (`some`) says which threads an instruction is for: an array of their numbers in the set, in rising order, or `None` for all of them, which
-saves the copies that picking costs.
+A selection (`some`) says which threads an instruction is for: an array of their numbers in the set, in rising order, or `None` for all of
+them, which saves the copies that picking costs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _STORAGE = {1: np.dtype("?"), 8: np.dtype("u1"), 16: np.dtype("u2"), 32: np.dtyp
 
 
 class Layout:
-    """Where a kernel's registers and variables are. Registers get their places as instructions name them, so steps are made before threads."""
+    """Where a kernel's registers and variables are. Registers get their places as instructions name them, so steps are made before threads.
+    """
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
@@ -65,7 +67,9 @@ class Layout:
 
 def _granule(kernel: Kernel) -> int:
     """Bytes of the smallest element of shared memory."""
-    sizes = [TYPES[i.parts[-1]].itemsize for i in kernel.code if i.parts[0] in ("ld", "st") and "shared" in i.parts and i.parts[-1] in TYPES]
+    sizes = [
+        TYPES[i.parts[-1]].itemsize for i in kernel.code if i.parts[0] in ("ld", "st") and "shared" in i.parts and i.parts[-1] in TYPES
+    ]
     return min([4, *sizes])
 
 
@@ -102,7 +106,8 @@ class Threads:
                 self.special[f"%{name}.{axis}"] = (rest % size).astype("u4")
                 self.special[f"%n{name}.{axis}"] = np.full(self.count, size, "u4")
                 rest = rest // size
-        # Asynchronous copies: the group that each thread has open, and what is under way as (threads, their groups, places in shared memory, bytes).
+        # Asynchronous copies: the group that each thread has open, and what is under way as (threads, their groups, places in shared
+        # memory, bytes).
         self.groups = np.zeros(self.count, np.int64)
         self.copies: list[tuple[Array, Array, Array, Array]] = []
 

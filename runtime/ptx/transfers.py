@@ -1,10 +1,11 @@
 """The instructions that move data between registers and memories: loads, stores, atomics, and copies that go on while threads work.
 
-Addresses of shared and local memory are the same numbers in each block or thread; `_located` turns an access into checked positions in the bytes of one
-memory (`memory.py` does the checks). Only there do accesses to shared memory leave the notes by which races are found.
+Addresses of shared and local memory are the same numbers in each block or thread; `_located` turns an access into checked positions in the
+bytes of one memory (`memory.py` does the checks). Only there do accesses to shared memory leave the notes by which races are found.
 
-An asynchronous copy is seen as late as it may be: its bytes arrive in shared memory when its threads wait for it, so who reads too early sees what was
-there before. It counts as a write twice, when it starts and when it arrives, so that another thread's touch of its target in between is a race.
+An asynchronous copy is seen as late as it may be: its bytes arrive in shared memory when its threads wait for it, so who reads too early
+sees what was there before. It counts as a write twice, when it starts and when it arrives, so that another thread's touch of its target in
+between is a race.
 """
 
 from __future__ import annotations

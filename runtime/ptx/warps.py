@@ -1,6 +1,7 @@
 """The instructions that the 32 threads of a warp carry out together: shuffles, products of tensor cores, and loads of tiles for them.
 
-Their steps see the chosen threads as [warps, 32]. A warp some of whose threads are elsewhere is an error: on a device, what it computes is undefined.
+Their steps see the chosen threads as [warps, 32]. A warp some of whose threads are elsewhere is an error: on a device, what it computes is
+undefined.
 """
 
 from __future__ import annotations

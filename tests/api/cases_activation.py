@@ -55,7 +55,20 @@ activation("tanhshrink", "Tanhshrink")
 activation("thresholded_relu", "ThresholdedReLU", (0.5,), {"threshold": 0.3, "value": 2.0})
 
 KINKS = array([-3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 20.0, 30.0])
-for name in ("relu", "relu6", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "softshrink", "thresholded_relu", "softplus", "elu", "selu"):
+for name in (
+    "relu",
+    "relu6",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "softshrink",
+    "thresholded_relu",
+    "softplus",
+    "elu",
+    "selu",
+):
 
     @cases(f"{F}.{name}")
     def _(c):

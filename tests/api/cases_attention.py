@@ -50,7 +50,11 @@ def caches_of_attention_grow_step_by_step(paddle, np, rng):
     static = layer.gen_cache(memory, memory, layer.StaticCache)
     out, weights, same = layer(steps[0], memory, memory, None, static)
     given = layer.gen_cache(static.k, static.v)
-    return {"steps": found, "static": [out, weights, static.k, static.v, same is static], "given": [type(given).__name__, given.k is static.k]}
+    return {
+        "steps": found,
+        "static": [out, weights, static.k, static.v, same is static],
+        "given": [type(given).__name__, given.k is static.k],
+    }
 
 
 @cases("paddle.nn.TransformerEncoderLayer")
@@ -58,7 +62,9 @@ def _(c):
     c.layer(6, 2, 8)(normal(2, 3, 6))
     c.layer(6, 2, 8, 0.0, "gelu", normalize_before=True)(normal(2, 3, 6), bools(3, 3))
     c.layer(4, 1, 5, 0.2, attn_dropout=0.0, act_dropout=0.5, layer_norm_eps=1e-3)(normal(1, 3, 4))
-    c.layer(4, 2, 5, 0.0, weight_attr=of("[paddle.nn.initializer.Constant(0.1), paddle.ParamAttr(learning_rate=0.5)]"), bias_attr=[False, True])(normal(1, 3, 4))
+    c.layer(
+        4, 2, 5, 0.0, weight_attr=of("[paddle.nn.initializer.Constant(0.1), paddle.ParamAttr(learning_rate=0.5)]"), bias_attr=[False, True]
+    )(normal(1, 3, 4))
     c.layer(4, 2, 5, bias_attr=False)
     c.layer(4, 2, 5, weight_attr=of("paddle.nn.initializer.Normal(0.0, 0.1)"))
     c(4, 2, 5, weight_attr=[None], _raises=True)
@@ -119,10 +125,19 @@ def a_decoder_with_caches_gives_what_it_gives_at_once(paddle, np, rng):
 def _(c):
     mask = array(LOWER, "bool")
     c.layer(4, 2, 1, 1, 6)(normal(2, 3, 4), normal(2, 3, 4), None, mask, None, _atol=1e-4)
-    c.layer(4, 2, 2, 1, 6, 0.0, "gelu", normalize_before=True)(normal(2, 2, 4), normal(2, 3, 4), normal(2, 2, 2, 2).fixed(), mask, ints(2, 1, 1, 2, high=2))
-    c.layer(4, 2, 1, 1, 6, 0.0, weight_attr=of("[paddle.nn.initializer.Constant(0.1), paddle.nn.initializer.Constant(0.2), None]"), bias_attr=[None, False])(
-        normal(2, 2, 4), normal(2, 3, 4)
+    c.layer(4, 2, 2, 1, 6, 0.0, "gelu", normalize_before=True)(
+        normal(2, 2, 4), normal(2, 3, 4), normal(2, 2, 2, 2).fixed(), mask, ints(2, 1, 1, 2, high=2)
     )
+    c.layer(
+        4,
+        2,
+        1,
+        1,
+        6,
+        0.0,
+        weight_attr=of("[paddle.nn.initializer.Constant(0.1), paddle.nn.initializer.Constant(0.2), None]"),
+        bias_attr=[None, False],
+    )(normal(2, 2, 4), normal(2, 3, 4))
     c.layer(4, 2, 1, 1, 6, 0.0, weight_attr=of("[paddle.nn.initializer.Constant(0.1)]"))(normal(2, 2, 4), normal(2, 3, 4))
     c(4, 2, 1, 1, 6, weight_attr=[None] * 4, _raises=True)
     c(4, 0, _raises=True)
@@ -130,7 +145,9 @@ def _(c):
 
 @check("paddle.nn.Transformer")
 def transformers_take_other_encoders_and_make_masks(paddle, np, rng):
-    model = paddle.nn.Transformer(4, 2, 1, 1, 6, 0.0, custom_encoder=paddle.nn.TransformerEncoder(paddle.nn.TransformerEncoderLayer(4, 1, 3, 0.0), 1))
+    model = paddle.nn.Transformer(
+        4, 2, 1, 1, 6, 0.0, custom_encoder=paddle.nn.TransformerEncoder(paddle.nn.TransformerEncoderLayer(4, 1, 3, 0.0), 1)
+    )
     mask = model.generate_square_subsequent_mask(3)
     x = paddle.to_tensor(rng.standard_normal((2, 3, 4)).astype("float32"))
     return {"mask": mask, "out": model(x, x, mask, mask, mask), "keys": list(model.state_dict())}
@@ -138,4 +155,7 @@ def transformers_take_other_encoders_and_make_masks(paddle, np, rng):
 
 @check("paddle.nn.TransformerEncoderLayer", "paddle.nn.TransformerDecoderLayer", "paddle.nn.Transformer")
 def transformers_print_their_parts_in_order(paddle, np, rng):
-    return [repr(layer).replace(", inplace=False", "") for layer in (paddle.nn.Transformer(4, 2, 2, 1, 6), paddle.nn.TransformerDecoderLayer(4, 1, 3, 0.5, "gelu"))]
+    return [
+        repr(layer).replace(", inplace=False", "")
+        for layer in (paddle.nn.Transformer(4, 2, 2, 1, 6), paddle.nn.TransformerDecoderLayer(4, 1, 3, 0.5, "gelu"))
+    ]

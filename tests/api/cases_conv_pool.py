@@ -61,7 +61,8 @@ for n in (1, 2, 3):
         def _(c):
             x = (2, 3, *size)
             for dtype in FLOATS:
-                c(apart(*x, dtype=dtype, step=0.03125), 2, _rtol=1e-7 if dtype == "float64" else None)  # Paddle's means are divided in float32
+                # Paddle's means are divided in float32
+                c(apart(*x, dtype=dtype, step=0.03125), 2, _rtol=1e-7 if dtype == "float64" else None)
             c(apart(*x, step=0.03125), 2, 1)
             c(apart(*x, step=0.03125), 3 if n < 3 else 2, 2, 1)
             c(apart(*x, step=0.03125), list(taps), [2] * n)
@@ -82,14 +83,17 @@ for n in (1, 2, 3):
         @cases(f"paddle.nn.{kind.title()}Pool{n}D")
         def _(c):
             c.layer(2)(apart(2, 3, *size, step=0.03125))
-            c.layer(kernel_size=3 if n < 3 else 2, stride=1, padding=1)(apart(2, 3, *size, dtype="float64", step=0.03125), _rtol=1e-7, _atol=1e-8)
+            c.layer(kernel_size=3 if n < 3 else 2, stride=1, padding=1)(
+                apart(2, 3, *size, dtype="float64", step=0.03125), _rtol=1e-7, _atol=1e-8
+            )
             c.layer(2, ceil_mode=True)(apart(1, 2, *size, step=0.03125))
 
         @cases(f"{F}.adaptive_{kind}_pool{n}d")
         def _(c):
             x = (2, 3, *size)
             for dtype in FLOATS:
-                c(apart(*x, dtype=dtype, step=0.03125), 2, _rtol=1e-7 if dtype == "float64" else None)  # Paddle's means are divided in float32
+                # Paddle's means are divided in float32
+                c(apart(*x, dtype=dtype, step=0.03125), 2, _rtol=1e-7 if dtype == "float64" else None)
             c(apart(*x, step=0.03125), 1)
             c(apart(*x, step=0.03125), 3)
             c(apart(*x, step=0.03125).strided(), 2)
@@ -162,11 +166,17 @@ def _(c):
     c.layer(4, 3)(normal(2, 4))
     c.layer(4, 3, bias_attr=False)(normal(2, 5, 4).strided())
     c.layer(4, 3, of("paddle.ParamAttr(initializer=paddle.nn.initializer.Normal())"))(normal(4))
-    c.layer(4, 3, weight_attr=of("paddle.ParamAttr('own', trainable=False)"), bias_attr=of("paddle.nn.initializer.Constant(0.5)"), name="line")(normal(2, 4))
+    c.layer(
+        4, 3, weight_attr=of("paddle.ParamAttr('own', trainable=False)"), bias_attr=of("paddle.nn.initializer.Constant(0.5)"), name="line"
+    )(normal(2, 4))
     c.layer(in_features=1, out_features=1)(normal(0, 1))
     c.layer(4, 3)(normal(2, 5), _raises=True)
     c.layer(3, 5, _default="float64")(normal(3, 1, 3, dtype="float64").strided())
-    c.expr("(lambda m: (m.weight, m.bias, m.weight.shape, m.bias.shape, m.weight.stop_gradient, m.weight.name, m.weight.trainable))(paddle.nn.Linear(2, 3))", _no_grad=True)
+    c.expr(
+        "(lambda m: (m.weight, m.bias, m.weight.shape, m.bias.shape, m.weight.stop_gradient, m.weight.name, "
+        "m.weight.trainable))(paddle.nn.Linear(2, 3))",
+        _no_grad=True,
+    )
 
 
 @cases(f"{F}.embedding")
@@ -217,7 +227,10 @@ for name in ("dropout", "dropout2d", "dropout3d", "alpha_dropout"):
             c(normal(0, 3))
             c(normal(4, 5), 0.4, mode="upscale", _raises=True)
 
-    @cases(f"paddle.nn.{ {'dropout': 'Dropout', 'dropout2d': 'Dropout2D', 'dropout3d': 'Dropout3D', 'alpha_dropout': 'AlphaDropout'}[name]}")
+
+    @cases(
+        f"paddle.nn.{ {'dropout': 'Dropout', 'dropout2d': 'Dropout2D', 'dropout3d': 'Dropout3D', 'alpha_dropout': 'AlphaDropout'}[name] }"
+    )
     def _(c):
         c.layer()(normal(*shape))
         c.layer(0.25)(normal(*shape, dtype="float64"))

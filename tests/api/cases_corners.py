@@ -83,7 +83,11 @@ def a_gradient_of_another_dtype_is_cast_to_that_of_the_tensor(paddle, np, rng):
     found = {}
     for dtype in ("float32", "float64"):
         for other in ("float32", "float64", "float16", "int32"):
-            for name, function in {"product": lambda x: x * x, "sum": lambda x: x.sum(), "matmul": lambda x: x.reshape([1, 2]) @ x.reshape([2, 1])}.items():
+            for name, function in {
+                "product": lambda x: x * x,
+                "sum": lambda x: x.sum(),
+                "matmul": lambda x: x.reshape([1, 2]) @ x.reshape([2, 1]),
+            }.items():
                 x = paddle.to_tensor([1.0, 2.0], dtype=dtype, stop_gradient=False)
                 y = function(x)
                 start = paddle.full(y.shape, 3, dtype="float32").astype(other)

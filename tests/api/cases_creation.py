@@ -117,9 +117,11 @@ def _(c):
 
 @cases("paddle.to_tensor")
 def _(c):
-    for value in ("3", "2.5", "True", "[1, 2]", "[1.0, 2]", "[[True], [False]]", "(1, 2.5)", "np.ones((2, 2))", "np.arange(3)", "np.float32(3)", "np.int16([1, 2])", "[]",
+    for value in ("3", "2.5", "True", "[1, 2]", "[1.0, 2]", "[[True], [False]]", "(1, 2.5)", "np.ones((2, "
+    "2))", "np.arange(3)", "np.float32(3)", "np.int16([1, 2])", "[]",
                   "[[], []]", "1 + 2j", "[1j]", "np.array(5)", "[np.float64(1), 2]", "np.zeros((0, 3), 'float32')", "[[1, 2], [3, 4.5]]",
-                  "np.array([True, False])", "2 ** 40", "-1", "[np.ones(2), np.zeros(2)]", "float('nan')", "paddle.ones([2])", "[paddle.ones([2]), paddle.zeros([2])]",
+                  "np.array([True, False])", "2 ** 40", "-1", "[np.ones(2), np.zeros(2)]", "float('nan')", "paddle.ones([2])",
+                  "[paddle.ones([2]), paddle.zeros([2])]",
                   "[paddle.ones([]), 2.0]", "np.uint8([200])", "np.float16([1.5])", "np.ones(2, 'complex64')"):  # fmt: skip
         c.expr(f"paddle.to_tensor({value})")
     for dtype in EVERY:
@@ -139,16 +141,35 @@ def _(c):
 @cases("paddle.Tensor")
 def _(c):
     c.expr("(paddle.Tensor(np.ones((2, 2), 'float32')), paddle.Tensor([1.0, 2.0]), paddle.Tensor(x))", x=normal(2).fixed())
-    c.expr("(x.shape, x.dtype, x.stop_gradient, x.is_leaf, x.persistable, x.ndim, str(x.place), type(x).__name__, isinstance(x, paddle.Tensor))", x=normal(2, 3))
-    c.expr("(x.clone(), x.detach(), x.astype('float64'), x.cpu(), x.tolist(), x.numpy(), x.item(0), x[0, 1].item())", x=normal(2, 3).fixed())
+    c.expr(
+        "(x.shape, x.dtype, x.stop_gradient, x.is_leaf, x.persistable, x.ndim, str(x.place), type(x).__name__, isinstance(x, "
+        "paddle.Tensor))",
+        x=normal(2, 3),
+    )
+    c.expr(
+        "(x.clone(), x.detach(), x.astype('float64'), x.cpu(), x.tolist(), x.numpy(), x.item(0), x[0, 1].item())", x=normal(2, 3).fixed()
+    )
     c.expr("(np.asarray(x), np.array(x) + 1, float(x.sum()), bool(x.sum() > 100))", x=normal(2, 3).fixed())
     c.expr("(x.numpy(), x.numpy().dtype.name)", x=normal(2, 3, dtype="float64").strided().fixed())
 
 
-@check("paddle.Tensor.numpy", "paddle.Tensor.set_value", "paddle.Tensor.shape", "paddle.Tensor.dtype", "paddle.Tensor.stop_gradient", traits=("float32", "int64", "0-d", "empty", "odd"))
+@check(
+    "paddle.Tensor.numpy",
+    "paddle.Tensor.set_value",
+    "paddle.Tensor.shape",
+    "paddle.Tensor.dtype",
+    "paddle.Tensor.stop_gradient",
+    traits=("float32", "int64", "0-d", "empty", "odd"),
+)
 def a_tensor_says_what_it_is_and_takes_values(paddle, np, rng):
     found = []
-    for values in (rng.standard_normal((3, 5)).astype("float32"), rng.integers(0, 9, (2,)), np.float32(3.0), np.zeros((0, 2), "float64"), np.array([True])):
+    for values in (
+        rng.standard_normal((3, 5)).astype("float32"),
+        rng.integers(0, 9, (2,)),
+        np.float32(3.0),
+        np.zeros((0, 2), "float64"),
+        np.array([True]),
+    ):
         x = paddle.to_tensor(values)
         found.append([list(x.shape), x.dtype, x.stop_gradient, x.numpy(), x.numpy() is x.numpy(), x.dtype == paddle.float32, str(x.dtype)])
     x = paddle.to_tensor(np.ones((2, 2), "float32"))
@@ -163,12 +184,22 @@ def a_tensor_says_what_it_is_and_takes_values(paddle, np, rng):
 @check("paddle.Tensor", traits=("float32", "float64", "int64", "bool", "bfloat16", "0-d", "empty", "one", "odd"))
 def tensors_print_as_paddle_prints_them(paddle, np, rng):
     made = [
-        rng.standard_normal((3, 5)).astype("float32"), rng.standard_normal(()).astype("float64"), np.zeros((0, 3), "float32"), np.ones((1,), "float32"), np.arange(7),
-        np.array([[True], [False]]), np.array([1.0, np.nan, np.inf, -np.inf], "float32"), np.array([1e-8, 1e8, 0.5], "float32"), np.arange(2000, dtype="float32").reshape(40, 50),
-        np.array(3), np.array([[-1, 100], [5, -70]], "int8"), np.arange(24.0).reshape(2, 3, 4), np.array([1e20, 1.0]), np.array([0.1, 0.25, 1000.0], "float32"), np.array([1 + 2j, -0.5j], "complex64"),
+        rng.standard_normal((3, 5)).astype("float32"), rng.standard_normal(()).astype("float64"), np.zeros((0, 3), "float32"),
+        np.ones((1,), "float32"), np.arange(7),
+        np.array([[True], [False]]), np.array([1.0, np.nan, np.inf, -np.inf], "float32"), np.array([1e-8, 1e8, 0.5], "float32"),
+        np.arange(2000, dtype="float32").reshape(40, 50),
+        np.array(3), np.array([[-1, 100], [5, -70]], "int8"), np.arange(24.0).reshape(2, 3, 4), np.array([1e20, 1.0]),
+        np.array([0.1, 0.25, 1000.0], "float32"), np.array([1 + 2j, -0.5j], "complex64"),
     ]  # fmt: skip
     found = [repr(paddle.to_tensor(v)) for v in made]
     x = paddle.to_tensor(made[0])
     x.stop_gradient = False
-    found += [repr(x), str(x * 2), repr(x.astype("bfloat16")), repr(x.detach().transpose([1, 0])), f"{paddle.to_tensor(2.5)}", repr(paddle.nn.Linear(2, 2).weight)]
+    found += [
+        repr(x),
+        str(x * 2),
+        repr(x.astype("bfloat16")),
+        repr(x.detach().transpose([1, 0])),
+        f"{paddle.to_tensor(2.5)}",
+        repr(paddle.nn.Linear(2, 2).weight),
+    ]
     return found

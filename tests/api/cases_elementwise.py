@@ -160,9 +160,38 @@ def _(c):
 
 @cases("paddle.add", "paddle.subtract", "paddle.multiply", "paddle.divide", "paddle.pow")
 def _(c):
-    for expression in ("x + 1", "1.5 - x", "x * 2", "2 / x", "x ** 2", "2 ** x", "-x", "+x", "abs(x)", "x + True", "x - 0.5", "x.pow(3)", "x // 1.5", "x % 0.7"):
+    for expression in (
+        "x + 1",
+        "1.5 - x",
+        "x * 2",
+        "2 / x",
+        "x ** 2",
+        "2 ** x",
+        "-x",
+        "+x",
+        "abs(x)",
+        "x + True",
+        "x - 0.5",
+        "x.pow(3)",
+        "x // 1.5",
+        "x % 0.7",
+    ):
         c.expr(expression, x=uniform(2, 3, low=0.2, high=3.0))
-    for expression in ("x + 1", "1 - x", "x * 2", "x + 1.5", "x * 0.5", "x ** 2", "x / 2", "2 ** abs(x)", "-x", "~x", "x & (x + 1)", "x | (x + 1)", "x ^ (x * 3)"):
+    for expression in (
+        "x + 1",
+        "1 - x",
+        "x * 2",
+        "x + 1.5",
+        "x * 0.5",
+        "x ** 2",
+        "x / 2",
+        "2 ** abs(x)",
+        "-x",
+        "~x",
+        "x & (x + 1)",
+        "x | (x + 1)",
+        "x ^ (x * 3)",
+    ):
         for dtype in ("int32", "int64"):
             c.expr(expression, x=normal(4, dtype=dtype))
     for a, b in (("float32", "float64"), ("float16", "float32"), ("bfloat16", "float32"), ("float16", "bfloat16"), ("int32", "float32"), ("int64", "float64"),

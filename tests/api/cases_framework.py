@@ -56,7 +56,11 @@ def hooks_see_and_change_gradients(paddle, np, rng):
 @check("paddle.grad", traits=("float32", "gradient"))
 def grad_returns_gradients(paddle, np, rng):
     x, y, unused = (leaf(paddle, rng.standard_normal((2, 3)).astype("float32")) for _ in range(3))
-    found = [paddle.grad((x * y).sum(), x), paddle.grad([x * y], [x, y], [paddle.full([2, 3], 2.0)]), paddle.grad([(x * y).sum(), x.sum()], [x])]
+    found = [
+        paddle.grad((x * y).sum(), x),
+        paddle.grad([x * y], [x, y], [paddle.full([2, 3], 2.0)]),
+        paddle.grad([(x * y).sum(), x.sum()], [x]),
+    ]
     found.append(paddle.grad((x * y).sum(), [x, unused], allow_unused=True))
     (first,) = paddle.grad((x**3).sum(), x, create_graph=True)
     (second,) = paddle.grad(first.sum(), x, create_graph=True)
@@ -70,7 +74,13 @@ def grad_returns_gradients(paddle, np, rng):
     mid = x * 2
     found.append(paddle.grad((mid * y).sum(), mid))
     found.append(paddle.grad((x * y + x).sum(), [x], no_grad_vars=[y]))
-    found.append([caught(lambda: paddle.grad((x * y).sum(), unused)), caught(lambda: paddle.grad(x, 3)), caught(lambda: paddle.grad((x * y), [x], [paddle.ones([2]), None]))])
+    found.append(
+        [
+            caught(lambda: paddle.grad((x * y).sum(), unused)),
+            caught(lambda: paddle.grad(x, 3)),
+            caught(lambda: paddle.grad((x * y), [x], [paddle.ones([2]), None])),
+        ]
+    )
     return found
 
 
@@ -250,7 +260,15 @@ def the_default_dtype_is_that_of_new_floats(paddle, np, rng):
     found = [paddle.get_default_dtype()]
     for dtype in ("float64", "float16", paddle.float32, "bfloat16"):
         paddle.set_default_dtype(dtype)
-        found.append([paddle.get_default_dtype(), paddle.ones([1]).dtype, paddle.to_tensor([1.5]).dtype, paddle.to_tensor(np.ones(1)).dtype, paddle.to_tensor([1]).dtype])
+        found.append(
+            [
+                paddle.get_default_dtype(),
+                paddle.ones([1]).dtype,
+                paddle.to_tensor([1.5]).dtype,
+                paddle.to_tensor(np.ones(1)).dtype,
+                paddle.to_tensor([1]).dtype,
+            ]
+        )
     paddle.set_default_dtype("float32")
     return [found, caught(lambda: paddle.set_default_dtype("int32")), caught(lambda: paddle.set_default_dtype(3))]
 
@@ -260,7 +278,15 @@ def dtypes_have_names_and_are_compared(paddle, np, rng):
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
     found = [[str(getattr(paddle, n)), isinstance(getattr(paddle, n), paddle.dtype)] for n in names]
     x = paddle.ones([1])
-    found.append([x.dtype == paddle.float32, x.dtype == "float32", x.dtype != paddle.int8, x.dtype in (paddle.float32, paddle.int8), hash(x.dtype) == hash(paddle.float32)])
+    found.append(
+        [
+            x.dtype == paddle.float32,
+            x.dtype == "float32",
+            x.dtype != paddle.int8,
+            x.dtype in (paddle.float32, paddle.int8),
+            hash(x.dtype) == hash(paddle.float32),
+        ]
+    )
     found.append([x.astype(paddle.int8).dtype, x.astype("int8").dtype, paddle.zeros([1], paddle.int8)])
     return found
 
@@ -269,9 +295,12 @@ def dtypes_have_names_and_are_compared(paddle, np, rng):
        "paddle.is_compiled_with_xpu", "paddle.get_cudnn_version")  # fmt: skip
 def a_build_for_cpus_says_so(paddle, np, rng):
     return {
-        "set": str(paddle.set_device("cpu")), "get": paddle.get_device(), "places": [str(paddle.CPUPlace()), repr(paddle.CPUPlace()), paddle.CPUPlace() == paddle.CPUPlace()],
-        "built": [paddle.is_compiled_with_cuda(), paddle.is_compiled_with_xpu(), paddle.is_compiled_with_rocm()], "cudnn": paddle.get_cudnn_version(),
-        "on": str(paddle.ones([1], dtype="float32").place), "errors": [caught(lambda: paddle.set_device("gpu:0")), caught(lambda: paddle.set_device("abc")), caught(lambda: paddle.set_device("xpu"))],
+        "set": str(paddle.set_device("cpu")), "get": paddle.get_device(),
+        "places": [str(paddle.CPUPlace()), repr(paddle.CPUPlace()), paddle.CPUPlace() == paddle.CPUPlace()],
+        "built": [paddle.is_compiled_with_cuda(), paddle.is_compiled_with_xpu(), paddle.is_compiled_with_rocm()],
+        "cudnn": paddle.get_cudnn_version(),
+        "on": str(paddle.ones([1], dtype="float32").place),
+        "errors": [caught(lambda: paddle.set_device("gpu:0")), caught(lambda: paddle.set_device("abc")), caught(lambda: paddle.set_device("xpu"))],
         "own": paddle.device.get_device(), "of a tensor": paddle.get_device(paddle.ones([1])),
     }  # fmt: skip
 
@@ -294,7 +323,8 @@ def what_is_saved_is_loaded(paddle, np, rng):
     line(paddle.ones([1, 2])).sum().backward()
     optimizer.step()
     things = [
-        line.state_dict(), optimizer.state_dict(), paddle.ones([2, 2]), {"a": 1, "b": [paddle.zeros([1], "int64"), "text"], "c": {"d": 2.5}}, [1, 2.5, "x", None, True],
+        line.state_dict(), optimizer.state_dict(), paddle.ones([2, 2]),
+        {"a": 1, "b": [paddle.zeros([1], "int64"), "text"], "c": {"d": 2.5}}, [1, 2.5, "x", None, True],
         paddle.ones([2], "float64"), (paddle.ones([1]), 3), np.arange(3), paddle.ones([2], "bfloat16"),
     ]  # fmt: skip
     found = []

@@ -1,4 +1,6 @@
-"""Functions of `nn.functional` over sizes: no batch, a batch of one, an odd one in tensors that are not contiguous; and what does not fit together."""
+"""Functions of `nn.functional` over sizes: no batch, a batch of one, an odd one in tensors that are not contiguous; and what does not fit
+together.
+"""
 
 from tests.api.sizes import EMPTY, given, over_sizes
 from tests.api.table import apart, array, cases, ints, normal, uniform
@@ -24,8 +26,12 @@ def _convolutions():
     found = {}
     for d, rest in ((1, (7,)), (2, (5, 7)), (3, (3, 5, 3))):
         kernel = (3,) * d
-        found[f"conv{d}d"] = lambda n, rest=rest, kernel=kernel: given(normal(n, 3, *rest), normal(5, 3, *kernel), normal(5), stride=2, padding=1)
-        found[f"conv{d}d_transpose"] = lambda n, rest=rest, kernel=kernel: given(normal(n, 3, *rest), normal(3, 5, *kernel), normal(5), stride=2, padding=1)
+        found[f"conv{d}d"] = lambda n, rest=rest, kernel=kernel: given(
+            normal(n, 3, *rest), normal(5, 3, *kernel), normal(5), stride=2, padding=1
+        )
+        found[f"conv{d}d_transpose"] = lambda n, rest=rest, kernel=kernel: given(
+            normal(n, 3, *rest), normal(3, 5, *kernel), normal(5), stride=2, padding=1
+        )
     return found
 
 
@@ -44,7 +50,9 @@ FORMS = {
     "binary_cross_entropy_with_logits": lambda n: given(normal(n, 5), inside(n, 5).fixed()),
     "cosine_similarity": lambda n: given(normal(n, 5), normal(n, 5)),
     "cross_entropy": lambda n: given(normal(n, 5), ints(n)),
-    "ctc_loss": lambda n: given(normal(5, n, 4), array([[1, 2]] * n, "int32") if n else ints(0, 2, dtype="int32"), ints(n, low=5, high=6), ints(n, low=2, high=3)),
+    "ctc_loss": lambda n: given(
+        normal(5, n, 4), array([[1, 2]] * n, "int32") if n else ints(0, 2, dtype="int32"), ints(n, low=5, high=6), ints(n, low=2, high=3)
+    ),
     "diag_embed": lambda n: given(normal(n, 3)),
     "dice_loss": lambda n: given(inside(n, 5), ints(n, 1)),
     "dropout": lambda n: given(normal(n, 5), 0.25),

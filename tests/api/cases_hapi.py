@@ -35,7 +35,8 @@ def whole_numbers_of_one_element(paddle):
 def lenet(paddle):
     nn = paddle.nn
     return nn.Sequential(
-        nn.Conv2D(1, 6, 3, padding=1), nn.BatchNorm2D(6), nn.ReLU(), nn.MaxPool2D(2, 2), nn.Conv2D(6, 16, 5, groups=2, bias_attr=False), nn.LeakyReLU(),
+        nn.Conv2D(1, 6, 3, padding=1), nn.BatchNorm2D(6), nn.ReLU(), nn.MaxPool2D(2, 2), nn.Conv2D(6, 16, 5, groups=2, bias_attr=False),
+        nn.LeakyReLU(),
         nn.AvgPool2D(2, 2), nn.Flatten(), nn.Linear(400, 120), nn.Sequential(nn.Linear(120, 84), nn.Dropout()), nn.Linear(84, 10),
     )  # fmt: skip
 
@@ -63,7 +64,9 @@ def summary_prints_a_table_of_layers(paddle, np, rng):
     found.append(printed(lambda: paddle.summary(lenet(paddle), paddle.static.InputSpec([-1, 1, 28, 28], "float32", "x"))))
     found.append(printed(lambda: paddle.summary(paddle.nn.Linear(4, 3), (5, 4))))
     found.append(printed(lambda: paddle.summary(paddle.nn.Sequential(paddle.nn.Linear(2048, 2048)), (512, 2048))))
-    found.append(printed(lambda: paddle.summary(paddle.nn.Sequential(paddle.nn.Embedding(10, 4), paddle.nn.LSTM(4, 5, 2)), (2, 7), "int64")))
+    found.append(
+        printed(lambda: paddle.summary(paddle.nn.Sequential(paddle.nn.Embedding(10, 4), paddle.nn.LSTM(4, 5, 2)), (2, 7), "int64"))
+    )
     return found
 
 
@@ -92,7 +95,13 @@ def flops_are_counted_by_layer(paddle, np, rng):
     def table(function):
         with whole_numbers_of_one_element(paddle):
             text, result = printed(function)
-        return [line for line in text.splitlines() if "class" not in line], text.count("has been counted"), text.count("Customize"), text.count("Cannot"), result
+        return (
+            [line for line in text.splitlines() if "class" not in line],
+            text.count("has been counted"),
+            text.count("Customize"),
+            text.count("Cannot"),
+            result,
+        )
 
     net = lenet(paddle)
     found = [table(lambda: paddle.flops(net, [1, 1, 28, 28])), table(lambda: paddle.flops(net, [1, 1, 28, 28], print_detail=True))]
@@ -128,7 +137,9 @@ def classifier(paddle, rate=0.1, optimizer="SGD", **options):
 
 
 def recorder(paddle):
-    """A callback that notes what it is told, but for the logs that Paddle keeps by mistake from earlier batches and evaluations in one dict for all."""
+    """A callback that notes what it is told, but for the logs that Paddle keeps by mistake from earlier batches and evaluations in one dict
+    for all.
+    """
 
     class Recorder(paddle.callbacks.Callback):
         def __init__(self):
@@ -155,14 +166,21 @@ def plain(logs):
 
 def without_times(text):
     """Lines of progress without how long a step takes."""
-    return [" - ".join(part for part in line.split(" - ") if "s/step" not in part and "cost" not in part and "ips" not in part) for line in text.splitlines()]
+    return [
+        " - ".join(part for part in line.split(" - ") if "s/step" not in part and "cost" not in part and "ips" not in part)
+        for line in text.splitlines()
+    ]
 
 
 @check("paddle.Model", traits=("float32", "gradient"), rtol=1e-5, atol=1e-6)
 def a_model_trains_by_batches(paddle, np, rng):
     model = classifier(paddle, optimizer="Adam")
     x, y = rng.standard_normal((6, 4)).astype("float32"), rng.integers(0, 3, (6, 1))
-    found = [model.train_batch([x], [y]), model.train_batch([x], [y], update=False), model.train_batch([paddle.to_tensor(x)], [paddle.to_tensor(y)])]
+    found = [
+        model.train_batch([x], [y]),
+        model.train_batch([x], [y], update=False),
+        model.train_batch([paddle.to_tensor(x)], [paddle.to_tensor(y)]),
+    ]
     found.append(model.eval_batch([x], [y]))
     found = [(losses, [[float(value) for value in metric] for metric in metrics]) for losses, metrics in found]
     found += [model.predict_batch([x]), model.network.training]
@@ -209,7 +227,8 @@ def callbacks_of_a_model_steer_it(paddle, np, rng):
         model, calls = classifier(paddle), recorder(paddle)
         text, _ = printed(lambda m=model, g=given, c=calls: m.fit(data, held_out, batch_size=5, epochs=6, verbose=0, callbacks=[g, c]))
         found.append([text, len(calls.told), model.stop_training, model._optimizer.get_lr()])
-        if not isinstance(given, callbacks.ReduceLROnPlateau):  # which in Paddle says that it changes the rate, but updates keep the old one
+        # which in Paddle says that it changes the rate, but updates keep the old one
+        if not isinstance(given, callbacks.ReduceLROnPlateau):
             found.append(dict(model.network.state_dict()))
     for given in ([], [callbacks.LRScheduler(by_step=False, by_epoch=True)]):
         model = classifier(paddle, paddle.optimizer.lr.StepDecay(0.1, 2, 0.5))
@@ -232,8 +251,19 @@ def batches_of_a_reader(paddle, np, rng):
         yield from range(7)
 
     batched = paddle.batch(reader, 3)
-    found = [list(batched()), list(batched()), list(paddle.batch(reader, 3, drop_last=True)()), list(paddle.batch(reader, "7")()), list(paddle.batch(reader, 9)())]
-    return [*found, caught(lambda: paddle.batch(reader, 0)), caught(lambda: paddle.batch(reader, -2)), list(paddle.batch(lambda: iter([]), 2)())]
+    found = [
+        list(batched()),
+        list(batched()),
+        list(paddle.batch(reader, 3, drop_last=True)()),
+        list(paddle.batch(reader, "7")()),
+        list(paddle.batch(reader, 9)()),
+    ]
+    return [
+        *found,
+        caught(lambda: paddle.batch(reader, 0)),
+        caught(lambda: paddle.batch(reader, -2)),
+        list(paddle.batch(lambda: iter([]), 2)()),
+    ]
 
 
 @check("paddle.nn.layer.layers.HookRemoveHelper", "paddle.nn.layer.layers.HookRemoveHelper.remove")
@@ -292,5 +322,7 @@ def flowers_are_read_with_their_labels(paddle, np, rng):
                     stack.enter_context(patch.object(flowers, name, value))
             else:
                 stack.enter_context(patch.dict(flowers.CHECKSUMS, dict(zip(flowers.CHECKSUMS, sums, strict=True))))
-            read = {name: list(getattr(flowers, name)(mapper=lambda sample: sample, use_xmap=False)()) for name in ("train", "test", "valid")}
+            read = {
+                name: list(getattr(flowers, name)(mapper=lambda sample: sample, use_xmap=False)()) for name in ("train", "test", "valid")
+            }
     return {name: [[list(content), label] for content, label in samples] for name, samples in read.items()}

@@ -29,7 +29,8 @@ def _(c):
     c(normal(2, 8), [4], mode="linear", _raises=True)
     for corners, align in ((False, 0), (False, 1), (True, 0)):  # a single element: of an image the first, of others one in the middle
         c(normal(1, 2, 4, 5), [1, 3], mode="bilinear", align_corners=corners, align_mode=align)
-        c(normal(1, 2, 5), [1], mode="linear", align_corners=corners, align_mode=align, _no_grad=True)  # Paddle's gradient is that of the first
+        # Paddle's gradient is that of the first
+        c(normal(1, 2, 5), [1], mode="linear", align_corners=corners, align_mode=align, _no_grad=True)
         c(normal(1, 1, 3, 4, 2), [1, 1, 1], mode="trilinear", align_corners=corners, align_mode=align)
         c(normal(1, 2, 4, 5), [3, 1], mode="bicubic", align_corners=corners)
     c(normal(1, 2, 4, 5), scale_factor=0.3, mode="bicubic")
@@ -179,7 +180,14 @@ def _transposed(c, rank, last):
     spatial, kernel = (7, 5, 4)[:rank], (3, 2, 2)[:rank]
     for dtype in FLOATS:
         c(normal(2, 4, *spatial, dtype=dtype), normal(4, 3, *kernel, dtype=dtype), _forms=False)
-        c(normal(2, 4, *spatial, dtype=dtype), normal(4, 3, *kernel, dtype=dtype), normal(3, dtype=dtype), stride=2, padding=1, output_padding=1)
+        c(
+            normal(2, 4, *spatial, dtype=dtype),
+            normal(4, 3, *kernel, dtype=dtype),
+            normal(3, dtype=dtype),
+            stride=2,
+            padding=1,
+            output_padding=1,
+        )
         c(normal(1, 4, *spatial, dtype=dtype), normal(4, 2, *kernel, dtype=dtype), groups=2, dilation=2)
     c(normal(2, *spatial, 4), normal(4, 3, *kernel), normal(3), stride=2, data_format=last)
     c(normal(1, 2, *spatial), normal(2, 1, *kernel), stride=2, groups=2)

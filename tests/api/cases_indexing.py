@@ -73,8 +73,15 @@ def _(c):
 @cases("paddle.scatter_")
 def _(c):
     c.expr("(paddle.scatter_(y, i, u), y, y.inplace_version)", y=normal(4, 3).fixed(), i=array([2, 0], "int64"), u=normal(2, 3).fixed())
-    c.expr("(paddle.scatter_(y, i, u, overwrite=False), y)", y=normal(4, 3, dtype="float64").fixed(), i=array([2, 2], "int64"), u=normal(2, 3, dtype="float64").fixed())
-    c.expr("(lambda y: (paddle.scatter_(y, i, u) is y, y, y.inplace_version))(x * 2)", x=normal(4, 3), i=array([2, 0], "int64"), u=normal(2, 3))
+    c.expr(
+        "(paddle.scatter_(y, i, u, overwrite=False), y)",
+        y=normal(4, 3, dtype="float64").fixed(),
+        i=array([2, 2], "int64"),
+        u=normal(2, 3, dtype="float64").fixed(),
+    )
+    c.expr(
+        "(lambda y: (paddle.scatter_(y, i, u) is y, y, y.inplace_version))(x * 2)", x=normal(4, 3), i=array([2, 0], "int64"), u=normal(2, 3)
+    )
 
 
 @cases("paddle.nonzero")
@@ -136,10 +143,14 @@ def _(c):
 
 
 INDICES = (
-    "0", "-1", "1:3", ":, 0", "..., 1", "None", "None, 1:", ":, None, 2", "::2", "::-1", "3:0:-1", "1:1", "..., None", "1, 2", "-1, -2", "1:, :2", "...",
-    "[0, 2]", "[0, 2], [1, 3]", "[[0, 1], [2, 3]]", ":, [0, 1, 1]", "1:, [0]", "np.array([0, 1])", "x > 0", "x[:, 0] > 0", "paddle.to_tensor([1, 0])",
-    "paddle.to_tensor(2)", "paddle.to_tensor([0, 1]), paddle.to_tensor([2, 3])", "True", "[True, False, True, False]", ":, [True, False, True, True, False]",
-    "x[0] > 0,", "slice(1, None), slice(None, None, 2)", "paddle.to_tensor([[0], [1]]), paddle.to_tensor([0, 2])", "0, ..., 1:3", "(1,)", "()", "[[0, 1]]",
+    "0", "-1", "1:3", ":, 0", "..., 1", "None", "None, 1:", ":, None, 2", "::2", "::-1", "3:0:-1", "1:1", "..., None", "1, 2", "-1, -2",
+    "1:, :2", "...",
+    "[0, 2]", "[0, 2], [1, 3]", "[[0, 1], [2, 3]]", ":, [0, 1, 1]", "1:, [0]", "np.array([0, 1])", "x > 0", "x[:, 0] > 0",
+    "paddle.to_tensor([1, 0])",
+    "paddle.to_tensor(2)", "paddle.to_tensor([0, 1]), paddle.to_tensor([2, 3])", "True", "[True, False, True, False]",
+    ":, [True, False, True, True, False]",
+    "x[0] > 0,", "slice(1, None), slice(None, None, 2)", "paddle.to_tensor([[0], [1]]), paddle.to_tensor([0, 2])", "0, ..., 1:3", "(1,)",
+    "()", "[[0, 1]]",
     "paddle.to_tensor(1):3",
 )  # fmt: skip
 
@@ -150,7 +161,8 @@ def _(c):
         if index == "x[0] > 0,":
             continue
         c.expr(f"x[{index}]", x=normal(4, 5))
-    for index in ("0", "1, ..., 0", ":, 1:3, ::2", "[0, 1], :, [1, 2]", ":, [0, 2], [1, 1]", "None, 0, :, None", "..., [0, 0]", "[0], 1:, 0", "0, [1, 2]", "x[:, 0, 0] > 0, 1",
+    for index in ("0", "1, ..., 0", ":, 1:3, ::2", "[0, 1], :, [1, 2]", ":, [0, 2], [1, 1]", "None, 0, :, None", "..., [0, 0]", "[0], 1:, "
+    "0", "0, [1, 2]", "x[:, 0, 0] > 0, 1",
                   "[[0], [1]], :, [[0, 1]]"):  # fmt: skip
         c.expr(f"x[{index}]", x=normal(2, 3, 4))
     for dtype in (*ALL_INTS, *HALVES, "float64"):
@@ -171,7 +183,8 @@ def _written(paddle, x, index, value, base=None):
     return x
 
 
-WRITES = ("0", "-1", "1:3", ":, 0", "..., 1", "::2", "::-1", "1, 2", "1:, :2", "...", "[0, 2]", "[0, 2], [1, 3]", ":, [0, 1]", "x > 0", "x[:, 0] > 0",
+WRITES = ("0", "-1", "1:3", ":, 0", "..., 1", "::2", "::-1", "1, 2", "1:, :2", "...", "[0, 2]", "[0, 2], [1, 3]", ":, [0, 1]", "x > "
+"0", "x[:, 0] > 0",
           "paddle.to_tensor([1, 0])", "[True, False, True, False]", "1:, [0]", "paddle.to_tensor(2)", "None, 1", "1:1")  # fmt: skip
 
 
@@ -204,7 +217,14 @@ def tensors_are_written_to_places_with_gradients(paddle, np, rng):
 @check("paddle.Tensor")
 def values_are_broadcast_and_cast_when_they_are_written(paddle, np, rng):
     found = []
-    for index, value in (("0", [1.0, 2.0, 3.0]), (":, 1", [5.0, 6.0]), ("1:, 1:", 9), ("[0, 1]", np.ones((2, 3), "float32")), ("...", 0.5), (":", paddle.zeros([3]))):
+    for index, value in (
+        ("0", [1.0, 2.0, 3.0]),
+        (":, 1", [5.0, 6.0]),
+        ("1:, 1:", 9),
+        ("[0, 1]", np.ones((2, 3), "float32")),
+        ("...", 0.5),
+        (":", paddle.zeros([3])),
+    ):
         x = paddle.to_tensor(np.arange(6, dtype="float32").reshape(2, 3))
         value = paddle.to_tensor(value) if isinstance(value, list) else value
         found.append(_written(paddle, x, index, value))

@@ -26,7 +26,14 @@ def _(c):
 
 # --- layers
 
-for _name, _given in {"BCELoss": {"low": 0.1, "high": 0.9}, "BCEWithLogitsLoss": {}, "KLDivLoss": {}, "L1Loss": {}, "MSELoss": {}, "SmoothL1Loss": {}}.items():
+for _name, _given in {
+    "BCELoss": {"low": 0.1, "high": 0.9},
+    "BCEWithLogitsLoss": {},
+    "KLDivLoss": {},
+    "L1Loss": {},
+    "MSELoss": {},
+    "SmoothL1Loss": {},
+}.items():
 
     @cases(f"{NN}.{_name}")
     def _(c):
@@ -58,7 +65,11 @@ CONTAINERS = {
     "LayerList": "[paddle.nn.LayerList([paddle.nn.Linear(3, 3), paddle.nn.Linear(3, 3)])]",
     "ParameterList": "[paddle.nn.ParameterList([paddle.create_parameter([3], dtype) for _ in range(2)])]",
 }  # fmt: skip
-WALKS = {"Sequential": lambda m, x: m(x), "LayerList": lambda m, x: m[0][1](m[0][0](x)), "ParameterList": lambda m, x: x * m[0][0] + m[0][1]}
+WALKS = {
+    "Sequential": lambda m, x: m(x),
+    "LayerList": lambda m, x: m[0][1](m[0][0](x)),
+    "ParameterList": lambda m, x: x * m[0][0] + m[0][1],
+}
 
 for _name, _made in CONTAINERS.items():
 
@@ -91,7 +102,15 @@ def parameters_that_are_made_and_added_have_gradients(paddle, np, rng):
         inner = layer.add_sublayer("inner", paddle.nn.LayerNorm(3, dtype=dtype))
         y = inner(layer.a * layer.d + layer.b * layer.c)
         (y * paddle.to_tensor(rng.standard_normal((2, 3)).astype(dtype))).sum().backward()
-        found.append([y, {"grad": {k: p.grad for k, p in layer.named_parameters()}}, [p.stop_gradient for p in layer.parameters()], layer.a.optimize_attr, layer.a.need_clip])
+        found.append(
+            [
+                y,
+                {"grad": {k: p.grad for k, p in layer.named_parameters()}},
+                [p.stop_gradient for p in layer.parameters()],
+                layer.a.optimize_attr,
+                layer.a.need_clip,
+            ]
+        )
     return found
 
 
@@ -102,7 +121,13 @@ def variables_are_made_of_any_dtype(paddle, np, rng):
     return [str(v.dtype) for v in made]
 
 
-@check(f"{NN}.Layer.astype", f"{NN}.Layer.bfloat16", f"{NN}.Layer.float", f"{NN}.Layer.to", traits=("float32", "float64", "bfloat16", "one", "odd"))
+@check(
+    f"{NN}.Layer.astype",
+    f"{NN}.Layer.bfloat16",
+    f"{NN}.Layer.float",
+    f"{NN}.Layer.to",
+    traits=("float32", "float64", "bfloat16", "one", "odd"),
+)
 def models_of_all_shapes_are_cast(paddle, np, rng):
     found = []
     for cast in (lambda m: m.bfloat16(), lambda m: m.float(), lambda m: m.to(dtype="float64"), lambda m: m.float()):
@@ -125,7 +150,9 @@ def parameters_of_all_shapes_are_minimized_and_clipped(paddle, np, rng):
         for clip in clips if dtype == "float32" else clips[::2]:  # Paddle has no kernel for norms of float64
             parameters = [paddle.create_parameter(shape, dtype) for shape in ([], [1], [3, 2], [1, 5])]
             optimizer = paddle.optimizer.SGD(0.5, parameters, grad_clip=clip)
-            loss = sum((p * paddle.to_tensor(rng.standard_normal(p.shape[::-1]).astype(dtype)).t() if p.ndim else p * 3).sum() for p in parameters)
+            loss = sum(
+                (p * paddle.to_tensor(rng.standard_normal(p.shape[::-1]).astype(dtype)).t() if p.ndim else p * 3).sum() for p in parameters
+            )
             loss.backward()
             optimizer.minimize(loss)
             found.append(parameters)
@@ -181,9 +208,12 @@ def models_of_float64_are_trained(paddle, np, rng):
 
 # --- transforms of tensors
 
-TRANSFORMS = {"CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, 2]", "RandomCrop": "4", "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0",
-              "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4", "ContrastTransform": "0.4", "SaturationTransform": "0.4", "HueTransform": "0.1",
-              "ColorJitter": "0.4, 0.4, 0.4, 0.1", "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]"}  # fmt: skip
+TRANSFORMS = {"CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, "
+"2]", "RandomCrop": "4", "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0",
+              "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4", "ContrastTransform": "0.4",
+              "SaturationTransform": "0.4", "HueTransform": "0.1",
+              # fmt: skip
+              "ColorJitter": "0.4, 0.4, 0.4, 0.1", "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]"}
 
 
 @check(*[f"{T}.{name}" for name in (*TRANSFORMS, "BaseTransform")], traits=("float32", "float64", "gradient", "odd", "one"))
@@ -192,7 +222,9 @@ def gradients_go_through_transforms(paddle, np, rng):
         def _apply_image(self, image):
             return image * 2
 
-    transforms = {name: eval(f"T.{name}({options})", {"T": paddle.vision.transforms}) for name, options in TRANSFORMS.items()} | {"BaseTransform": Doubled()}
+    transforms = {name: eval(f"T.{name}({options})", {"T": paddle.vision.transforms}) for name, options in TRANSFORMS.items()} | {
+        "BaseTransform": Doubled()
+    }
     found = {}
     for name, transform in transforms.items():
         for dtype in ("float32",) if name == "RandomRotation" else ("float32", "float64"):  # of which Paddle turns float32 alone
@@ -234,7 +266,11 @@ def _(c):
     c(uniform(3, 4, 5).strided(), 3)
 
 
-@check(f"{NN}.Layer.register_forward_pre_hook", f"{NN}.Layer.register_forward_post_hook", traits=("float32", "float64", "gradient", "0-d", "odd"))
+@check(
+    f"{NN}.Layer.register_forward_pre_hook",
+    f"{NN}.Layer.register_forward_post_hook",
+    traits=("float32", "float64", "gradient", "0-d", "odd"),
+)
 def hooks_change_what_goes_in_and_out(paddle, np, rng):
     found = []
     for dtype in ("float32", "float64"):
@@ -253,7 +289,13 @@ def hooks_change_what_goes_in_and_out(paddle, np, rng):
 def tensors_of_all_kinds_are_kept(paddle, np, rng):
     import io
 
-    held = [paddle.to_tensor(rng.standard_normal((3, 5))).t(), paddle.to_tensor(2.5), paddle.ones([1, 1], "int8"), paddle.to_tensor([True, False]), paddle.to_tensor([1 + 2j])]
+    held = [
+        paddle.to_tensor(rng.standard_normal((3, 5))).t(),
+        paddle.to_tensor(2.5),
+        paddle.ones([1, 1], "int8"),
+        paddle.to_tensor([True, False]),
+        paddle.to_tensor([1 + 2j]),
+    ]
     mixed = {"tensors": held, "array": np.arange(3), "pair": (1, "a", None), "deep": [{"x": held[0]}]}
     found = []
     for kept in (held, held[1], mixed, {"x": np.arange(4.0)}, {"x": held[0], "n": 3, "a": np.ones(2)}):
@@ -296,17 +338,61 @@ def _(c):
 @check("paddle.Tensor.shape")
 def shapes_print_add_up_and_are_lists(paddle, np, rng):
     s = paddle.ones([2, 3]).shape
-    told = [s, s + [1], [1] + s, s + (1,), s * 2, 2 * s, s[:1], s[::-1], paddle.Size(), paddle.ones([]).shape, paddle.nn.Linear(2, 3).weight.shape, s.copy(), [*s]]
-    equal = [s == [2, 3], s == (2, 3), [2, 3] == s, s != [2, 4], s == paddle.Size((2, 3)), s == 3, isinstance(s, list), isinstance(s, tuple)]
-    return [repr(t) for t in told], f"{s}", str(s), equal, s.numel(), caught(lambda: hash(s)), list(s), paddle.zeros(s), paddle.ones([6]).reshape(s[:1] + [-1])
+    told = [
+        s,
+        s + [1],
+        [1] + s,
+        s + (1,),
+        s * 2,
+        2 * s,
+        s[:1],
+        s[::-1],
+        paddle.Size(),
+        paddle.ones([]).shape,
+        paddle.nn.Linear(2, 3).weight.shape,
+        s.copy(),
+        [*s],
+    ]
+    equal = [
+        s == [2, 3],
+        s == (2, 3),
+        [2, 3] == s,
+        s != [2, 4],
+        s == paddle.Size((2, 3)),
+        s == 3,
+        isinstance(s, list),
+        isinstance(s, tuple),
+    ]
+    return (
+        [repr(t) for t in told],
+        f"{s}",
+        str(s),
+        equal,
+        s.numel(),
+        caught(lambda: hash(s)),
+        list(s),
+        paddle.zeros(s),
+        paddle.ones([6]).reshape(s[:1] + [-1]),
+    )
 
 
 PRINTED = (
-    "0.0", "-0.0", "-2", "True", "1e-10", "float('nan')", "-float('inf')", "1 + 2j", "[]", "[[]]", "[float('nan'), 1e-8]", "[1e8, 1.0]", "[1e-5, 1.0]", "[0.1, 0.25]", "[1e15, 3.0]",
-    "[1 + 2j, -1.5 - 0.25j]", "[[True, False]]", "np.ones([1001, 1])", "np.arange(2000).reshape(2, 1000)", "np.linspace(-1, 1, 30)", "np.full((3, 25), -1.5)",
-    "np.where(np.arange(1200) % 7 == 0, np.nan, np.arange(1200)).reshape(30, 40)", "np.arange(48.0).reshape(2, 3, 2, 4) / 7", "np.zeros([2, 0, 3], 'int64')", "[complex('nan'), 1e8j]",
+    "0.0", "-0.0", "-2", "True", "1e-10", "float('nan')", "-float('inf')", "1 + 2j", "[]", "[[]]", "[float('nan'), 1e-8]", "[1e8, 1.0]",
+    "[1e-5, 1.0]", "[0.1, 0.25]", "[1e15, 3.0]",
+    "[1 + 2j, -1.5 - 0.25j]", "[[True, False]]", "np.ones([1001, 1])", "np.arange(2000).reshape(2, 1000)", "np.linspace(-1, 1, 30)",
+    "np.full((3, 25), -1.5)",
+    "np.where(np.arange(1200) % 7 == 0, np.nan, np.arange(1200)).reshape(30, 40)", "np.arange(48.0).reshape(2, 3, 2, 4) / 7",
+    "np.zeros([2, 0, 3], 'int64')", "[complex('nan'), 1e8j]",
 )  # fmt: skip
-PRINTING = ({}, {"precision": 4}, {"precision": 2, "sci_mode": True}, {"sci_mode": False}, {"threshold": 5, "edgeitems": 1}, {"linewidth": 40}, {"precision": 12, "linewidth": 200})
+PRINTING = (
+    {},
+    {"precision": 4},
+    {"precision": 2, "sci_mode": True},
+    {"sci_mode": False},
+    {"threshold": 5, "edgeitems": 1},
+    {"linewidth": 40},
+    {"precision": 12, "linewidth": 200},
+)
 
 
 @check("paddle.to_tensor", exact=True)
@@ -335,7 +421,11 @@ def gradients_are_cut_by_hand(paddle, np, rng):
         (layer(paddle.to_tensor(rng.standard_normal((4, 3)).astype("float32"))) ** 2).sum().backward()
         found.append([cut(layer.parameters()), [p.grad for p in layer.parameters()]])
     layer.weight.grad.set_value(paddle.full([3, 2], float("nan")))
-    return found, caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, error_if_nonfinite=True)), caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, 3))
+    return (
+        found,
+        caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, error_if_nonfinite=True)),
+        caught(lambda: utils.clip_grad_norm_(layer.parameters(), 1.0, 3)),
+    )
 
 
 @check("paddle.nn.utils.parameters_to_vector", "paddle.nn.utils.vector_to_parameters", traits=("float32",))
@@ -356,7 +446,9 @@ def datasets_are_split_by_the_common_generator(paddle, np, rng):
         def __getitem__(self, place):
             return place
 
-    return [[part.indices for part in paddle.io.random_split(Numbers(), lengths)] for lengths in ([4, 3], [0.5, 0.5], [7])], paddle.rand([1])
+    return [[part.indices for part in paddle.io.random_split(Numbers(), lengths)] for lengths in ([4, 3], [0.5, 0.5], [7])], paddle.rand(
+        [1]
+    )
 
 
 @cases("paddle.norm")
@@ -423,8 +515,22 @@ for _name in ("paddle.stanh", f"{F}.sigmoid", "paddle.sigmoid"):
             c(ints(5, low=-3, high=4, dtype=dtype), _forms=False)
 
 
-@check("paddle.lerp", f"{F}.hardshrink", f"{F}.softshrink", f"{F}.hardsigmoid", f"{F}.hardswish", f"{F}.label_smooth", traits=("int64", "raises"))
+@check(
+    "paddle.lerp",
+    f"{F}.hardshrink",
+    f"{F}.softshrink",
+    f"{F}.hardsigmoid",
+    f"{F}.hardswish",
+    f"{F}.label_smooth",
+    traits=("int64", "raises"),
+)
 def whole_numbers_are_refused_where_they_would_lose_what_counts(paddle, np, rng):
     functional, x = paddle.nn.functional, paddle.to_tensor([1, -2, 3])
-    calls = [lambda: paddle.lerp(x, x + 1, 0.5), *(lambda name=name: getattr(functional, name)(x) for name in ("hardshrink", "softshrink", "hardsigmoid", "hardswish", "label_smooth"))]
+    calls = [
+        lambda: paddle.lerp(x, x + 1, 0.5),
+        *(
+            lambda name=name: getattr(functional, name)(x)
+            for name in ("hardshrink", "softshrink", "hardsigmoid", "hardswish", "label_smooth")
+        ),
+    ]
     return [str(caught(call)) == "nothing was raised" for call in calls]

@@ -67,12 +67,20 @@ def a_model_lists_its_parts_in_order(paddle, np, rng):
     }  # fmt: skip
 
 
-@check(f"{BASE}.state_dict", f"{BASE}.to_static_state_dict", f"{BASE}.set_state_dict", f"{BASE}.set_dict", f"{BASE}.load_dict", traits=("float32",))
+@check(
+    f"{BASE}.state_dict",
+    f"{BASE}.to_static_state_dict",
+    f"{BASE}.set_state_dict",
+    f"{BASE}.set_dict",
+    f"{BASE}.load_dict",
+    traits=("float32",),
+)
 def state_dicts_give_and_take_values(paddle, np, rng):
     model = small_model(paddle)
     state = model.state_dict()
     found = {
-        "type": type(state).__name__, "state": dict(state), "whole": dict(model.to_static_state_dict()), "prefix": list(model.state_dict(structured_name_prefix="net.")),
+        "type": type(state).__name__, "state": dict(state), "whole": dict(model.to_static_state_dict()),
+        "prefix": list(model.state_dict(structured_name_prefix="net.")),
         "own": list(model.state_dict(include_sublayers=False)), "same": state["gain"] is model.gain,
     }  # fmt: skip
     into = {"old": 1}
@@ -106,18 +114,27 @@ def parts_are_added_by_name(paddle, np, rng):
     weight = layer.create_parameter([2, 3])
     bias = layer.create_parameter(shape=[3], is_bias=True, dtype="float64")
     found = {
-        "names": [weight.name, bias.name], "values": [weight, bias], "returned": layer.add_parameter("w", weight) is weight, "before": list(layer.state_dict()),
+        "names": [weight.name, bias.name], "values": [weight, bias], "returned": layer.add_parameter("w", weight) is weight,
+        "before": list(layer.state_dict()),
         "attr": layer.create_parameter([2], attr=paddle.ParamAttr(name="mine", initializer=paddle.nn.initializer.Constant(3.0), trainable=False)),
         "default": layer.create_parameter([2], default_initializer=paddle.nn.initializer.Uniform(-1.0, 1.0)),
         "none": layer.create_parameter([2], attr=False) is None,
     }  # fmt: skip
     layer.b = bias
     line = paddle.nn.Linear(3, 2)
-    found |= {"sub": layer.add_sublayer("line", line) is line, "state": dict(layer.state_dict()), "repr": repr(layer), "full": layer.full_name()}
+    found |= {
+        "sub": layer.add_sublayer("line", line) is line,
+        "state": dict(layer.state_dict()),
+        "repr": repr(layer),
+        "full": layer.full_name(),
+    }
     found["errors"] = [
-        caught(lambda: layer.add_parameter("w", 3)), caught(lambda: layer.add_parameter("a.b", weight)), caught(lambda: layer.add_parameter(1, weight)),
-        caught(lambda: layer.add_parameter("line", weight)), caught(lambda: layer.add_sublayer("w", 3)), caught(lambda: layer.register_buffer("x.y", None)),
-        caught(lambda: layer.register_buffer("", None)), caught(lambda: layer.register_buffer("w", paddle.ones([1]))), caught(lambda: layer.register_buffer("z", 3)),
+        caught(lambda: layer.add_parameter("w", 3)), caught(lambda: layer.add_parameter("a.b", weight)),
+        caught(lambda: layer.add_parameter(1, weight)),
+        caught(lambda: layer.add_parameter("line", weight)), caught(lambda: layer.add_sublayer("w", 3)),
+        caught(lambda: layer.register_buffer("x.y", None)),
+        caught(lambda: layer.register_buffer("", None)), caught(lambda: layer.register_buffer("w", paddle.ones([1]))),
+        caught(lambda: layer.register_buffer("z", 3)),
         caught(lambda: layer.nothing), caught(lambda: layer.forward(1)),
     ]  # fmt: skip
     layer.w = None
@@ -136,11 +153,21 @@ def tensors_set_as_attributes_are_buffers(paddle, np, rng):
     layer.count = 3
     layer.made = layer.create_tensor("made", True, "int64")
     variable = layer.create_variable(dtype="float32")
-    found = {"buffers": [k for k, _ in layer.named_buffers()], "state": list(layer.state_dict()), "whole": list(layer.to_static_state_dict()), "empty": layer.empty}
+    found = {
+        "buffers": [k for k, _ in layer.named_buffers()],
+        "state": list(layer.state_dict()),
+        "whole": list(layer.to_static_state_dict()),
+        "empty": layer.empty,
+    }
     layer.plain = paddle.full([3], 5.0)
     layer.kept = None
     layer.empty = paddle.ones([1])
-    found |= {"changed": layer.plain, "after": [k for k, _ in layer.named_buffers()], "dtypes": [layer.made.dtype, variable.dtype], "names": [layer.made.name]}
+    found |= {
+        "changed": layer.plain,
+        "after": [k for k, _ in layer.named_buffers()],
+        "dtypes": [layer.made.dtype, variable.dtype],
+        "names": [layer.made.name],
+    }
     return found
 
 
@@ -148,7 +175,8 @@ KEPT = ("bool", "uint8", "int32", "int64", "float16", "float32", "float64", "com
 
 
 @check(f"{BASE}.state_dict", f"{BASE}.set_state_dict", f"{BASE}.set_dict", f"{BASE}.load_dict", f"{BASE}.buffers", f"{BASE}.named_buffers", f"{BASE}.register_buffer",
-       f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.add_parameter", f"{BASE}.create_parameter", f"{BASE}.to_static_state_dict", BASE,
+       f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.add_parameter", f"{BASE}.create_parameter",
+       f"{BASE}.to_static_state_dict", BASE,
        exact=True, traits=(*KEPT, "0-d", "empty", "one", "odd"))  # fmt: skip
 def a_state_dict_carries_every_dtype_and_shape(paddle, np, rng):
     def made(draw):
@@ -161,7 +189,11 @@ def a_state_dict_carries_every_dtype_and_shape(paddle, np, rng):
         return layer
 
     source = made(lambda shape: rng.standard_normal(shape) * 3)
-    found = [[(k, list(v.shape), v.dtype) for k, v in source.named_buffers()], [(k, v.dtype) for k, v in source.named_parameters()], len(source.buffers())]
+    found = [
+        [(k, list(v.shape), v.dtype) for k, v in source.named_buffers()],
+        [(k, v.dtype) for k, v in source.named_parameters()],
+        len(source.buffers()),
+    ]
     state = {k: v.numpy() for k, v in source.state_dict().items()}
     for way in ("set_state_dict", "set_dict", "load_dict"):
         target = made(np.zeros)
@@ -287,7 +319,9 @@ def a_sequence_is_a_list_and_a_function(paddle, np, rng):
     named = paddle.nn.Sequential(("first", line(2, 3)), ("second", line(3, 2)))
     x = paddle.to_tensor(rng.standard_normal((4, 2)).astype("float32"))
     found = {"y": model(x), "named": named(x), "keys": [list(model.state_dict()), list(named.state_dict())], "len": len(model), "item": type(model[1]).__name__,
-             "slice": repr(model[1:]), "last": repr(model[-1]), "iteration": [type(v).__name__ for v in model], "by name": repr(named["first"])}  # fmt: skip
+             # fmt: skip
+             "slice": repr(model[1:]), "last": repr(model[-1]), "iteration": [type(v).__name__ for v in model],
+             "by name": repr(named["first"])}
     model[1] = paddle.nn.Tanh()
     del model[2]
     found["changed"] = repr(model)
@@ -300,7 +334,13 @@ def lists_of_layers_and_parameters_behave_as_lists(paddle, np, rng):
     layers = paddle.nn.LayerList([paddle.nn.Linear(1, 2), paddle.nn.ReLU()])
     returned = [layers.append(paddle.nn.Tanh()) is layers, layers.extend([paddle.nn.GELU(), paddle.nn.ELU()]) is layers]
     layers.insert(1, paddle.nn.Sigmoid())
-    found = {"returned": returned, "kinds": [type(v).__name__ for v in layers], "len": len(layers), "slice": repr(layers[1:3]), "last": repr(layers[-1])}
+    found = {
+        "returned": returned,
+        "kinds": [type(v).__name__ for v in layers],
+        "len": len(layers),
+        "slice": repr(layers[1:3]),
+        "last": repr(layers[-1]),
+    }
     layers[0] = paddle.nn.Softmax()
     del layers[2]
     found["changed"] = repr(layers)
@@ -326,7 +366,12 @@ def wrong_uses_of_layers_are_refused(paddle, np, rng):
         def __init__(self):
             self.a = paddle.nn.Linear(1, 1)
 
-    return [caught(Forgets), caught(lambda: paddle.nn.Linear(2, 3)(paddle.ones([2, 4]))), caught(lambda: paddle.nn.LayerList([1])), caught(lambda: paddle.nn.Sequential(3))]
+    return [
+        caught(Forgets),
+        caught(lambda: paddle.nn.Linear(2, 3)(paddle.ones([2, 4]))),
+        caught(lambda: paddle.nn.LayerList([1])),
+        caught(lambda: paddle.nn.Sequential(3)),
+    ]
 
 
 @cases("paddle.nn.Layer.forward", "paddle.nn.Layer.__call__")
@@ -349,7 +394,13 @@ def a_new_parameter_has_the_default_dtype(paddle, np, rng):
     found = []
     for default in ("float32", "float64", "float16"):
         paddle.set_default_dtype(default)
-        layers = [paddle.nn.Layer(), paddle.nn.Layer(dtype="float64"), paddle.nn.Embedding(3, 2), paddle.nn.InstanceNorm2D(3), paddle.nn.BatchNorm2D(3)]
+        layers = [
+            paddle.nn.Layer(),
+            paddle.nn.Layer(dtype="float64"),
+            paddle.nn.Embedding(3, 2),
+            paddle.nn.InstanceNorm2D(3),
+            paddle.nn.BatchNorm2D(3),
+        ]
         found.append([[layer.create_parameter([2]).dtype, layer.create_parameter([2], dtype="float64").dtype] for layer in layers])
         found.append([[value.dtype for value in layer.state_dict().values()] for layer in layers])
     paddle.set_default_dtype("float32")

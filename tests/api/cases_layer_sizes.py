@@ -1,4 +1,6 @@
-"""Layers (but recurrent ones, of whose batches of none Paddle refuses most) over sizes: no batch, a batch of one, an odd one in tensors that are not contiguous."""
+"""Layers (but recurrent ones, of whose batches of none Paddle refuses most) over sizes: no batch, a batch of one, an odd one in tensors
+that are not contiguous.
+"""
 
 from tests.api.sizes import EMPTY, given, over_sizes
 from tests.api.table import apart, array, cases, ints, normal, of, uniform
@@ -40,7 +42,15 @@ FORMS = {
     "Bilinear": (given(3, 5, 7), lambda n: given(normal(n, 3), normal(n, 5))),
     "CosineSimilarity": (given(), lambda n: given(normal(n, 5), normal(n, 5))),
     "CrossEntropyLoss": (given(), lambda n: given(normal(n, 5), ints(n))),
-    "CTCLoss": (given(), lambda n: given(normal(5, n, 4), array([[1, 2]] * n, "int32") if n else ints(0, 2, dtype="int32"), ints(n, low=5, high=6), ints(n, low=2, high=3))),
+    "CTCLoss": (
+        given(),
+        lambda n: given(
+            normal(5, n, 4),
+            array([[1, 2]] * n, "int32") if n else ints(0, 2, dtype="int32"),
+            ints(n, low=5, high=6),
+            ints(n, low=2, high=3),
+        ),
+    ),
     "Dropout": (given(0.25), lambda n: given(normal(n, 5))),
     "Dropout2D": (given(0.25), lambda n: given(normal(n, 3, 3, 5))),
     "Dropout3D": (given(0.25), lambda n: given(normal(n, 3, 1, 3, 5))),
@@ -64,7 +74,10 @@ FORMS = {
     "Sequential": (given(of("paddle.nn.Linear(3, 5)"), of("paddle.nn.ReLU()")), lambda n: given(normal(n, 3))),
     "SmoothL1Loss": (given(), lambda n: given(normal(n, 5), normal(n, 5))),
     "Transformer": (given(4, 2, 1, 1, 5, 0.0), lambda n: given(normal(n, 3, 4), normal(n, 5, 4))),
-    "TransformerDecoder": (given(of("paddle.nn.TransformerDecoderLayer(4, 2, 5, 0.0)"), 1), lambda n: given(normal(n, 3, 4), normal(n, 5, 4))),
+    "TransformerDecoder": (
+        given(of("paddle.nn.TransformerDecoderLayer(4, 2, 5, 0.0)"), 1),
+        lambda n: given(normal(n, 3, 4), normal(n, 5, 4)),
+    ),
     "TransformerDecoderLayer": (given(4, 2, 5, 0.0), lambda n: given(normal(n, 3, 4), normal(n, 5, 4))),
     "TransformerEncoder": (given(of("paddle.nn.TransformerEncoderLayer(4, 2, 5, 0.0)"), 1), lambda n: given(normal(n, 3, 4))),
     "TransformerEncoderLayer": (given(4, 2, 5, 0.0), lambda n: given(normal(n, 3, 4))),
@@ -73,7 +86,14 @@ FORMS = {
     "UpsamplingNearest2D": (given([5, 7]), lambda n: given(normal(n, 3, 3, 5))),
 }
 
-REFUSE_NO_BATCH = ("CTCLoss", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer")
+REFUSE_NO_BATCH = (
+    "CTCLoss",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+)
 
 for name, (made, inputs) in FORMS.items():
 

@@ -243,7 +243,9 @@ def _(c):
 def _(c):
     c.layer(2, 3, 4)(normal(5, 2), normal(5, 3))
     c.layer(2, 3, 1, bias_attr=False, name="product")(normal(1, 2), normal(1, 3))
-    c.layer(3, 2, 2, weight_attr=of("paddle.nn.initializer.Constant(0.5)"), _default="float64")(normal(3, 3, dtype="float64"), normal(3, 2, dtype="float64"))
+    c.layer(3, 2, 2, weight_attr=of("paddle.nn.initializer.Constant(0.5)"), _default="float64")(
+        normal(3, 3, dtype="float64"), normal(3, 2, dtype="float64")
+    )
 
 
 def lengths(*values):

@@ -1,4 +1,5 @@
-"""Which inputs of a loss get gradients: every float input of every loss asks for one, labels and weights included, alone and all together."""
+"""Which inputs of a loss get gradients: every float input of every loss asks for one, labels and weights included, alone and all together.
+"""
 
 from tests.api.table import INTS, array, cases, ints, normal, uniform
 
@@ -23,7 +24,10 @@ LOSSES = {
     "cosine_embedding_loss": ({"input1": X, "input2": Y, "label": array([1.0, -1.0])}, {}),
     "cross_entropy": ({"input": L, "label": SOFT, "weight": CLASS}, {"soft_label": True}),
     "hinge_embedding_loss": ({"input": X, "label": SIGNS}, {}),
-    "hsigmoid_loss": ({"input": normal(4, 3), "weight": normal(4, 3), "bias": normal(4, 1)}, {"label": array([[0], [4], [2], [3]], "int64"), "num_classes": 5}),
+    "hsigmoid_loss": (
+        {"input": normal(4, 3), "weight": normal(4, 3), "bias": normal(4, 1)},
+        {"label": array([[0], [4], [2], [3]], "int64"), "num_classes": 5},
+    ),
     "kl_div": ({"input": X, "label": P}, {}),
     "l1_loss": ({"input": X, "label": Y}, {}),
     "log_loss": ({"input": probabilities(4, 1), "label": probabilities(4, 1)}, {}),
@@ -49,7 +53,10 @@ FURTHER = {
     "binary_cross_entropy_with_logits": ({"logit": X, "label": Q}, {"reduction": "sum"}),
     "cross_entropy": ({"input": L, "label": SOFT}, {"soft_label": True, "reduction": "none"}),
     "kl_div": ({"input": X, "label": Y}, {"log_target": True}),
-    "poisson_nll_loss": ({"input": uniform(2, 3, low=0.5, high=2.0), "label": uniform(2, 3, low=0.5, high=4.0)}, {"log_input": False, "full": True}),
+    "poisson_nll_loss": (
+        {"input": uniform(2, 3, low=0.5, high=2.0), "label": uniform(2, 3, low=0.5, high=4.0)},
+        {"log_input": False, "full": True},
+    ),
     "nll_loss": ({"input": normal(2, 5, 3), "weight": CLASS}, {"label": ints(2, 3), "reduction": "none"}),
     "sigmoid_focal_loss": ({"logit": X, "label": Q}, {"reduction": "none"}),
     "smooth_l1_loss": ({"input": X, "label": Y}, {"delta": 0.3, "is_huber": False}),
@@ -62,7 +69,8 @@ for _table in (LOSSES, FURTHER):
         @cases(f"{F}.{_name}")
         def _(c):
             c(**_floats, **_others)
-            for alone in _floats if len(_floats) > 1 and _table is LOSSES and _name != "hsigmoid_loss" else ():  # which crashes in Paddle there
+            # which crashes in Paddle there
+            for alone in _floats if len(_floats) > 1 and _table is LOSSES and _name != "hsigmoid_loss" else ():
                 c(**{k: v if k == alone else v.fixed() for k, v in _floats.items()}, **_others)
 
 

@@ -14,7 +14,16 @@ def statistics(channels, dtype="float32"):
 def _(c):
     for dtype in FLOATS:
         for shape in [(4, 3), (2, 3, 5), (2, 3, 4, 5), (2, 3, 2, 4, 3)]:
-            c(normal(*shape, dtype=dtype), *statistics(3, dtype), normal(3, dtype=dtype), normal(3, dtype=dtype), training=True, _forms=False, _rtol=2e-5, _atol=2e-6)
+            c(
+                normal(*shape, dtype=dtype),
+                *statistics(3, dtype),
+                normal(3, dtype=dtype),
+                normal(3, dtype=dtype),
+                training=True,
+                _forms=False,
+                _rtol=2e-5,
+                _atol=2e-6,
+            )
             c(normal(*shape, dtype=dtype), *statistics(3, dtype), normal(3, dtype=dtype), normal(3, dtype=dtype))
     x, w = normal(4, 3, 5), normal(3)
     c(x, *statistics(3))
@@ -24,7 +33,15 @@ def _(c):
     c(x, *statistics(3), None, w, True)
     for use in (True, False, None):
         c(x, *statistics(3), w, w, training=True, use_global_stats=use)
-    for layout, shape in [("NHWC", (2, 4, 5, 3)), ("NLC", (2, 5, 3)), ("NDHWC", (2, 1, 3, 2, 3)), ("NC", (5, 3)), ("NCL", (2, 3, 4)), ("NCDHW", (2, 3, 4, 1, 2)), ("NLC", (4, 3))]:
+    for layout, shape in [
+        ("NHWC", (2, 4, 5, 3)),
+        ("NLC", (2, 5, 3)),
+        ("NDHWC", (2, 1, 3, 2, 3)),
+        ("NC", (5, 3)),
+        ("NCL", (2, 3, 4)),
+        ("NCDHW", (2, 3, 4, 1, 2)),
+        ("NLC", (4, 3)),
+    ]:
         c(normal(*shape), *statistics(3), w, w, training=True, data_format=layout)
         c(normal(*shape), *statistics(3), w, w, data_format=layout)
     c(normal(5, 3).strided(), *statistics(3), w, w, training=True)
@@ -59,7 +76,15 @@ def the_gradient_by_the_batch_has_a_gradient(paddle, np, rng):
 def running_statistics_move_by_the_momentum(paddle, np, rng):
     x = paddle.to_tensor((rng.standard_normal((6, 3, 2)) * 3 + 1).astype("float32"))
     found = {}
-    for momentum, training, use in [(0.9, True, None), (0.5, True, None), (0.0, True, None), (1.0, True, None), (0.9, False, None), (0.9, True, True), (0.9, False, False)]:
+    for momentum, training, use in [
+        (0.9, True, None),
+        (0.5, True, None),
+        (0.0, True, None),
+        (1.0, True, None),
+        (0.9, False, None),
+        (0.9, True, True),
+        (0.9, False, False),
+    ]:
         mean, variance = paddle.to_tensor([1.0, 2.0, -3.0]), paddle.to_tensor([0.5, 1.0, 2.0])
         for _ in range(3):
             paddle.nn.functional.batch_norm(x, mean, variance, training=training, momentum=momentum, use_global_stats=use)
@@ -155,7 +180,13 @@ def _(c):
         for size in (1, 2, 3, 5, 9):
             c(normal(2, 5, 3, dtype=dtype), size, _forms=False)
     c(normal(2, 5, 3), 3, 0.5, 0.6, 2.0, _second=True, _rtol=1e-4)
-    for layout, shape in [("NCHW", (2, 4, 3, 2)), ("NHWC", (2, 3, 2, 4)), ("NLC", (2, 3, 5)), ("NCDHW", (1, 4, 2, 3, 2)), ("NDHWC", (2, 3, 2, 1, 4))]:
+    for layout, shape in [
+        ("NCHW", (2, 4, 3, 2)),
+        ("NHWC", (2, 3, 2, 4)),
+        ("NLC", (2, 3, 5)),
+        ("NCDHW", (1, 4, 2, 3, 2)),
+        ("NDHWC", (2, 3, 2, 1, 4)),
+    ]:
         c(normal(*shape), 3, alpha=0.1, data_format=layout)
     c(normal(0, 5, 3), 3, _no_grad=True)
     c(normal(2, 5, 3).strided(), 2)
@@ -166,7 +197,10 @@ def _(c):
 
 
 NONE = {"weight_attr": False, "bias_attr": False}
-CONSTANT = {"weight_attr": of("paddle.nn.initializer.Constant(0.5)"), "bias_attr": of("paddle.ParamAttr(name='mine', initializer=paddle.nn.initializer.Constant(2.0))")}
+CONSTANT = {
+    "weight_attr": of("paddle.nn.initializer.Constant(0.5)"),
+    "bias_attr": of("paddle.ParamAttr(name='mine', initializer=paddle.nn.initializer.Constant(2.0))"),
+}
 
 
 @cases(f"{NN}.BatchNorm1D")
@@ -297,7 +331,8 @@ def _(c):
 @check(f"{NN}.BatchNorm2D", f"{NN}.LayerNorm", f"{NN}.GroupNorm", traits=("float32", "gradient"))
 def a_small_net_trains_to_the_same_statistics(paddle, np, rng):
     net = paddle.nn.Sequential(
-        paddle.nn.Conv2D(2, 4, 3), paddle.nn.BatchNorm2D(4), paddle.nn.ReLU(), paddle.nn.GroupNorm(2, 4), paddle.nn.Flatten(), paddle.nn.Linear(36, 6),
+        paddle.nn.Conv2D(2, 4, 3), paddle.nn.BatchNorm2D(4), paddle.nn.ReLU(), paddle.nn.GroupNorm(2, 4), paddle.nn.Flatten(),
+        paddle.nn.Linear(36, 6),
         paddle.nn.LayerNorm(6), paddle.nn.Linear(6, 1),
     )  # fmt: skip
     optimizer = paddle.optimizer.SGD(0.05, parameters=net.parameters())
@@ -342,7 +377,13 @@ def used(paddle, np, rng, layer, x):
     parameters = layer.parameters()
     grads = paddle.grad([y], parameters, [paddle.to_tensor(rng.standard_normal(tuple(y.shape)).astype("float32"))], allow_unused=True)
     state = {k: v.detach().clone() for k, v in layer.state_dict().items()}
-    return {"result": y, "grad": list(grads), "state": state, "names": [(k, p.name) for k, p in layer.named_parameters()], "repr": repr(layer)}
+    return {
+        "result": y,
+        "grad": list(grads),
+        "state": state,
+        "names": [(k, p.name) for k, p in layer.named_parameters()],
+        "repr": repr(layer),
+    }
 
 
 @check(f"{NN}.utils.weight_norm", f"{NN}.utils.remove_weight_norm", traits=("float32", "gradient"))
@@ -363,7 +404,8 @@ def weights_by_length_and_direction(paddle, np, rng):
     found["bias"] = linear(paddle.ones([1, 3]))
     found["errors"] = [
         caught(lambda: paddle.nn.utils.weight_norm(linear, "bias")), caught(lambda: paddle.nn.utils.weight_norm(linear, "weight", 2)),
-        caught(lambda: paddle.nn.utils.weight_norm(linear, "nothing")), caught(lambda: paddle.nn.utils.remove_weight_norm(linear, "weight")),
+        caught(lambda: paddle.nn.utils.weight_norm(linear, "nothing")),
+        caught(lambda: paddle.nn.utils.remove_weight_norm(linear, "weight")),
     ]  # fmt: skip
     return found
 
@@ -372,12 +414,21 @@ def weights_by_length_and_direction(paddle, np, rng):
 def weights_by_their_largest_singular_value(paddle, np, rng):
     found = {}
     for layer, shape, options in [
-        (paddle.nn.Linear(3, 4), (2, 3), {}), (paddle.nn.Conv2D(3, 4, 2), (2, 3, 4, 4), {"n_power_iterations": 3}), (paddle.nn.Conv1D(3, 4, 2), (2, 3, 4), {"dim": 1, "eps": 1e-6}),
+        (paddle.nn.Linear(3, 4), (2, 3), {}), (paddle.nn.Conv2D(3, 4, 2), (2, 3, 4, 4), {"n_power_iterations": 3}),
+        (paddle.nn.Conv1D(3, 4, 2), (2, 3, 4), {"dim": 1, "eps": 1e-6}),
     ]:  # fmt: skip
         key = type(layer).__name__
         x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
-        found[key] = [paddle.nn.utils.spectral_norm(layer, **options) is layer, layer.weight.detach(), used(paddle, np, rng, layer, x), used(paddle, np, rng, layer, x)]
+        found[key] = [
+            paddle.nn.utils.spectral_norm(layer, **options) is layer,
+            layer.weight.detach(),
+            used(paddle, np, rng, layer, x),
+            used(paddle, np, rng, layer, x),
+        ]
         layer.eval()
         found[f"{key} evaluation"] = [layer(x), layer(x), dict(layer.state_dict())]
-    found["errors"] = [caught(lambda: paddle.nn.utils.spectral_norm(paddle.nn.Linear(2, 2), n_power_iterations=0)), caught(lambda: paddle.nn.utils.spectral_norm(layer))]
+    found["errors"] = [
+        caught(lambda: paddle.nn.utils.spectral_norm(paddle.nn.Linear(2, 2), n_power_iterations=0)),
+        caught(lambda: paddle.nn.utils.spectral_norm(layer)),
+    ]
     return found

@@ -11,18 +11,27 @@ NN, F = "paddle.nn", "paddle.nn.functional"
 X, Y, Q = normal(2, 3).fixed(), normal(2, 3).fixed(), uniform(2, 3, low=0.25, high=0.75).fixed()
 B, C, M = bools(2, 3), bools(2, 3), normal(3, 2).fixed()
 OUT = {  # a call, all arguments of which are here, by name
-    "acos": ("Q", Q), "all": ("B, 1", B), "any": ("B, 0", B), "arange": ("3", None), "bmm": ("X.unsqueeze(0), M.unsqueeze(0)", X, M), "ceil": ("X", X),
-    "clip": ("X, -0.5, 0.5", X), "concat": ("[X, Y]", X, Y), "cos": ("X", X), "cosh": ("X", X), "cumsum": ("X, 1", X), "divide": ("X, Y", X, Y), "dot": ("X, Y", X, Y),
-    "equal": ("X, Y", X, Y), "eye": ("2, 3", None), "floor_divide": ("X, Y", X, Y), "full": ("[2], 1.5", None), "gather": ("X, paddle.to_tensor([1])", X),
-    "greater_equal": ("X, Y", X, Y), "greater_than": ("X, Y", X, Y), "index_select": ("X, paddle.to_tensor([1, 0])", X), "less_equal": ("X, Y", X, Y),
-    "less_than": ("X, Y", X, Y), "linspace": ("0, 1, 5", None), "log": ("Q", Q), "log10": ("Q", Q), "log1p": ("Q", Q), "log2": ("Q", Q), "logical_and": ("B, C", B, C),
-    "logical_not": ("B", B), "logical_or": ("B, C", B, C), "logical_xor": ("B, C", B, C), "logsumexp": ("X, 1", X), "masked_select": ("X, B", X, B), "matmul": ("X, M", X, M),
+    "acos": ("Q", Q), "all": ("B, 1", B), "any": ("B, 0", B), "arange": ("3", None), "bmm": ("X.unsqueeze(0), M.unsqueeze(0)", X, M),
+    "ceil": ("X", X),
+    "clip": ("X, -0.5, 0.5", X), "concat": ("[X, Y]", X, Y), "cos": ("X", X), "cosh": ("X", X), "cumsum": ("X, 1", X),
+    "divide": ("X, Y", X, Y), "dot": ("X, Y", X, Y),
+    "equal": ("X, Y", X, Y), "eye": ("2, 3", None), "floor_divide": ("X, Y", X, Y), "full": ("[2], 1.5", None),
+    "gather": ("X, paddle.to_tensor([1])", X),
+    "greater_equal": ("X, Y", X, Y), "greater_than": ("X, Y", X, Y), "index_select": ("X, paddle.to_tensor([1, 0])", X),
+    "less_equal": ("X, Y", X, Y),
+    "less_than": ("X, Y", X, Y), "linspace": ("0, 1, 5", None), "log": ("Q", Q), "log10": ("Q", Q), "log1p": ("Q", Q), "log2": ("Q", Q),
+    "logical_and": ("B, C", B, C),
+    "logical_not": ("B", B), "logical_or": ("B, C", B, C), "logical_xor": ("B, C", B, C), "logsumexp": ("X, 1", X),
+    "masked_select": ("X, B", X, B), "matmul": ("X, M", X, M),
     "maximum": ("X, Y", X, Y), "minimum": ("X, Y", X, Y), "mod": ("X, Y", X, Y), "multiply": ("X, Y", X, Y), "nonzero": ("B", B),
-    "norm": ("X", X), "not_equal": ("X, Y", X, Y), "ones": ("[2]", None), "pow": ("Q, 2.5", Q), "prod": ("X, 1", X), "round": ("X", X), "rsqrt": ("Q", Q),
-    "scatter": ("X, paddle.to_tensor([1]), Y[:1]", X, Y), "sign": ("X", X), "sinh": ("X", X), "stack": ("[X, Y]", X, Y), "subtract": ("X, Y", X, Y), "tanh": ("X", X),
+    "norm": ("X", X), "not_equal": ("X, Y", X, Y), "ones": ("[2]", None), "pow": ("Q, 2.5", Q), "prod": ("X, 1", X), "round": ("X", X),
+    "rsqrt": ("Q", Q),
+    "scatter": ("X, paddle.to_tensor([1]), Y[:1]", X, Y), "sign": ("X", X), "sinh": ("X", X), "stack": ("[X, Y]", X, Y),
+    "subtract": ("X, Y", X, Y), "tanh": ("X", X),
     "tril": ("X", X), "triu": ("X", X), "var": ("X, 1", X), "where": ("B, X, Y", B, X, Y), "zeros": ("[2]", None), "empty": ("[0]", None),
     "nn.functional.sigmoid": ("X", X), "nn.functional.softmax": ("X", X), "nn.functional.normalize": ("X", X), "Tensor.mean": ("X", X),
-    "rand": ("[2]", None), "randn": ("[2]", None), "randperm": ("4", None), "uniform": ("[2]", None), "normal": ("0.0, 1.0, [3]", None), "multinomial": ("Q[0], 2", Q),
+    "rand": ("[2]", None), "randn": ("[2]", None), "randperm": ("4", None), "uniform": ("[2]", None), "normal": ("0.0, 1.0, [3]", None),
+    "multinomial": ("Q[0], 2", Q),
 }  # fmt: skip
 LETTERS = {id(r): k for k, r in {"X": X, "Y": Y, "Q": Q, "B": B, "C": C, "M": M}.items()}
 
@@ -31,7 +40,9 @@ for _name, (_arguments, *_inputs) in OUT.items():
     @cases(f"paddle.{_name}")
     def _(c):
         given = {LETTERS[id(r)]: r for r in _inputs if r is not None}
-        kind = {"all": "bool", "any": "bool", "randperm": "int64", "multinomial": "int64", "nonzero": "int64", "arange": "int64"}.get(_name, "float32")
+        kind = {"all": "bool", "any": "bool", "randperm": "int64", "multinomial": "int64", "nonzero": "int64", "arange": "int64"}.get(
+            _name, "float32"
+        )
         kind = "bool" if _name.startswith(("equal", "greater", "less", "not_eq", "logical")) else kind
         c.expr(f"(lambda o: (paddle.{_name}({_arguments}, out=o), o))(paddle.zeros([1], '{kind}'))", **given)
 
@@ -43,11 +54,15 @@ def _(c):
 
 @cases("paddle.median")
 def _(c):
-    c.expr("(lambda o: (paddle.median(x, 1, mode='min', out=o), o))((paddle.zeros([1]), paddle.zeros([1], 'int64')))", x=apart(2, 3).fixed())
+    c.expr(
+        "(lambda o: (paddle.median(x, 1, mode='min', out=o), o))((paddle.zeros([1]), paddle.zeros([1], 'int64')))", x=apart(2, 3).fixed()
+    )
 
 
-MAKERS = {"arange": "3.0", "empty": "[0]", "eye": "3", "full": "[2], 2.0", "linspace": "0, 1, 3", "ones": "[2]", "zeros": "[2]", "rand": "[2]", "randn": "[2]",
-          "randperm": "4, 'float32'", "uniform": "[2]", "empty_like": "paddle.ones([0])", "full_like": "paddle.ones([2]), 3.0", "ones_like": "paddle.zeros([2])",
+MAKERS = {"arange": "3.0", "empty": "[0]", "eye": "3", "full": "[2], 2.0", "linspace": "0, 1, "
+"3", "ones": "[2]", "zeros": "[2]", "rand": "[2]", "randn": "[2]",
+          "randperm": "4, 'float32'", "uniform": "[2]", "empty_like": "paddle.ones([0])", "full_like": "paddle.ones([2]), 3.0",
+          "ones_like": "paddle.zeros([2])",
           "zeros_like": "paddle.ones([2])"}  # fmt: skip
 
 for _name, _arguments in MAKERS.items():
@@ -103,7 +118,8 @@ def _(c):
     c(array([[0, 2], [2, 1]], "int64"), normal(4, 3), max_norm=1.0)
     c(array([[0, 2], [2, 1]], "int64"), normal(4, 3), max_norm=1.5, norm_type=1.0)
     c(array([[0, 2], [2, 1]], "int64"), normal(4, 3), scale_grad_by_freq=True)
-    c(array([0, 2, 2], "int64"), normal(4, 3, dtype="float64").fixed(), 2, None, 2.0, True)  # its gradient is a tensor of another kind in Paddle
+    # its gradient is a tensor of another kind in Paddle
+    c(array([0, 2, 2], "int64"), normal(4, 3, dtype="float64").fixed(), 2, None, 2.0, True)
     c(array([0, 1], "int64"), normal(4, 3).fixed(), sparse=True, scale_grad_by_freq=True, _raises=True)
 
 
@@ -234,7 +250,9 @@ def _(c):
     c.layer(4, 3, max_norm=1.0, norm_type=1.0)(places)
     c.layer(4, 3, scale_grad_by_freq=True)(places)
     c.layer(4, 3, sparse=False, device="cpu", dtype="float64")(places)
-    c.expr("(lambda e: (e(i), e.weight.stop_gradient))(paddle.nn.Embedding(4, 3, _weight=w, _freeze=True))", i=places, w=normal(4, 3).fixed())
+    c.expr(
+        "(lambda e: (e(i), e.weight.stop_gradient))(paddle.nn.Embedding(4, 3, _weight=w, _freeze=True))", i=places, w=normal(4, 3).fixed()
+    )
 
 
 @check(f"{NN}.Embedding", traits=("float32", "gradient"))
@@ -326,7 +344,13 @@ def a_transformer_takes_dropouts_and_a_decoder(paddle, np, rng):
 # --- the base of layers
 
 
-@check("paddle.nn.Layer.set_state_dict", "paddle.nn.Layer.set_dict", "paddle.nn.Layer.to_static_state_dict", "paddle.nn.Layer.named_buffers", "paddle.nn.Layer.to")
+@check(
+    "paddle.nn.Layer.set_state_dict",
+    "paddle.nn.Layer.set_dict",
+    "paddle.nn.Layer.to_static_state_dict",
+    "paddle.nn.Layer.named_buffers",
+    "paddle.nn.Layer.to",
+)
 def states_are_listed_and_taken_by_either_name(paddle, np, rng):
     class Model(paddle.nn.Layer):
         def __init__(self):
@@ -345,7 +369,14 @@ def states_are_listed_and_taken_by_either_name(paddle, np, rng):
     listed = model.to_static_state_dict(structured_name_prefix="p.", use_hook=False, keep_vars=False)
     buffers = [[k for k, _ in model.named_buffers(remove_duplicate=twice)] for twice in (True, False)]
     moved = model.to("cpu", "float64", True), model.to(blocking=False, non_blocking=False, dtype="float32")
-    return found, list(model.parameters()), sorted(first), {k: type(v).__name__ for k, v in listed.items()}, buffers, [m is model for m in moved]
+    return (
+        found,
+        list(model.parameters()),
+        sorted(first),
+        {k: type(v).__name__ for k, v in listed.items()},
+        buffers,
+        [m is model for m in moved],
+    )
 
 
 @check("paddle.nn.Layer.bfloat16", "paddle.nn.Layer.float16", traits=("float32", "float64"))
@@ -380,7 +411,9 @@ def optimizers_take_their_other_options(paddle, np, rng):
     for kind in ("SGD", "Adam"):
         layer, other = paddle.nn.Linear(3, 2), paddle.nn.Linear(2, 1)
         clip = paddle.nn.ClipGradByGlobalNorm(0.5, auto_skip_clip=True)
-        optimizer = getattr(paddle.optimizer, kind)(0.5, parameters=layer.parameters() + other.parameters(), grad_clip=clip, multi_precision=True)
+        optimizer = getattr(paddle.optimizer, kind)(
+            0.5, parameters=layer.parameters() + other.parameters(), grad_clip=clip, multi_precision=True
+        )
         for _ in range(2):
             loss = other(layer(paddle.to_tensor(rng.standard_normal((4, 3)).astype("float32")))).mean()
             loss.backward()
@@ -401,8 +434,10 @@ def static_mode_is_left_for_a_place(paddle, np, rng):
 # --- transforms
 
 T = "paddle.vision.transforms"
-KEYED = {"CenterCrop": "4", "ColorJitter": "0.4, 0.4, 0.4, 0.1", "Grayscale": "", "Normalize": "[0.5] * 3, [0.5] * 3, to_rgb=True, data_format='HWC'", "Pad": "1, 0, 'edge'", "RandomCrop": "4",
-         "RandomHorizontalFlip": "1.0", "RandomResizedCrop": "4, interpolation='nearest'", "RandomRotation": "20, center=(2, 3)", "RandomVerticalFlip": "1.0",
+KEYED = {"CenterCrop": "4", "ColorJitter": "0.4, 0.4, 0.4, 0.1", "Grayscale": "", "Normalize": "[0.5] * 3, [0.5] * 3, to_rgb=True, "
+"data_format='HWC'", "Pad": "1, 0, 'edge'", "RandomCrop": "4",
+         "RandomHorizontalFlip": "1.0", "RandomResizedCrop": "4, interpolation='nearest'", "RandomRotation": "20, center=(2, 3)",
+         "RandomVerticalFlip": "1.0",
          "Resize": "5, 'nearest'", "ToTensor": "", "Transpose": ""}  # fmt: skip
 
 

@@ -2,10 +2,18 @@
 
 from tests.api.table import cases
 
-GIVEN = (
-    "(lambda t: {})(lambda shape, dtype: paddle.to_tensor((np.arange(1, 4, dtype='float64') if shape else np.float64(2.0)) * (-1 if 'u' not in dtype and dtype != 'bool' else 1)).astype(dtype))"
-)
-NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "mod", "<": "less_than", ">=": "greater_equal", "==": "equal"}
+GIVEN = "(lambda t: {})(lambda shape, dtype: paddle.to_tensor((np.arange(1, 4, dtype='float64') if shape else np.float64(2.0)) * (-1 if 'u' not in dtype and dtype != 'bool' else 1)).astype(dtype))"
+NAMES = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "//": "floor_divide",
+    "%": "mod",
+    "<": "less_than",
+    ">=": "greater_equal",
+    "==": "equal",
+}
 
 
 def numbers(left, symbol):
@@ -27,7 +35,14 @@ for _symbol, _name in NAMES.items():
                 c.expr(GIVEN.format(f"t(1, '{left}') {_symbol} {right}"))
                 if not right.startswith("np"):  # which asks NumPy first
                     c.expr(GIVEN.format(f"{right} {_symbol} t(1, '{left}')"))
-        for left, right in (("int32", "int64"), ("int64", "float32"), ("bool", "float32"), ("float32", "float64"), ("bool", "int32"), ("int32", "float64")):
+        for left, right in (
+            ("int32", "int64"),
+            ("int64", "float32"),
+            ("bool", "float32"),
+            ("float32", "float64"),
+            ("bool", "int32"),
+            ("int32", "float64"),
+        ):
             c.expr(GIVEN.format(f"t(0, '{left}') {_symbol} t(0, '{right}')"))
         if _symbol in "+-*/==":
             c.expr(GIVEN.format(f"t(1, 'complex64') {_symbol} t(0, 'float64')"))
@@ -36,7 +51,14 @@ for _symbol, _name in NAMES.items():
 
 @cases("paddle.pow")
 def _(c):
-    for call in ("t(1, 'bool') ** 2", "t(1, 'bool') ** 0.5", "t(1, 'int32') ** np.int64(2)", "t(1, 'int64') ** 2.0", "t(0, 'int32') ** t(0, 'int64')", "t(1, 'float32') ** t(0, 'int64')"):
+    for call in (
+        "t(1, 'bool') ** 2",
+        "t(1, 'bool') ** 0.5",
+        "t(1, 'int32') ** np.int64(2)",
+        "t(1, 'int64') ** 2.0",
+        "t(0, 'int32') ** t(0, 'int64')",
+        "t(1, 'float32') ** t(0, 'int64')",
+    ):
         c.expr(GIVEN.format(call))
 
 

@@ -5,7 +5,20 @@ from tests.api.table import check
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 WHOLE = ("uint8", "int8", "int16", "int32", "int64")
 COMPLEX = ("complex64", "complex128")
-NUMBERS = ("True", "2", "2.5", "1+2j", "np.bool_(True)", "np.int32(2)", "np.int64(2)", "np.float16(2.5)", "np.float32(2.5)", "np.float64(2.5)", "np.complex64(1+2j)", "np.complex128(1j)")
+NUMBERS = (
+    "True",
+    "2",
+    "2.5",
+    "1+2j",
+    "np.bool_(True)",
+    "np.int32(2)",
+    "np.int64(2)",
+    "np.float16(2.5)",
+    "np.float32(2.5)",
+    "np.float64(2.5)",
+    "np.complex64(1+2j)",
+    "np.complex128(1j)",
+)
 # Which ranks the two have. (Tensors with axes have cases of their own, and follow other rules.)
 RANKS = ((1, 0), (0, 1), (0, 0))
 
@@ -30,7 +43,9 @@ def pairs(paddle, np, function, dtypes, others=None):
 
 
 def numbers(paddle, np, function, dtypes, given):
-    return {f"{a} and {text}": said(paddle, function(tensor(paddle, np, 1, a, -1.5), eval(text, {"np": np}))) for a in dtypes for text in given}
+    return {
+        f"{a} and {text}": said(paddle, function(tensor(paddle, np, 1, a, -1.5), eval(text, {"np": np}))) for a in dtypes for text in given
+    }
 
 
 @check("paddle.maximum", "paddle.minimum")
@@ -57,7 +72,9 @@ def a_number_is_the_tensor_that_is_made_of_it(paddle, np, rng):
     found = {}
     for name, choose in {"right": lambda a, b: paddle.where(mask, a, b), "left": lambda a, b: paddle.where(mask, b, a)}.items():
         found[name] = [
-            numbers(paddle, np, choose, FLOATS[2:], floats), numbers(paddle, np, choose, FLOATS[:2], ("2.5", "np.float32(2.5)", "np.float64(2.5)", "np.complex64(1+2j)")), numbers(paddle, np, choose, ("bool",), ("True", "np.bool_(True)")),
+            numbers(paddle, np, choose, FLOATS[2:], floats),
+            numbers(paddle, np, choose, FLOATS[:2], ("2.5", "np.float32(2.5)", "np.float64(2.5)", "np.complex64(1+2j)")),
+            numbers(paddle, np, choose, ("bool",), ("True", "np.bool_(True)")),
             numbers(paddle, np, choose, ("int32",), ("np.int32(2)",)), numbers(paddle, np, choose, ("int64",), ("2", "np.int64(2)")),
         ]  # fmt: skip
     return found
@@ -66,7 +83,11 @@ def a_number_is_the_tensor_that_is_made_of_it(paddle, np, rng):
 @check("paddle.copysign")
 def a_sign_goes_to_whole_numbers_too(paddle, np, rng):
     own = {a: said(paddle, paddle.copysign(tensor(paddle, np, 1, a, -1.5), tensor(paddle, np, 1, a, 2.25))) for a in (*WHOLE, "bool")}
-    return [own, pairs(paddle, np, paddle.copysign, WHOLE), numbers(paddle, np, paddle.copysign, (*WHOLE, "bool"), ("True", "2", "-3", "2.5"))]
+    return [
+        own,
+        pairs(paddle, np, paddle.copysign, WHOLE),
+        numbers(paddle, np, paddle.copysign, (*WHOLE, "bool"), ("True", "2", "-3", "2.5")),
+    ]
 
 
 @check("paddle.ldexp")
@@ -77,7 +98,11 @@ def only_float64_is_kept_by_ldexp(paddle, np, rng):
 @check("paddle.floor_divide")
 def a_number_divides_in_the_dtype_it_has_of_its_own(paddle, np, rng):
     given = [t for t in NUMBERS if "j" not in t and "True" not in t]
-    return [numbers(paddle, np, paddle.floor_divide, (*WHOLE, *FLOATS), given), pairs(paddle, np, paddle.floor_divide, WHOLE), pairs(paddle, np, paddle.floor_divide, FLOATS)]
+    return [
+        numbers(paddle, np, paddle.floor_divide, (*WHOLE, *FLOATS), given),
+        pairs(paddle, np, paddle.floor_divide, WHOLE),
+        pairs(paddle, np, paddle.floor_divide, FLOATS),
+    ]
 
 
 @check("paddle.clip")

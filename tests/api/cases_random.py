@@ -79,7 +79,17 @@ def _(c):
     c(uniform(3, 5).strided().fixed(), _exact=True, _forms=False)
 
 
-@check("paddle.seed", "paddle.rand", "paddle.randn", "paddle.randint", "paddle.normal", "paddle.uniform", "paddle.bernoulli", "paddle.randperm", exact=True)
+@check(
+    "paddle.seed",
+    "paddle.rand",
+    "paddle.randn",
+    "paddle.randint",
+    "paddle.normal",
+    "paddle.uniform",
+    "paddle.bernoulli",
+    "paddle.randperm",
+    exact=True,
+)
 def draws_follow_one_generator_in_the_order_of_the_program(paddle, np, rng):
     paddle.seed(7)
     first = [paddle.rand([2]), paddle.randn([3]), paddle.randint(0, 9, [2]), paddle.normal(shape=[1]), paddle.uniform([2]), paddle.randperm(4),

@@ -137,7 +137,8 @@ def _(c):
 def first_states_have_the_shapes_of_the_cell(paddle, np, rng):
     lstm, gru, x = paddle.nn.LSTMCell(3, 4), paddle.nn.GRUCell(3, 4), paddle.ones([2, 5, 3])
     return {
-        "lstm": lstm.get_initial_states(x), "gru": gru.get_initial_states(x, init_value=2.0), "second axis": gru.get_initial_states(x, batch_dim_idx=1),
+        "lstm": lstm.get_initial_states(x), "gru": gru.get_initial_states(x, init_value=2.0),
+        "second axis": gru.get_initial_states(x, batch_dim_idx=1),
         "shape": gru.get_initial_states(x, shape=[7, 2], dtype="float64"), "minus one": gru.get_initial_states(x, shape=[-1, 2]),
         "several": gru.get_initial_states((x, x), shape=([7], [3]), dtype=["int32", "float32"]),
         "shapes": [lstm.state_shape, gru.state_shape], "bare": caught(lambda: paddle.nn.RNNCellBase().get_initial_states(x)),
@@ -201,7 +202,11 @@ def _(c):
 
 @cases("paddle.nn.functional.gather_tree")
 def _(c):
-    c(array([[[2, 2], [6, 1]], [[3, 9], [6, 1]], [[0, 1], [9, 0]]], "int64"), array([[[0, 0], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 1]]], "int64"), _forms=False)
+    c(
+        array([[[2, 2], [6, 1]], [[3, 9], [6, 1]], [[0, 1], [9, 0]]], "int64"),
+        array([[[0, 0], [1, 1]], [[1, 0], [1, 0]], [[0, 0], [0, 1]]], "int64"),
+        _forms=False,
+    )
     c(ints(7, 3, 5, high=100), ints(7, 3, 5, high=5))
     c(ints(7, 3, 5, high=100, dtype="int32"), ints(7, 3, 5, high=5, dtype="int32"))
     c(ints(1, 2, 3), ints(1, 2, 3, high=3))
@@ -255,8 +260,10 @@ def parts_of_a_beam_search(paddle, np, rng):
     inputs, states, finished = decoder.initialize(x)
     outputs, after, following, over = decoder.step(paddle.zeros([1], "int64"), inputs, states)
     return {
-        "tiled": decoder.tile_beam_merge_with_batch(paddle.to_tensor(rng.standard_normal((2, 3, 4)).astype("float32")), 3), "inputs": inputs, "states": list(states),
-        "finished": finished, "outputs": list(outputs), "fields": [outputs._fields, after._fields], "after": list(after), "following": following, "over": over,
+        "tiled": decoder.tile_beam_merge_with_batch(paddle.to_tensor(rng.standard_normal((2, 3, 4)).astype("float32")), 3),
+        "inputs": inputs, "states": list(states),
+        "finished": finished, "outputs": list(outputs), "fields": [outputs._fields, after._fields], "after": list(after),
+        "following": following, "over": over,
         "own": decoder.tracks_own_finished, "attributes": [decoder.start_token, decoder.end_token, decoder.beam_size],
     }  # fmt: skip
 
@@ -293,7 +300,8 @@ def decoders_of_ones_own_run(paddle, np, rng):
     first = paddle.to_tensor(np.array([[3.0], [1.0], [4.0]], "float32"))
     run = lambda **options: paddle.nn.dynamic_decode(Countdown(), first, output_time_major=True, **options)
     return {
-        "plain": run(return_length=True), "imputed": run(impute_finished=True, factor=0.5, return_length=True), "short": run(max_step_num=1), "none": run(max_step_num=0),
+        "plain": run(return_length=True), "imputed": run(impute_finished=True, factor=0.5, return_length=True),
+        "short": run(max_step_num=1), "none": run(max_step_num=0),
         "abstract": [caught(lambda: base().initialize(None)), caught(lambda: base().step(None, None, None)), caught(lambda: base().finalize(None, None, None))],
         "own": base().tracks_own_finished,
     }  # fmt: skip

@@ -176,7 +176,10 @@ for name in ("argmax", "argmin"):
 def _(c):
     for shape in ((3, 4), (), (0, 3), (1,), (2, 3, 5)):
         c.expr("(paddle.numel(x), paddle.rank(x), paddle.shape(x), paddle.is_empty(x), paddle.is_tensor(x))", x=normal(*shape).fixed())
-        c.expr("(x.numel(), x.rank(), x.size, x.ndim, x.dim(), x.is_empty(), list(x.shape), len(x.shape), x.element_size())", x=normal(*shape).fixed())
+        c.expr(
+            "(x.numel(), x.rank(), x.size, x.ndim, x.dim(), x.is_empty(), list(x.shape), len(x.shape), x.element_size())",
+            x=normal(*shape).fixed(),
+        )
     for dtype in ("float64", "int32", "int64", "bool", "float16", "uint8"):
         c.expr("(paddle.numel(x), paddle.rank(x), paddle.shape(x), x.element_size())", x=ints(2, 3, high=2, dtype=dtype).fixed())
     c.expr("(paddle.numel(x), paddle.shape(x))", x=normal(3, 4).strided().fixed())

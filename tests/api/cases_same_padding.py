@@ -1,4 +1,6 @@
-"""Padding "SAME": of convolutions with dilation, of which Paddle takes no notice then, of even kernels, of strides that do not divide, and of pools."""
+"""Padding "SAME": of convolutions with dilation, of which Paddle takes no notice then, of even kernels, of strides that do not divide, and
+of pools.
+"""
 
 from tests.api.table import cases, normal
 

@@ -1,4 +1,6 @@
-"""Empty tensors, axes of one, odd sizes and non-contiguous tensors where `derived.py` cannot make them of another case: sizes fit options, positions or each other."""
+"""Empty tensors, axes of one, odd sizes and non-contiguous tensors where `derived.py` cannot make them of another case: sizes fit options,
+positions or each other.
+"""
 
 from tests.api.table import apart, array, cases, check, ints, normal, uniform
 
@@ -169,7 +171,13 @@ def _(c):
     c(0)
 
 
-@check("paddle.Tensor.numpy", "paddle.Tensor.shape", "paddle.Tensor.dtype", "paddle.to_tensor", traits=("float32", "float64", "empty", "one", "odd", "strided"))
+@check(
+    "paddle.Tensor.numpy",
+    "paddle.Tensor.shape",
+    "paddle.Tensor.dtype",
+    "paddle.to_tensor",
+    traits=("float32", "float64", "empty", "one", "odd", "strided"),
+)
 def tensors_of_all_shapes_are_read(paddle, np, rng):
     whole = rng.standard_normal((4, 1, 3)).astype("float32")
     arrays = [whole, whole.T.astype("float64"), whole[::2], whole[:, 0, 1], whole[..., :0], np.broadcast_to(whole[:1], (2, 1, 3))]
@@ -194,7 +202,8 @@ def values_are_set_from_and_to_parts(paddle, np, rng):
 
 
 @check(
-    "paddle.Tensor.backward", "paddle.Tensor.stop_gradient", "paddle.no_grad", "paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply", "paddle.autograd.PyLayer.forward",
+    "paddle.Tensor.backward", "paddle.Tensor.stop_gradient", "paddle.no_grad", "paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply",
+    "paddle.autograd.PyLayer.forward",
     "paddle.autograd.PyLayer.backward", "paddle.autograd.PyLayerContext.save_for_backward", "paddle.autograd.PyLayerContext.saved_tensor",
     traits=("float32", "float64", "gradient", "empty", "one", "odd", "strided"),
 )  # fmt: skip
@@ -220,11 +229,23 @@ def gradients_flow_through_views_and_own_functions(paddle, np, rng):
             outputs = [Cubed.apply(v) for v in views]
             total = sum((y * paddle.to_tensor(rng.standard_normal(tuple(y.shape)).astype(dtype))).sum() for y in outputs)
             total.backward()
-            found.append({"silent": silent, "outputs": outputs, "grad": x.grad.detach(), "needs": [v.stop_gradient for v in (*views, *silent, *outputs)]})
+            found.append(
+                {
+                    "silent": silent,
+                    "outputs": outputs,
+                    "grad": x.grad.detach(),
+                    "needs": [v.stop_gradient for v in (*views, *silent, *outputs)],
+                }
+            )
     return found
 
 
-@check("paddle.ParamAttr", "paddle.nn.initializer.Constant", "paddle.nn.initializer.Xavier", traits=("float32", "float64", "empty", "one", "odd"))
+@check(
+    "paddle.ParamAttr",
+    "paddle.nn.initializer.Constant",
+    "paddle.nn.initializer.Xavier",
+    traits=("float32", "float64", "empty", "one", "odd"),
+)
 def parameters_of_all_shapes_begin(paddle, np, rng):
     initializers = paddle.nn.initializer
     made = []
@@ -236,7 +257,8 @@ def parameters_of_all_shapes_begin(paddle, np, rng):
 
 
 @check(
-    "paddle.optimizer.SGD", "paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad", "paddle.optimizer.Adam", "paddle.optimizer.Adam.step",
+    "paddle.optimizer.SGD", "paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad",
+    "paddle.optimizer.Adam", "paddle.optimizer.Adam.step",
     "paddle.optimizer.Adam.clear_grad", traits=("float32", "float64", "empty", "one", "odd", "strided"),
 )  # fmt: skip
 def parameters_without_elements_and_gradients_of_views_are_updated(paddle, np, rng):
@@ -276,8 +298,10 @@ def models_are_run_by_parts_of_batches(paddle, np, rng):
 
 T = "paddle.vision.transforms"
 TRANSFORMS = {
-    "BrightnessTransform": "0", "CenterCrop": "0", "ColorJitter": "0, 0, 0, 0", "ContrastTransform": "0", "Grayscale": "3", "HueTransform": "0", "Normalize": "[0.5] * 3, [0.25] * 3",
-    "Pad": "1", "RandomCrop": "(0, 7)", "RandomHorizontalFlip": "1.0", "RandomRotation": "0", "RandomVerticalFlip": "1.0", "SaturationTransform": "0",
+    "BrightnessTransform": "0", "CenterCrop": "0", "ColorJitter": "0, 0, 0, 0", "ContrastTransform": "0", "Grayscale": "3",
+    "HueTransform": "0", "Normalize": "[0.5] * 3, [0.25] * 3",
+    "Pad": "1", "RandomCrop": "(0, 7)", "RandomHorizontalFlip": "1.0", "RandomRotation": "0", "RandomVerticalFlip": "1.0",
+    "SaturationTransform": "0",
 }  # fmt: skip
 
 for _name, _options in TRANSFORMS.items():
@@ -375,19 +399,27 @@ def holding(paddle, np, rng):
 
 
 _OF_LAYERS = (
-    "state_dict set_state_dict set_dict load_dict to_static_state_dict add_sublayer buffers named_buffers register_buffer register_forward_post_hook register_forward_pre_hook"
+    "state_dict set_state_dict set_dict load_dict to_static_state_dict add_sublayer buffers named_buffers register_buffer "
+    "register_forward_post_hook register_forward_pre_hook"
     " clear_gradients"
 )
 
 
-@check(*(f"paddle.nn.Layer.{name}" for name in _OF_LAYERS.split()), "paddle.nn.Layer", traits=("float32", "float64", "empty", "one", "odd", "strided"))
+@check(
+    *(f"paddle.nn.Layer.{name}" for name in _OF_LAYERS.split()),
+    "paddle.nn.Layer",
+    traits=("float32", "float64", "empty", "one", "odd", "strided"),
+)
 def layers_hold_and_take_views_and_what_is_empty(paddle, np, rng):
     layer, found = holding(paddle, np, rng), []
     layer.forward = lambda x: layer.below(x) * 2
     layer.register_forward_pre_hook(lambda layer, inputs: (inputs[0] + 1,))
     layer.register_forward_post_hook(lambda layer, inputs, output: output * 3)
     for setter in (layer.set_state_dict, layer.set_dict, layer.load_dict):
-        new = {name: paddle.to_tensor(rng.standard_normal(tuple(v.shape)[::-1]).astype("float32")).t() for name, v in layer.state_dict().items()}
+        new = {
+            name: paddle.to_tensor(rng.standard_normal(tuple(v.shape)[::-1]).astype("float32")).t()
+            for name, v in layer.state_dict().items()
+        }
         found.append([[list(part) for part in setter(new)], dict(layer.state_dict()), dict(layer.to_static_state_dict())])
     found.append([layer.buffers(), [name for name, _ in layer.named_buffers()]])
     for shape in ((3, 4), (3, 1), (3, 0)):
@@ -400,7 +432,9 @@ def layers_hold_and_take_views_and_what_is_empty(paddle, np, rng):
     return found, wide(paddle.to_tensor(rng.standard_normal((3, 5))).t())
 
 
-@check(*(f"paddle.nn.Layer.{name}" for name in ("bfloat16", "float", "to")), traits=("float32", "float64", "empty", "one", "odd", "strided"))
+@check(
+    *(f"paddle.nn.Layer.{name}" for name in ("bfloat16", "float", "to")), traits=("float32", "float64", "empty", "one", "odd", "strided")
+)
 def views_and_what_is_empty_are_cast_with_their_layer(paddle, np, rng):
     casts = (lambda layer: layer.to(dtype="float64"), lambda layer: layer.float(), lambda layer: layer.bfloat16())
     made = [holding(paddle, np, rng) for _ in casts]
@@ -409,7 +443,13 @@ def views_and_what_is_empty_are_cast_with_their_layer(paddle, np, rng):
     return [{name: [list(v.shape), v.dtype, v.astype("float32")] for name, v in layer.state_dict().items()} for layer in made]
 
 
-@check("paddle.nn.LayerList", "paddle.nn.ParameterList", "paddle.nn.Sequential", "paddle.nn.RNNCellBase", traits=("float32", "empty", "one", "odd", "strided", "gradient"))
+@check(
+    "paddle.nn.LayerList",
+    "paddle.nn.ParameterList",
+    "paddle.nn.Sequential",
+    "paddle.nn.RNNCellBase",
+    traits=("float32", "empty", "one", "odd", "strided", "gradient"),
+)
 def containers_run_over_views_and_what_is_empty(paddle, np, rng):
     class Cell(paddle.nn.RNNCellBase):
         def __init__(self):
@@ -423,7 +463,10 @@ def containers_run_over_views_and_what_is_empty(paddle, np, rng):
             now = paddle.tanh(self.mix(x) + state)
             return now, now
 
-    steps, chain = paddle.nn.LayerList([paddle.nn.Linear(3, 3), paddle.nn.ReLU()]), paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.Tanh())
+    steps, chain = (
+        paddle.nn.LayerList([paddle.nn.Linear(3, 3), paddle.nn.ReLU()]),
+        paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.Tanh()),
+    )
     own = paddle.nn.ParameterList([paddle.create_parameter([3, 2], "float32")])
     cell, found = Cell(), []
     for shape in ((3, 4), (3, 1), (3, 0)):

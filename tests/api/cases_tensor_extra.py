@@ -54,7 +54,8 @@ def _(c):
     for dtype in FLOATS:
         for upper in (False, True):
             c.expr(
-                f"paddle.cholesky(paddle.matmul(x, x, transpose_y=True) + paddle.eye(3, dtype=x.dtype), upper={upper})", x=normal(3, 3, dtype=dtype),
+                f"paddle.cholesky(paddle.matmul(x, x, transpose_y=True) + paddle.eye(3, dtype=x.dtype), upper={upper})",
+                x=normal(3, 3, dtype=dtype),
                 _rtol=1e-4 if dtype == "float32" else None,
             )
     c.expr("paddle.cholesky(paddle.matmul(x, x, transpose_y=True) + paddle.eye(4, dtype='float64'))", x=normal(2, 3, 4, 4, dtype="float64"))
@@ -272,7 +273,20 @@ for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", 
         c(normal(4, 1, 3, dtype="complex64").strided())
         c(normal(0, 3, dtype="complex64"), _no_grad=True) if c.names[0] != "paddle.mean" else None
         # Quadrants, axes and numbers large and small: where roots and logarithms have their cuts.
-        points = [3 + 4j, -3 + 4j, -3 - 4j, 3 - 4j, 0.5 + 0.25j, -0.5 + 0.25j, -2 + 1e-3j, -2 - 1e-3j, 1e-3 + 2j, 1e-3 - 2j, 15 + 1j, -15 + 1j]
+        points = [
+            3 + 4j,
+            -3 + 4j,
+            -3 - 4j,
+            3 - 4j,
+            0.5 + 0.25j,
+            -0.5 + 0.25j,
+            -2 + 1e-3j,
+            -2 - 1e-3j,
+            1e-3 + 2j,
+            1e-3 - 2j,
+            15 + 1j,
+            -15 + 1j,
+        ]
         c(array(points, "complex128"), _rtol=rtol or 1e-9)
 
 

@@ -13,7 +13,8 @@ OPTIMIZERS = {
     "Adadelta": ("", "rho=0.9, epsilon=1e-3", "weight_decay=0.1"),
     "Adamax": ("", "beta1=0.8, beta2=0.9, epsilon=1e-3", "weight_decay=0.1"),
     "RMSProp": ("", "rho=0.9, momentum=0.5", "centered=True, epsilon=1e-3", "weight_decay=0.1"),
-    "Adam": ("", "beta1=0.8, beta2=0.9, epsilon=1e-3", "amsgrad=True", "weight_decay=0.1", "grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)", "lazy_mode=True",
+    "Adam": ("", "beta1=0.8, beta2=0.9, "
+    "epsilon=1e-3", "amsgrad=True", "weight_decay=0.1", "grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)", "lazy_mode=True",
              "use_multi_tensor=True"),  # fmt: skip
     "AdamW": ("", "weight_decay=0.1", "weight_decay=0.1, apply_decay_param_fun=lambda n: 'w_0' in n", "amsgrad=True"),
     "Lamb": ("", "lamb_weight_decay=0.1, beta1=0.8", "exclude_from_weight_decay_fn=lambda p: 'b_0' in p.name"),
@@ -85,7 +86,11 @@ def float64_weights_train(paddle, np, rng):
 @check("paddle.optimizer.SGD", *GROUP, traits=("float32", "float64"), rtol=1e-5)
 def lars_scales_the_rate_of_each_parameter(paddle, np, rng):
     found = []
-    for options in ({}, {"lars_coeff": 0.5, "lars_weight_decay": 0.1, "epsilon": 1e-3}, {"exclude_from_weight_decay": ["b_0"], "rescale_grad": 0.5}):
+    for options in (
+        {},
+        {"lars_coeff": 0.5, "lars_weight_decay": 0.1, "epsilon": 1e-3},
+        {"exclude_from_weight_decay": ["b_0"], "rescale_grad": 0.5},
+    ):
         for dtype in ("float32", "float64"):
             paddle.set_default_dtype(dtype)
             layer = paddle.nn.Linear(3, 2)
@@ -119,10 +124,17 @@ def groups_have_rates_and_decays_of_their_own(paddle, np, rng):
 
 
 def _trained_in_groups(paddle, rng, kind):
-    first = paddle.nn.Linear(3, 3, weight_attr=paddle.ParamAttr(learning_rate=0.5, regularizer=paddle.regularizer.L2Decay(0.1)), bias_attr=paddle.ParamAttr(need_clip=False))
+    first = paddle.nn.Linear(
+        3,
+        3,
+        weight_attr=paddle.ParamAttr(learning_rate=0.5, regularizer=paddle.regularizer.L2Decay(0.1)),
+        bias_attr=paddle.ParamAttr(need_clip=False),
+    )
     second = paddle.nn.Linear(3, 2, bias_attr=paddle.ParamAttr(trainable=False))
     groups = [{"params": first.parameters(), "learning_rate": 0.5}, {"params": second.parameters(), "weight_decay": 0.2}]
-    optimizer = getattr(paddle.optimizer, kind)(learning_rate=0.1, parameters=groups, weight_decay=0.01, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.3))
+    optimizer = getattr(paddle.optimizer, kind)(
+        learning_rate=0.1, parameters=groups, weight_decay=0.01, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.3)
+    )
     for _ in range(2):
         x = paddle.to_tensor(rng.standard_normal((4, 3)).astype("float32"))
         second(first(x)).square().mean().backward()
@@ -159,9 +171,11 @@ def rates_are_read_and_set(paddle, np, rng):
     schedule.step()
     found.append(scheduled.get_lr())
     errors = [
-        caught(lambda: scheduled.set_lr(0.1)), caught(lambda: paddle.optimizer.SGD(0.1, parameters=layer.weight)), caught(lambda: paddle.optimizer.SGD("0.1", layer.parameters())),
+        caught(lambda: scheduled.set_lr(0.1)), caught(lambda: paddle.optimizer.SGD(0.1, parameters=layer.weight)),
+        caught(lambda: paddle.optimizer.SGD("0.1", layer.parameters())),
         caught(lambda: paddle.optimizer.Adam(0.1, beta1=1.5, parameters=layer.parameters())), caught(lambda: paddle.optimizer.SGD(0.1)),
-        caught(lambda: paddle.optimizer.SGD(0.1, layer.parameters(), grad_clip=3.0)), caught(lambda: paddle.optimizer.Momentum(0.1, momentum=None, parameters=layer.parameters())),
+        caught(lambda: paddle.optimizer.SGD(0.1, layer.parameters(), grad_clip=3.0)),
+        caught(lambda: paddle.optimizer.Momentum(0.1, momentum=None, parameters=layer.parameters())),
     ]  # fmt: skip
     return {"rates": found, "errors": errors}
 
@@ -190,8 +204,10 @@ def lbfgs_finds_a_minimum(paddle, np, rng):
 def gradients_are_clipped(paddle, np, rng):
     found = []
     clips = (
-        lambda: paddle.nn.ClipGradByValue(0.5), lambda: paddle.nn.ClipGradByValue(max=0.5, min=-0.1), lambda: paddle.nn.ClipGradByNorm(0.8), lambda: paddle.nn.ClipGradByNorm(clip_norm=100.0),
-        lambda: paddle.nn.ClipGradByGlobalNorm(1.0), lambda: paddle.nn.ClipGradByGlobalNorm(1000.0), lambda: paddle.nn.ClipGradByGlobalNorm(0.5, group_name="g"),
+        lambda: paddle.nn.ClipGradByValue(0.5), lambda: paddle.nn.ClipGradByValue(max=0.5, min=-0.1), lambda: paddle.nn.ClipGradByNorm(0.8),
+        lambda: paddle.nn.ClipGradByNorm(clip_norm=100.0),
+        lambda: paddle.nn.ClipGradByGlobalNorm(1.0), lambda: paddle.nn.ClipGradByGlobalNorm(1000.0),
+        lambda: paddle.nn.ClipGradByGlobalNorm(0.5, group_name="g"),
     )  # fmt: skip
     for dtype in ("float32", "float64"):
         for make in clips if dtype == "float32" else clips[:2]:  # Paddle has no clipping by norms in float64
@@ -206,12 +222,18 @@ def gradients_are_clipped(paddle, np, rng):
 
 
 SCHEDULES = (
-    "NoamDecay(64, 4, 0.5)", "PiecewiseDecay([3, 6], [0.1, 0.05, 0.01])", "NaturalExpDecay(0.5, 0.1)", "InverseTimeDecay(0.5, 0.1)", "PolynomialDecay(0.5, 5, power=2.0)",
-    "PolynomialDecay(0.5, 4, cycle=True)", "LinearWarmup(0.5, 5, 0.0, 0.5)", "LinearWarmup(paddle.optimizer.lr.StepDecay(0.5, 2), 3, 0.0, 0.5)", "ExponentialDecay(0.5, 0.9)",
-    "MultiStepDecay(0.5, [2, 5], 0.8)", "StepDecay(0.5, 3, 0.8)", "LambdaDecay(0.5, lambda n: 0.9 ** n)", "MultiplicativeDecay(0.5, lambda n: 0.95)", "CosineAnnealingDecay(0.5, 5)",
-    "CosineAnnealingDecay(0.5, 4, 0.1)", "CosineAnnealingWarmRestarts(0.5, 3, 2)", "CosineAnnealingWarmRestarts(0.5, T_0=4, eta_min=0.1)", "LinearLR(0.5, 5)",
-    "LinearLR(0.5, 4, 0.25, 0.9)", "OneCycleLR(1.0, 20)", "OneCycleLR(1.0, 20, anneal_strategy='linear', three_phase=True)", "CyclicLR(0.1, 1.0, 3, 2)",
-    "CyclicLR(0.1, 1.0, 2, mode='triangular2')", "CyclicLR(0.1, 1.0, 2, mode='exp_range', exp_gamma=0.9)", "ReduceOnPlateau(0.5, patience=1)",
+    "NoamDecay(64, 4, 0.5)", "PiecewiseDecay([3, 6], [0.1, 0.05, 0.01])", "NaturalExpDecay(0.5, 0.1)", "InverseTimeDecay(0.5, 0.1)",
+    "PolynomialDecay(0.5, 5, power=2.0)",
+    "PolynomialDecay(0.5, 4, cycle=True)", "LinearWarmup(0.5, 5, 0.0, 0.5)",
+    "LinearWarmup(paddle.optimizer.lr.StepDecay(0.5, 2), 3, 0.0, 0.5)", "ExponentialDecay(0.5, 0.9)",
+    "MultiStepDecay(0.5, [2, 5], 0.8)", "StepDecay(0.5, 3, 0.8)", "LambdaDecay(0.5, lambda n: 0.9 ** n)",
+    "MultiplicativeDecay(0.5, lambda n: 0.95)", "CosineAnnealingDecay(0.5, 5)",
+    "CosineAnnealingDecay(0.5, 4, 0.1)", "CosineAnnealingWarmRestarts(0.5, 3, 2)", "CosineAnnealingWarmRestarts(0.5, T_0=4, eta_min=0.1)",
+    "LinearLR(0.5, 5)",
+    "LinearLR(0.5, 4, 0.25, 0.9)", "OneCycleLR(1.0, 20)", "OneCycleLR(1.0, 20, anneal_strategy='linear', three_phase=True)",
+    "CyclicLR(0.1, 1.0, 3, 2)",
+    "CyclicLR(0.1, 1.0, 2, mode='triangular2')", "CyclicLR(0.1, 1.0, 2, mode='exp_range', exp_gamma=0.9)",
+    "ReduceOnPlateau(0.5, patience=1)",
     "ReduceOnPlateau(1.0, mode='max', factor=0.5, patience=1, cooldown=1, threshold_mode='abs', min_lr=0.1)",
 )  # fmt: skip
 METRICS = (1.0, 0.9, 0.9, 0.95, 0.91, 0.5, 0.5, 0.6, 0.6, 0.7, 0.4)
@@ -235,7 +257,11 @@ def schedules_give_rates_and_take_their_state(paddle, np, rng):
             other.step(metric) if plateau else other.step()
         if "WarmRestarts" in text:  # whose state in Paddle lacks where it is in its cycle
             state = {}
-        found[text] = {"rates": rates, "state": {k: v for k, v in state.items() if not callable(v)}, "goes on": [other(), other.last_epoch] if state else []}
+        found[text] = {
+            "rates": rates,
+            "state": {k: v for k, v in state.items() if not callable(v)},
+            "goes on": [other(), other.last_epoch] if state else [],
+        }
     return found
 
 
@@ -244,12 +270,18 @@ def schedules_start_elsewhere_and_jump(paddle, np, rng):
     lr = paddle.optimizer.lr
     jumped = lr.StepDecay(0.5, 2, 0.5)
     jumped.step(5)
-    return [jumped(), lr.ExponentialDecay(0.5, 0.9, last_epoch=3)(), [caught(lambda: lr.StepDecay("a", 3)), caught(lambda: lr.StepDecay(0.5, 2, 2.0)), caught(lambda: lr.MultiStepDecay(0.5, 3))]]
+    return [
+        jumped(),
+        lr.ExponentialDecay(0.5, 0.9, last_epoch=3)(),
+        [caught(lambda: lr.StepDecay("a", 3)), caught(lambda: lr.StepDecay(0.5, 2, 2.0)), caught(lambda: lr.MultiStepDecay(0.5, 3))],
+    ]
 
 
 INITIALIZERS = (
-    "Constant()", "Constant(2.5)", "Uniform()", "Uniform(-0.5, 2.0)", "Normal()", "Normal(1.0, 0.5)", "TruncatedNormal()", "TruncatedNormal(1.0, 0.5, -1.0, 1.0)", "XavierUniform()",
-    "XavierUniform(4, 6)", "XavierNormal()", "XavierNormal(fan_in=3, gain=2.0)", "KaimingUniform()", "KaimingUniform(fan_in=3, negative_slope=0.2, nonlinearity='leaky_relu')",
+    "Constant()", "Constant(2.5)", "Uniform()", "Uniform(-0.5, 2.0)", "Normal()", "Normal(1.0, 0.5)", "TruncatedNormal()",
+    "TruncatedNormal(1.0, 0.5, -1.0, 1.0)", "XavierUniform()",
+    "XavierUniform(4, 6)", "XavierNormal()", "XavierNormal(fan_in=3, gain=2.0)", "KaimingUniform()",
+    "KaimingUniform(fan_in=3, negative_slope=0.2, nonlinearity='leaky_relu')",
     "KaimingNormal()", "KaimingNormal(nonlinearity='tanh')", "Orthogonal()", "Orthogonal(gain=2.0)",
 )  # fmt: skip
 
@@ -268,7 +300,9 @@ def initializers_fill_parameters(paddle, np, rng):
     found["tensor"] = paddle.create_parameter([2], "float32", default_initializer=make.Assign(paddle.to_tensor([3.0, 4.0])))
     found["dirac"] = paddle.create_parameter([4, 2, 3], "float32", default_initializer=make.Dirac(groups=2))
     found["vector"] = paddle.create_parameter([3], "float32", default_initializer=make.Constant(1.0))
-    found["gains"] = [make.calculate_gain(n) for n in ("sigmoid", "tanh", "relu", "linear", "conv2d", "selu", "leaky_relu")] + [make.calculate_gain("leaky_relu", 0.1)]
+    found["gains"] = [make.calculate_gain(n) for n in ("sigmoid", "tanh", "relu", "linear", "conv2d", "selu", "leaky_relu")] + [
+        make.calculate_gain("leaky_relu", 0.1)
+    ]
     found["errors"] = [caught(lambda: make.Constant(None)), caught(lambda: make.calculate_gain("unknown")), caught(lambda: make.Dirac(0))]
     return found
 
@@ -284,14 +318,34 @@ def an_initializer_may_fill_all_parameters(paddle, np, rng):
 
 @check("paddle.ParamAttr")
 def attributes_reach_the_parameter(paddle, np, rng):
-    attr = paddle.ParamAttr(name="own", initializer=paddle.nn.initializer.Constant(2.0), learning_rate=0.5, trainable=False, need_clip=False, do_model_average=True)
+    attr = paddle.ParamAttr(
+        name="own",
+        initializer=paddle.nn.initializer.Constant(2.0),
+        learning_rate=0.5,
+        trainable=False,
+        need_clip=False,
+        do_model_average=True,
+    )
     line = paddle.nn.Linear(2, 1, weight_attr=attr, bias_attr="named")
     w = line.weight
-    return [w.name, w, w.optimize_attr, w.trainable, w.need_clip, w.stop_gradient, line.bias.name, caught(lambda: paddle.ParamAttr(trainable="yes"))]
+    return [
+        w.name,
+        w,
+        w.optimize_attr,
+        w.trainable,
+        w.need_clip,
+        w.stop_gradient,
+        line.bias.name,
+        caught(lambda: paddle.ParamAttr(trainable="yes")),
+    ]
 
 
 @check("paddle.nn.initializer.Xavier", traits=("float32", "float64", "odd", "one"))
 def xavier_by_its_older_name_is_the_uniform_one(paddle, np, rng):
     make = paddle.nn.initializer
     xavier = getattr(make, "Xavier", make.XavierUniform)  # 3.3.1 has the newer names alone
-    return [paddle.create_parameter(shape, dtype, default_initializer=xavier()) for shape in ([3, 5], [4, 1, 3]) for dtype in ("float32", "float64")]
+    return [
+        paddle.create_parameter(shape, dtype, default_initializer=xavier())
+        for shape in ([3, 5], [4, 1, 3])
+        for dtype in ("float32", "float64")
+    ]

@@ -1,4 +1,6 @@
-"""Transforms of images as tensors. Those of arrays and of Pillow's images, for which Paddle asks other packages, are in tests/frontend/test_transforms.py."""
+"""Transforms of images as tensors. Those of arrays and of Pillow's images, for which Paddle asks other packages, are in
+tests/frontend/test_transforms.py.
+"""
 
 import random
 
@@ -271,16 +273,19 @@ def places_are_drawn_as_paddle_draws_them(paddle, np, rng):
 
 
 @check(*[f"{T}.{name}" for name in ("BrightnessTransform", "ContrastTransform", "SaturationTransform", "HueTransform", "ColorJitter", "Grayscale", "CenterCrop", "Pad",
-                                    "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Resize", "RandomResizedCrop", "RandomRotation")],
+                                    "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Resize", "RandomResizedCrop",
+                                    "RandomRotation")],
        traits=("float32", "float64", "one", "odd", "strided"))  # fmt: skip
 def transforms_take_both_floats_and_any_shape(paddle, np, rng):
     transforms = paddle.vision.transforms
     # Paddle turns images of float32 only.
     made = {
-        "brightness": transforms.BrightnessTransform(0.4), "contrast": transforms.ContrastTransform(0.4), "saturation": transforms.SaturationTransform(0.4),
+        "brightness": transforms.BrightnessTransform(0.4), "contrast": transforms.ContrastTransform(0.4),
+        "saturation": transforms.SaturationTransform(0.4),
         "hue": transforms.HueTransform(0.4), "jitter": transforms.ColorJitter(0.4, 0.3, 0.2, 0.1), "gray": transforms.Grayscale(3),
         "centre": transforms.CenterCrop(3), "pad": transforms.Pad((1, 2), 0.5), "crop": transforms.RandomCrop((3, 1), pad_if_needed=True),
-        "mirror": transforms.RandomHorizontalFlip(0.5), "upside down": transforms.RandomVerticalFlip(0.5), "resize": transforms.Resize((4, 1)),
+        "mirror": transforms.RandomHorizontalFlip(0.5), "upside down": transforms.RandomVerticalFlip(0.5),
+        "resize": transforms.Resize((4, 1)),
         "resized crop": transforms.RandomResizedCrop(5), "rotation": transforms.RandomRotation(40, "bilinear"),
     }  # fmt: skip
     found = {}

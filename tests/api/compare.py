@@ -29,7 +29,11 @@ def differences(case: Case, got: Any, expected: Any) -> list[str]:
 
 def cannot_say(expected: Any) -> bool:
     """Whether Paddle has no such form, or no kernel on a CPU for these dtypes, or one that ends the process."""
-    return isinstance(expected, Nothing) or isinstance(expected, Failure) and (expected.kinds[0] == "crash" or "is not registered" in expected.text)
+    return (
+        isinstance(expected, Nothing)
+        or isinstance(expected, Failure)
+        and (expected.kinds[0] == "crash" or "is not registered" in expected.text)
+    )
 
 
 def _differences(case: Case, where: str, got: Any, expected: Any) -> Iterator[str]:
@@ -62,7 +66,9 @@ def _differences(case: Case, where: str, got: Any, expected: Any) -> Iterator[st
             for number, (a, b) in enumerate(zip(got, expected)):
                 yield from _differences(case, f"{where}[{number}]", a, b)
     elif isinstance(expected, float):
-        yield from _numbers(case, place, Leaf("float", np.asarray(got, np.float64), None), Leaf("float", np.asarray(expected), None), gradient=False)
+        yield from _numbers(
+            case, place, Leaf("float", np.asarray(got, np.float64), None), Leaf("float", np.asarray(expected), None), gradient=False
+        )
     elif expected != got:
         yield f"{place}expected {_short(expected, 2000)} but got {_short(got, 2000)}"
 

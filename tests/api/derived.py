@@ -1,14 +1,16 @@
-"""Cases that follow from others: of every name that has no case with an empty tensor, with an axis of one, with odd sizes or with a non-contiguous tensor, one is made.
+"""Cases that follow from others: of every name that has no case with an empty tensor, with an axis of one, with odd sizes or with a
+non-contiguous tensor, one is made.
 
-It is made of the first case that can be changed so (a call, an expression or a layer; a free function cannot, and tells its `traits` itself), by one rule:
+It is made of the first case that can be changed so (a call, an expression or a layer; a free function cannot, and tells its `traits`
+itself), by one rule:
 
     empty     the first axis of the first tensor has no elements, and so has the first axis of every other tensor where it is as long
     one       likewise one element, along the first axis that has more
     odd       every even size grows by one
     strided   every tensor becomes a non-contiguous one
 
-`CHOSEN` names another axis, or another case to begin with, where the rule would make no sense. Where Paddle refuses what comes out (`REFUSED` in `reasons.py`),
-the case compares that we refuse it with the same kind of error.
+`CHOSEN` names another axis, or another case to begin with, where the rule would make no sense. Where Paddle refuses what comes out
+(`REFUSED` in `reasons.py`), the case compares that we refuse it with the same kind of error.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ NAMES = Path(__file__).with_name("names.json")
 SUBJECT = "derived"
 DERIVED = tuple(kind for kind in KINDS if kind != "broadcast")
 
-# By kind and name (without "paddle."), what the text of the case starts with of which one is made, and the axis that changes (None: as the rule says).
+# By kind and name (without "paddle."), what the text of the case starts with of which one is made, and the axis that changes (None: as the
+# rule says).
 CHOSEN: dict[tuple[str, str], tuple[str, int | None]] = {
     ("empty", "multiplex"): ("", 1),
     **{
@@ -64,7 +67,12 @@ def _body(case: Case) -> Any:
 
 
 def _changeable(case: Case) -> bool:
-    return isinstance(_body(case), (Call, Built)) and case.body.__name__ == "run" and not case.raises and not case.traits & {"float16", "bfloat16"}
+    return (
+        isinstance(_body(case), (Call, Built))
+        and case.body.__name__ == "run"
+        and not case.raises
+        and not case.traits & {"float16", "bfloat16"}
+    )
 
 
 def _derived(case: Case, name: str, kind: str) -> Case | None:
@@ -82,14 +90,29 @@ def _derived(case: Case, name: str, kind: str) -> Case | None:
         return None
     if isinstance(body, Built):
         body = replace(body, inputs=args, keywords=kwargs)
-        text = f"{case.names[0]}({_arguments(body.args, body.kwargs)})({_arguments(args, kwargs)})" + (f" in {body.default}" if body.default != "float32" else "")
+        text = f"{case.names[0]}({_arguments(body.args, body.kwargs)})({_arguments(args, kwargs)})" + (
+            f" in {body.default}" if body.default != "float32" else ""
+        )
     else:
         body = replace(body, args=args, kwargs=kwargs)
-        text = f"{case.names[0]}: {body.expression} where {_arguments((), kwargs)}" if body.expression else f"{case.names[0]}({_arguments(args, kwargs)})"
+        text = (
+            f"{case.names[0]}: {body.expression} where {_arguments((), kwargs)}"
+            if body.expression
+            else f"{case.names[0]}({_arguments(args, kwargs)})"
+        )
     text = f"{text} {kind}"
     raises = name in refused(kind)
     traits |= {"raises"} if raises else case.traits & {"gradient"}
-    return replace(case, id=text, names=(name,), subject=SUBJECT, body=body.run, fingerprint=zlib.crc32(text.encode()), traits=frozenset(traits), raises=raises)
+    return replace(
+        case,
+        id=text,
+        names=(name,),
+        subject=SUBJECT,
+        body=body.run,
+        fingerprint=zlib.crc32(text.encode()),
+        traits=frozenset(traits),
+        raises=raises,
+    )
 
 
 def _change(recipes: list[Recipe], kind: str, axis: int | None) -> Callable[[Recipe], Recipe]:

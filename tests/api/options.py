@@ -14,7 +14,8 @@ from tests.api.table import resolve
 
 @contextmanager
 def watched(paddle: Any, names: Mapping[str, str]) -> Iterator[dict[str, set[str]]]:
-    """Notes, by name, the options that calls give inside of the `with`; `names` are those to watch: what resolves, and the name to note it under.
+    """Notes, by name, the options that calls give inside of the `with`; `names` are those to watch: what resolves, and the name to note it
+    under.
 
     What stands in the module is replaced by a function that notes its arguments and goes on; of classes `__init__` is.
     """

@@ -1,7 +1,7 @@
 """What came of a case: a tree of plain values and arrays, the same from both modules, and how it is stored.
 
-Stored: an .npz with two arrays of bytes, `tree` (JSON) and `data` (all arrays, one after the other), both compressed: a thousand small arrays are one entry each
-in a zip file otherwise. Nothing is pickled.
+Stored: an .npz with two arrays of bytes, `tree` (JSON) and `data` (all arrays, one after the other), both compressed: a thousand small
+arrays are one entry each in a zip file otherwise. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Leaf:
-    """The numbers of a tensor or an array. `dtype` is the module's, `values` may be wider (bfloat16 is kept as float32); `stop_gradient` None for arrays."""
+    """The numbers of a tensor or an array. `dtype` is the module's, `values` may be wider (bfloat16 is kept as float32); `stop_gradient`
+    None for arrays.
+    """
 
     dtype: str
     values: Array

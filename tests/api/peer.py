@@ -1,7 +1,8 @@
 """Cases under Paddle, which never comes into this process.
 
-`python -m tests.api.peer OUT [ids on standard input, one a line]` runs in a python that has Paddle and writes outcomes to OUT. It imports Paddle and forks a process
-for every few cases: one that ends its process (some of Paddle's kernels divide by a size of zero) is noted as a crash, and the others of its process run again.
+`python -m tests.api.peer OUT [ids on standard input, one a line]` runs in a python that has Paddle and writes outcomes to OUT. It imports
+Paddle and forks a process for every few cases: one that ends its process (some of Paddle's kernels divide by a size of zero) is noted as a
+crash, and the others of its process run again.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def run_forked(cases: list[Case], paddle: Any, out: Path) -> dict[str, tuple[int
 def main() -> None:
     import paddle
 
-    # Paddle leaves layers in float32 where the processor has no instructions for bfloat16, though all of its kernels run there; outcomes are the same on every machine.
+    # Paddle leaves layers in float32 where the processor has no instructions for bfloat16, though all of its kernels run there; outcomes
+    # are the same on every machine.
     paddle.amp.is_bfloat16_supported = lambda device=None: True
     out, cases = Path(sys.argv[1]), load()
     wanted = [cases[i] for i in sys.stdin.read().split("\n")]

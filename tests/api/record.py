@@ -32,7 +32,9 @@ def main(subjects: list[str]) -> None:
         path = FOLDER / f"{subject}.npz"
         save(path, own)
         print(f"{subject}: {len(own)} cases, {path.stat().st_size} bytes")
-    wrong = {i: o for i, (_, o) in outcomes.items() if isinstance(o, Failure) and not cases[i].raises and not (cannot_say(o) and cases[i].single)}
+    wrong = {
+        i: o for i, (_, o) in outcomes.items() if isinstance(o, Failure) and not cases[i].raises and not (cannot_say(o) and cases[i].single)
+    }
     for i, failure in wrong.items():
         print(f"  refused by Paddle: {i}\n      {failure.kinds[0]}: {' '.join(failure.text.split())[:200]}")
     print(f"{len(cases)} cases, {len(wrong)} refused")

@@ -11,12 +11,13 @@ A file `cases_SUBJECT.py` holds functions that run under both modules. The short
 
     @cases("paddle.nn.Linear")
     def _(c):
-        c.layer(4, 3, bias_attr=False)(normal(2, 4))      # built after a seed: printing, state dict, first values, outputs, gradients, evaluation mode
+        c.layer(4, 3, bias_attr=False)(normal(2, 4))      # built after a seed: printing, state dict, first values, outputs, gradients,
+        evaluation mode
         c.expr("paddle.nn.Linear(4, 3)(x).sum()", x=normal(2, 4))
 
-Arguments that are `Recipe`s become tensors with numbers drawn from a generator that is seeded by the case's text; floats need gradients, so that the case also compares
-the gradients of all float arguments for a random cotangent. The case's text is its id: it changes exactly when the case does.
-Options start with an underscore: see `Cases.__call__`.
+Arguments that are `Recipe`s become tensors with numbers drawn from a generator that is seeded by the case's text; floats need gradients, so
+that the case also compares the gradients of all float arguments for a random cotangent. The case's text is its id: it changes exactly when
+the case does. Options start with an underscore: see `Cases.__call__`.
 
 The free way, for whatever takes several steps:
 
@@ -25,8 +26,9 @@ The free way, for whatever takes several steps:
         ...
         return {"order": order, "training": model.training}
 
-The result is any tree of dicts, lists, tuples, tensors, arrays, dtypes, numbers, texts and None; `caught(f)` stands for what `f()` raises. Under a key that starts with
-"grad" the tolerance is that of gradients. `paddle.seed(SEED)` is called and the counters of names start anew before every case.
+The result is any tree of dicts, lists, tuples, tensors, arrays, dtypes, numbers, texts and None; `caught(f)` stands for what `f()` raises.
+Under a key that starts with "grad" the tolerance is that of gradients. `paddle.seed(SEED)` is called and the counters of names start anew
+before every case.
 
 Case files import numpy and this module, neither of the frameworks.
 """
@@ -59,7 +61,9 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Recipe:
-    """A tensor that a case wants: `make(rng)` draws an array, which is cast to `dtype`. `floating` ones need gradients unless `fixed`; `sized` gives the same in another shape."""
+    """A tensor that a case wants: `make(rng)` draws an array, which is cast to `dtype`. `floating` ones need gradients unless `fixed`;
+    `sized` gives the same in another shape.
+    """
 
     text: str
     shape: tuple[int, ...]
@@ -79,7 +83,9 @@ class Recipe:
         return self.floating and not self.is_fixed and not self.is_raw
 
     def strided(self) -> Recipe:
-        """The same numbers as a non-contiguous tensor: a transposed view of a contiguous one, or where one axis has them all, every other element of a longer one."""
+        """The same numbers as a non-contiguous tensor: a transposed view of a contiguous one, or where one axis has them all, every other
+        element of a longer one.
+        """
         return replace(self, is_strided=True)
 
     def resized(self, shape: Sequence[int]) -> Recipe:
@@ -116,7 +122,9 @@ class Recipe:
 SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "bool": "bool"}
 
 
-def _recipe(kind: str, shape: Sequence[int], dtype: str, make: Callable[[Rng], Array], sized: Callable[[tuple[int, ...]], Recipe], note: str = "") -> Recipe:
+def _recipe(
+    kind: str, shape: Sequence[int], dtype: str, make: Callable[[Rng], Array], sized: Callable[[tuple[int, ...]], Recipe], note: str = ""
+) -> Recipe:
     short = SHORT.get(dtype, dtype.replace("uint", "u").replace("int", "i"))
     return Recipe(f"{kind}{short}[{','.join(map(str, shape))}]{note}", tuple(shape), dtype, make, sized)
 
@@ -179,7 +187,8 @@ def _listed(fixed: Array, values: Any) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One run under each module. `body(paddle, rng)` gives the tree of results; the text, or the source of a free function, is the `fingerprint`.
+    """One run under each module. `body(paddle, rng)` gives the tree of results; the text, or the source of a free function, is the
+    `fingerprint`.
 
     A `single` call may meet a dtype for which Paddle has no kernel: then it compares nothing. A free function may not.
     """
@@ -222,7 +231,9 @@ def cases(*names: str) -> Callable[[Callable[[Cases], None]], Callable[[Cases], 
     return add
 
 
-def check(*names: str, exact: bool = False, rtol: float | None = None, atol: float | None = None, traits: Sequence[str] = ()) -> Callable[[Any], Any]:
+def check(
+    *names: str, exact: bool = False, rtol: float | None = None, atol: float | None = None, traits: Sequence[str] = ()
+) -> Callable[[Any], Any]:
     """The decorated `function(paddle, np, rng)` is a case of these names."""
 
     def add(function: Callable[[Any, Any, Rng], Any]) -> Callable[[Any, Any, Rng], Any]:
@@ -230,7 +241,8 @@ def check(*names: str, exact: bool = False, rtol: float | None = None, atol: flo
         source = zlib.crc32(inspect.getsource(function).encode())
         register(
             Case(
-                f"{names[0]}: {function.__name__}", names, subject, lambda paddle, rng: function(paddle, np, rng), source, frozenset(traits),
+                f"{names[0]}: {function.__name__}", names, subject, lambda paddle, rng: function(paddle, np, rng), source,
+                frozenset(traits),
                 exact=exact, rtol=rtol, atol=atol, single=False,
             )  # fmt: skip
         )
@@ -243,7 +255,9 @@ class Raised:
     """That something raised: the names of the exception's class and of its bases, and what it said."""
 
     def __init__(self, error: BaseException):
-        self.kinds = [k.__name__ for k in type(error).__mro__ if k.__name__ not in ("object", "BaseException", "Exception")] or ["Exception"]
+        self.kinds = [k.__name__ for k in type(error).__mro__ if k.__name__ not in ("object", "BaseException", "Exception")] or [
+            "Exception"
+        ]
         self.text = re.sub(r"(?:/[\w.-]+)+/", "", str(error))  # without folders, which differ from machine to machine
 
 
@@ -279,9 +293,9 @@ class Cases:
     ) -> None:
         """A call of the name with these arguments, recipes among them (also within lists and tuples) made tensors.
 
-        `_raises`: Paddle raises. `_exact`: bit for bit. `_rtol`, `_atol`: in place of what the dtype says. `_second`: second derivatives, too. `_no_grad`: the inputs
-        need no gradients. `_out`: what of the result to compare. `_forms`: for the first case of a name that has no such forms, say False; otherwise
-        the method `x.name(…)` and the in-place `name_` are tried where Paddle has them.
+        `_raises`: Paddle raises. `_exact`: bit for bit. `_rtol`, `_atol`: in place of what the dtype says. `_second`: second derivatives,
+        too. `_no_grad`: the inputs need no gradients. `_out`: what of the result to compare. `_forms`: for the first case of a name that
+        has no such forms, say False; otherwise the method `x.name(…)` and the in-place `name_` are tried where Paddle has them.
         """
         text = f"{self.names[0]}({_arguments(args, kwargs)})" + " second" * _second + " no grad" * _no_grad
         options = {"raises": _raises, "exact": _exact, "rtol": _rtol, "atol": _atol}
@@ -302,12 +316,22 @@ class Cases:
         self._add(f"{self.names[0]}: {text} where {told}" + " second" * _second, call.run, recipes, options, gradients=call.with_grad)
 
     def layer(self, *args: Any, _default: str = "float32", **kwargs: Any) -> Callable[..., None]:
-        """Build the class with these arguments after a seed; call the answer with the inputs of `forward` (none: only build). `_default` is the default dtype then.
+        """Build the class with these arguments after a seed; call the answer with the inputs of `forward` (none: only build). `_default` is
+        the default dtype then.
 
-        Compares `repr`, the keys, shapes, numbers and names of the state dict, outputs, gradients of inputs and parameters, and outputs in evaluation mode.
+        Compares `repr`, the keys, shapes, numbers and names of the state dict, outputs, gradients of inputs and parameters, and outputs in
+        evaluation mode.
         """
 
-        def add(*inputs: Any, _raises: bool = False, _exact: bool = False, _rtol: float | None = None, _atol: float | None = None, **keywords: Any) -> None:
+
+        def add(
+            *inputs: Any,
+            _raises: bool = False,
+            _exact: bool = False,
+            _rtol: float | None = None,
+            _atol: float | None = None,
+            **keywords: Any,
+        ) -> None:
             text = f"{self.names[0]}({_arguments(args, kwargs)})" + (f"({_arguments(inputs, keywords)})" if inputs or keywords else "")
             if _default != "float32":
                 text += f" in {_default}"
@@ -383,7 +407,9 @@ class Inputs:
         storage = "float32" if recipe.dtype == "bfloat16" else recipe.dtype
         values = np.ascontiguousarray(values).reshape(values.shape).astype(storage)
         wide = recipe.is_strided and sum(n > 1 for n in recipe.shape) == 1  # a transposed view of which would be contiguous
-        leaf = self.paddle.to_tensor(np.repeat(values, 2, _longest(recipe.shape)) if wide else np.ascontiguousarray(values.T) if recipe.is_strided else values)
+        leaf = self.paddle.to_tensor(
+            np.repeat(values, 2, _longest(recipe.shape)) if wide else np.ascontiguousarray(values.T) if recipe.is_strided else values
+        )
         if recipe.dtype == "bfloat16":
             leaf = leaf.astype("bfloat16")
         leaf.stop_gradient = not (self.with_grad and recipe.differentiable)
@@ -418,7 +444,9 @@ def of(text: str) -> Of:
 
 
 def gradients(paddle: Any, result: Any, leaves: list[Any], rng: Rng, *, second: bool = False) -> Any:
-    """Gradients of all leaves for a random cotangent of every float tensor in `result`; None for a leaf that does not matter. No outputs: None."""
+    """Gradients of all leaves for a random cotangent of every float tensor in `result`; None for a leaf that does not matter. No outputs:
+    None.
+    """
     outputs = [t for t in _once(_tensors(paddle, result)) if not t.stop_gradient and ("float" in str(t.dtype) or "complex" in str(t.dtype))]
     if not outputs or not leaves:
         return None
@@ -434,7 +462,10 @@ def gradients(paddle: Any, result: Any, leaves: list[Any], rng: Rng, *, second: 
             raise
         # Paddle has no second derivative of it.
         return {"first": list(paddle.grad(outputs, leaves, cotangents, allow_unused=True)), "second": Absent()}
-    return {"first": [None if t is None else t.detach() for t in first], "second": [paddle.zeros_like(x) if g is None else g for x, g in zip(leaves, found)]}
+    return {
+        "first": [None if t is None else t.detach() for t in first],
+        "second": [paddle.zeros_like(x) if g is None else g for x, g in zip(leaves, found)],
+    }
 
 
 def _like(paddle: Any, tensor: Any, rng: Rng) -> Any:
@@ -535,7 +566,12 @@ class Built:
         made = Inputs(paddle, rng, with_grad=True)
         layer = resolve(paddle, self.name)(*made(self.args), **made(self.kwargs))
         state = {k: v.detach().clone() for k, v in layer.state_dict().items()}
-        found = {"repr": repr(layer), "state": state, "names": {k: p.name for k, p in layer.named_parameters()}, "full_name": layer.full_name()}
+        found = {
+            "repr": repr(layer),
+            "state": state,
+            "names": {k: p.name for k, p in layer.named_parameters()},
+            "full_name": layer.full_name(),
+        }
         if self.inputs or self.keywords:
             inputs, keywords = made(self.inputs), made(self.keywords)
             result = layer(*inputs, **keywords)

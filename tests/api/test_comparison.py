@@ -65,13 +65,18 @@ def test_errors_are_compared_by_kind() -> None:
     assert "nothing was raised" in differences(raises, leaf([1.0]), wrong)[0]
     assert "the case itself is wrong" in differences(raises, leaf([1.0]), leaf([1.0]))[0]
     assert "the case itself is wrong" in differences(case(), leaf([1.0]), wrong)[0]
-    assert not differences(case(), leaf([1.0]), Failure(("RuntimeError",), "kernel `add` is not registered")), "Paddle has no kernel to compare with"
-    assert differences(case(single=False), leaf([1.0]), Failure(("RuntimeError",), "kernel `add` is not registered")), "such a case compares nothing"
+    assert not differences(case(), leaf([1.0]), Failure(("RuntimeError",), "kernel `add` is not registered")), (
+        "Paddle has no kernel to compare with"
+    )
+    assert differences(case(single=False), leaf([1.0]), Failure(("RuntimeError",), "kernel `add` is not registered")), (
+        "such a case compares nothing"
+    )
 
 
 def test_outcomes_are_stored_as_they_are(tmp_path: Path) -> None:
     tree = {
-        "leaf": leaf([[1.0, np.nan]], stop_gradient=False), "half": Leaf("bfloat16", np.ones((2, 0), np.float32), True), "scalar": leaf(2.5, "float64", None),
+        "leaf": leaf([[1.0, np.nan]], stop_gradient=False), "half": Leaf("bfloat16", np.ones((2, 0), np.float32), True),
+        "scalar": leaf(2.5, "float64", None),
         "tuple": (1, [2.5, None, "x"], {}), "failed": Failure(("ValueError",), "no"), "nothing": Nothing(),
     }  # fmt: skip
     save(tmp_path / "kept.npz", {"a": (7, tree), "b": (8, True)})
@@ -81,13 +86,18 @@ def test_outcomes_are_stored_as_they_are(tmp_path: Path) -> None:
     assert kept["a"][1]["half"].values.shape == (2, 0)
 
 
-@pytest.mark.parametrize("recipe", [normal(3, 2), uniform(2, low=1, high=3), apart(2, 3), ints(4), bools(3), array([1.5, 2.0]), normal(2, dtype="bfloat16"), normal(0, 2)])
+@pytest.mark.parametrize(
+    "recipe",
+    [normal(3, 2), uniform(2, low=1, high=3), apart(2, 3), ints(4), bools(3), array([1.5, 2.0]), normal(2, dtype="bfloat16"), normal(0, 2)],
+)
 def test_a_recipe_draws_the_same_for_the_same_case(recipe: Recipe) -> None:
     call = Call("paddle.assign", (recipe,), {})
     one = replace(case(), body=call.run)
     assert not differences(replace(one, exact=True), run_case(one, polyreme), run_case(one, polyreme))
     other = run_case(replace(one, id="another case"), polyreme)
-    assert bool(differences(one, other, run_case(one, polyreme))) is not (0 in recipe.shape), "another case draws other numbers, or another cotangent"
+    assert bool(differences(one, other, run_case(one, polyreme))) is not (0 in recipe.shape), (
+        "another case draws other numbers, or another cotangent"
+    )
 
 
 def test_a_wrong_gradient_is_found() -> None:
@@ -104,7 +114,11 @@ def test_a_case_that_ends_its_process_costs_the_others_nothing(tmp_path: Path) -
     def named(name: str, body: Any) -> Case:
         return replace(case(), id=name, body=body)
 
-    cases = [named("first", lambda paddle, rng: 1), named("crash", lambda paddle, rng: os._exit(3)), named("last", lambda paddle, rng: paddle.ones([2]))]
+    cases = [
+        named("first", lambda paddle, rng: 1),
+        named("crash", lambda paddle, rng: os._exit(3)),
+        named("last", lambda paddle, rng: paddle.ones([2])),
+    ]
     found = run_forked(cases, polyreme, tmp_path / "out.npz")
     assert found["first"] == (1, 1) and found["crash"] == (1, Failure(("crash",), "the process ended with 3"))
     assert not differences(case(), found["last"][1], leaf([1.0, 1.0]))

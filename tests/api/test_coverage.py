@@ -41,7 +41,13 @@ def test_a_reason_is_none_where_cases_cover_the_aspect(reason: Reason, rows: dic
 
 
 def test_what_paddle_is_said_to_refuse_it_refuses(outcomes: dict[str, tuple[int, Any]]) -> None:
-    refusing = {(name, kind) for i, case in load().items() if case.raises and isinstance(outcomes[i][1], Failure) for name in case.names for kind in case.traits}
+    refusing = {
+        (name, kind)
+        for i, case in load().items()
+        if case.raises and isinstance(outcomes[i][1], Failure)
+        for name in case.names
+        for kind in case.traits
+    }
     assert {(name, kind) for reason in REFUSED for name in reason.each() for kind in reason.aspects} <= refusing
 
 

@@ -24,7 +24,11 @@ def shapes(made: Case) -> list[tuple[int, ...]]:
 
 def test_every_kind_that_no_case_has_is_derived() -> None:
     made = {c.id.rpartition(" ")[2]: c for c in derive(case("paddle.add", normal(2, 4), normal(2, 1)))}
-    assert {kind: shapes(c) for kind, c in made.items()} == {"empty": [(0, 4), (0, 1)], "odd": [(3, 5), (3, 1)], "strided": [(2, 4), (2, 1)]}
+    assert {kind: shapes(c) for kind, c in made.items()} == {
+        "empty": [(0, 4), (0, 1)],
+        "odd": [(3, 5), (3, 1)],
+        "strided": [(2, 4), (2, 1)],
+    }
     assert all(kind in c.traits and c.names == ("paddle.add",) for kind, c in made.items()), "and of one there is one already"
 
 
@@ -39,7 +43,13 @@ def test_nothing_is_derived_from_what_raises_or_for_names_that_take_no_float() -
 
 
 def test_what_is_chosen_is_known_and_needed() -> None:
-    derived = {(kind, name.removeprefix("paddle.")) for c in load(["derived"]).values() for name in c.names for kind in DERIVED if c.id.endswith(f" {kind}")}
+    derived = {
+        (kind, name.removeprefix("paddle."))
+        for c in load(["derived"]).values()
+        for name in c.names
+        for kind in DERIVED
+        if c.id.endswith(f" {kind}")
+    }
     assert CHOSEN.keys() <= derived
 
 

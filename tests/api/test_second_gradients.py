@@ -1,4 +1,6 @@
-"""Gradients of gradients agree with differences of gradients, in float64, for up to three cases of every name: also where Paddle refuses them."""
+"""Gradients of gradients agree with differences of gradients, in float64, for up to three cases of every name: also where Paddle refuses
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,22 @@ import polyreme
 from tests.api.table import Array, Call, Case, Inputs, Recipe, Rng, _once, _tensors, load, resolve
 
 STEP = 1e-5
-# There a number stands in place of 0 / 0, as in Paddle, which is right for the first gradient only; or infinity, next to which nothing has a difference; or a kink.
-EXCEPT = {"paddle.sinc(float32 [0.0, 0.5])", "paddle.logit(float32 [0.5, -0.5, 1.5, 0.0, 1.0])", "paddle.logit(float32 [0.5, -0.5, 1.5, 0.1, 0.9], 0.1)"}
+# There a number stands in place of 0 / 0, as in Paddle, which is right for the first gradient only; or infinity, next to which nothing has
+# a difference; or a kink.
+EXCEPT = {
+    "paddle.sinc(float32 [0.0, 0.5])",
+    "paddle.logit(float32 [0.5, -0.5, 1.5, 0.0, 1.0])",
+    "paddle.logit(float32 [0.5, -0.5, 1.5, 0.1, 0.9], 0.1)",
+}
 
 # The element that comes most often is another one as soon as equal ones are moved apart.
 OTHERS = {"paddle.mode"}
 
 
 class Moved(Inputs):
-    """Inputs in float64; those that need gradients are moved by `step` in a direction that is drawn for each, but for those numbered in `still`."""
+    """Inputs in float64; those that need gradients are moved by `step` in a direction that is drawn for each, but for those numbered in
+    `still`.
+    """
 
     def __init__(self, rng: Rng, step: float, still: Collection[int] = ()):
         super().__init__(polyreme, rng, with_grad=True)
@@ -43,7 +52,12 @@ class Moved(Inputs):
 
 def _has_second_gradients(case: Case) -> bool:
     call = getattr(case.body, "__self__", None)
-    if not isinstance(call, Call) or case.raises or "gradient" not in case.traits or case.traits & {"strided", "complex64", "complex128", "float16", "bfloat16"}:
+    if (
+        not isinstance(call, Call)
+        or case.raises
+        or "gradient" not in case.traits
+        or case.traits & {"strided", "complex64", "complex128", "float16", "bfloat16"}
+    ):
         return False
     return "paddle.nn." not in call.expression and case.body.__name__ == "run"
 
@@ -64,7 +78,11 @@ def _gradients(case: Case, step: float, still: Collection[int] = (), *, create_g
         result = eval(call.expression, {"paddle": polyreme, "F": polyreme.nn.functional, "np": np, **kwargs})
     else:
         result = resolve(polyreme, call.name)(*args, **kwargs)
-    outputs = [t for t in _once(_tensors(polyreme, result if call.out is None else call.out(result))) if not t.stop_gradient and t.dtype is polyreme.float64]
+    outputs = [
+        t
+        for t in _once(_tensors(polyreme, result if call.out is None else call.out(result)))
+        if not t.stop_gradient and t.dtype is polyreme.float64
+    ]
     if not outputs:
         return inputs.leaves, [None] * len(inputs.leaves), inputs.directions
     drawing = np.random.default_rng(8)
@@ -85,4 +103,6 @@ def test_second_gradients_agree_with_differences(name: str) -> None:
         for got, a, b in zip(second, ahead, behind, strict=True):
             if a is not None:
                 wanted = (a.numpy() - b.numpy()) / (2 * STEP)
-                np.testing.assert_allclose(np.zeros_like(wanted) if got is None else got.numpy(), wanted, rtol=2e-3, atol=2e-4, err_msg=case.id)
+                np.testing.assert_allclose(
+                    np.zeros_like(wanted) if got is None else got.numpy(), wanted, rtol=2e-3, atol=2e-4, err_msg=case.id
+                )

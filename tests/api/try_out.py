@@ -1,4 +1,6 @@
-"""`python -m tests.api.try_out [-a] PREFIX ...`: run the cases whose subject, name or id starts so under both modules and print what differs; `-a` lists all cases."""
+"""`python -m tests.api.try_out [-a] PREFIX ...`: run the cases whose subject, name or id starts so under both modules and print what
+differs; `-a` lists all cases.
+"""
 
 from __future__ import annotations
 

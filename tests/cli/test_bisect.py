@@ -129,7 +129,9 @@ def test_a_planted_bug_is_named_and_its_reproducer_fails_until_it_is_gone(polyre
         found = polyreme("bisect", "net.py:Net", "-o", "found")
         assert found.code == 1, found.err
         assert f"'{step}' is the first to change what the model computes: result 0" in found.out
-        assert re.search(rf"net.py:{line_of(line)}(:\d+)?: note: '{step}' is wrong about '{op}': result 0.* expected \S+ but got \S+", found.out), found.out
+        assert re.search(
+            rf"net.py:{line_of(line)}(:\d+)?: note: '{step}' is wrong about '{op}': result 0.* expected \S+ but got \S+", found.out
+        ), found.out
         assert line in found.out, "the user's own line is shown"
         repeat = shlex.split(found.out.rstrip().splitlines()[-1])
         assert repeat[:2] == ["polyreme", "bisect"]
@@ -165,7 +167,10 @@ def test_a_reproducer_has_no_more_ops_and_elements_than_it_needs(polyreme: Any, 
         polyreme("bisect", "net.py:Net")
     (text,) = Path().glob("*.tir")
     module = parse_module(text.read_text())
-    assert sum(not op.has(Terminator) and not op.has(ConstantLike) and op.dialect == "nn" for op in module.walk()) == {there_and_back: 2, gelu_by_tanh: 1}[plant]
+    assert (
+        sum(not op.has(Terminator) and not op.has(ConstantLike) and op.dialect == "nn" for op in module.walk())
+        == {there_and_back: 2, gelu_by_tanh: 1}[plant]
+    )
     with np.load(text.with_suffix(".npz")) as inputs:
         assert [inputs[name].size for name in inputs.files] == [1]
 
@@ -198,7 +203,9 @@ def test_inputs_are_taken_from_files(polyreme: Any) -> None:
         there_and_back(patch)
         assert polyreme("bisect", "twice.tir", "--input", "x=whole.npy").code == 0
         assert polyreme("bisect", "twice.tir", "--inputs", "all.npz").code == 1
-    Path("sum.tir").write_text("func @main(%x: tensor<Nx6xf32>, %y: tensor<Nx6xf32>) -> tensor<Nx6xf32> { %z = nn.add %x, %y : tensor<Nx6xf32>  return %z }")
+    Path("sum.tir").write_text(
+        "func @main(%x: tensor<Nx6xf32>, %y: tensor<Nx6xf32>) -> tensor<Nx6xf32> { %z = nn.add %x, %y : tensor<Nx6xf32>  return %z }"
+    )
     assert polyreme("bisect", "sum.tir", "--input", "y=whole.npy").code == 0, "the other is drawn with as many rows"
     assert polyreme("bisect", "sum.tir", "--input", "whole.npy").code == 2
     assert "did you mean 'x'?" in polyreme("bisect", "twice.tir", "--input", "xs=whole.npy").err

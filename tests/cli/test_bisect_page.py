@@ -1,4 +1,5 @@
-"""The session in docs/bisect.md goes as it is shown there, with the bug that the page plants; --update-golden writes what is printed now."""
+"""The session in docs/bisect.md goes as it is shown there, with the bug that the page plants; --update-golden writes what is printed now.
+"""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def test_tokens_get_their_colours() -> None:
 
 
 @pytest.mark.parametrize("language, target, sign", [
-    ("ir", "x86-64", "\x1b[1;34mkernel."), ("llvm", "x86-64", "\x1b[1;35mdefine\x1b[0m"), ("asm", "x86-64", "\x1b[1;34m\tret"), ("ptx", "cuda:sm_80", "\x1b[1;35m.visible"),
+    ("ir", "x86-64", "\x1b[1;34mkernel."), ("llvm", "x86-64", "\x1b[1;35mdefine\x1b[0m"), ("asm", "x86-64", "\x1b[1;34m\tret"),
+    ("ptx", "cuda:sm_80", "\x1b[1;35m.visible"),
 ])  # fmt: skip
 def test_colours_change_no_character_of_any_level(language: str, target: str, sign: str) -> None:
     text = Inspection(parse_module(TEXT), as_target(target)).level("kernel" if language == "ir" else language)

@@ -93,7 +93,9 @@ def weights() -> Any:
 # --- inspect and opt
 
 
-@pytest.mark.parametrize("level, sign", [("nn", "nn.linear"), ("tensor", "tensor."), ("kernel", "kernel."), ("llvm", "define "), ("asm", ".text")])
+@pytest.mark.parametrize(
+    "level, sign", [("nn", "nn.linear"), ("tensor", "tensor."), ("kernel", "kernel."), ("llvm", "define "), ("asm", ".text")]
+)
 def test_inspect_prints_every_level(polyreme: Any, level: str, sign: str) -> None:
     result = polyreme("inspect", "net.py:Net", "--level", level)
     assert result.code == 0, result.err
@@ -127,7 +129,8 @@ def test_input_replaces_the_models_own_spec(polyreme: Any) -> None:
 
 def test_opt_runs_passes(polyreme: Any) -> None:
     Path("x.tir").write_text(
-        "func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %a = nn.exp %x : tensor<4xf32>\n  %b = nn.tanh %x : tensor<4xf32>\n  return %b\n}\n"
+        "func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %a = nn.exp %x : tensor<4xf32>\n  %b = nn.tanh %x : tensor<4xf32>\n  return "
+        "%b\n}\n"
     )
     result = polyreme("opt", "x.tir", "--passes", "dce", "--verify-each", "--timing", "-o", "y.tir")
     assert result.code == 0, result.err
@@ -186,7 +189,12 @@ def test_what_the_host_runs_parts_of_is_run_and_measured_but_not_taken_for_one_p
     assert "x: float32[3, 4]" in polyreme("bench", "positive", "--size", "N=3", "--seconds", "0.01").out
     np.save("y.npy", x[:, :3])
     assert "expected 4 on axis 1 but got 3" in polyreme("run", "positive", "--input", "y.npy").err
-    for command in (["bench", "positive", "--profile"], ["bisect", "positive"], ["inspect", "positive", "--level", "tensor"], ["compile", "net.py:positive", given, "-o", "p"]):
+    for command in (
+        ["bench", "positive", "--profile"],
+        ["bisect", "positive"],
+        ["inspect", "positive", "--level", "tensor"],
+        ["compile", "net.py:positive", given, "-o", "p"],
+    ):
         refused = polyreme(*command)
         assert refused.code == 1 and "but 'host.nonzero' runs on the host" in refused.err
     assert "call eval() on the Layer first, and hand in what it draws" in polyreme("compile", "net.py:noisy", given, "-o", "noisy").err
@@ -352,7 +360,9 @@ def python_m(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 def test_a_model_file_that_is_no_python_is_shown_at_its_line(polyreme: Any) -> None:
     Path("broken.py").write_text("x = 1\ndef f(x:\n    pass\n")
-    assert polyreme("inspect", "broken.py:f").err.startswith(f"{Path('broken.py').resolve()}:2:6: error: SyntaxError: '(' was never closed\n    def f(x:\n         ^")
+    assert polyreme("inspect", "broken.py:f").err.startswith(
+        f"{Path('broken.py').resolve()}:2:6: error: SyntaxError: '(' was never closed\n    def f(x:\n         ^"
+    )
 
 
 def test_numbers_that_are_too_large_for_memory_have_no_place_in_numpy(polyreme: Any) -> None:

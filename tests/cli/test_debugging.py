@@ -1,4 +1,6 @@
-"""Looking into a compilation and taking a hand in it: the debug ladder, dumps, overrides, entering and leaving at any level, and commands that repeat a failure."""
+"""Looking into a compilation and taking a hand in it: the debug ladder, dumps, overrides, entering and leaving at any level, and commands
+that repeat a failure.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,12 @@ def step(name: str) -> str:
 
 
 RUNGS = {
-    1: (r"^ +[\d.]+ ms 100\.0%  compile x$", r"^ +[\d.]+ ms +[\d.]+%      tensor$", r"^ +[\d.]+ ms +[\d.]+%          build_loops$", r"%    emit-llvm$"),
+    1: (
+        r"^ +[\d.]+ ms 100\.0%  compile x$",
+        r"^ +[\d.]+ ms +[\d.]+%      tensor$",
+        r"^ +[\d.]+ ms +[\d.]+%          build_loops$",
+        r"%    emit-llvm$",
+    ),
     2: (r"^// cost of 'add full max' at x\.tir:4:8: 8\*N operations, 16\*N\+16 bytes read, 16\*N written$",),
     3: (r"^// schedule of 'add full max' at x\.tir:4:8 .*for native\n//   @\w+\(operand 0, operand 1, result 0\)$",),
     4: (r"^define void @polyreme_model_run\(",),
@@ -109,7 +116,9 @@ RUNGS = {
 
 
 @pytest.mark.parametrize("level", range(8))
-def test_every_rung_of_the_debug_ladder_shows_what_it_says_and_what_is_below_it(level: int, polyreme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rung_of_the_debug_ladder_shows_what_it_says_and_what_is_below_it(
+    level: int, polyreme: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POLYREME_DEBUG", str(level))
     halved = "  %h = nn.full {value = 2.0, dtype = f32} : tensor<f32>\n  %z2 = nn.div %z, %h : tensor<Nx4xf32>\n  return %z2"
     # Only the last rung has a rewrite to show: elsewhere it would change the group that the others expect.
@@ -126,10 +135,15 @@ def test_every_rung_of_the_debug_ladder_shows_what_it_says_and_what_is_below_it(
 # --- dumps and overrides
 
 
-def test_what_a_compilation_dumps_can_be_edited_and_takes_the_place_of_what_the_pass_made(polyreme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_compilation_dumps_can_be_edited_and_takes_the_place_of_what_the_pass_made(
+    polyreme: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POLYREME_DUMP", "steps")
     assert polyreme("compile x.tir -o plain.so")[0] == 0
-    assert sorted(p.name for p in Path("steps").iterdir()) == ["00-input.tir", *(f"{step(name)}.tir" for name in ("nn-to-tensor", "fuse", "tensor-to-kernel"))]
+    assert sorted(p.name for p in Path("steps").iterdir()) == [
+        "00-input.tir",
+        *(f"{step(name)}.tir" for name in ("nn-to-tensor", "fuse", "tensor-to-kernel")),
+    ]
     monkeypatch.delenv("POLYREME_DUMP")
     Path("mine").mkdir()
     made = Path(f"steps/{step('fuse')}.tir").read_text()
@@ -219,7 +233,9 @@ def fault_in(shown: str) -> str:
     ],
     ids=["an exception", "a module that is not valid", "another result"],
 )
-def test_the_command_that_a_failing_pass_leaves_repeats_the_failure(options: str, message: str, polyreme: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_a_failing_pass_leaves_repeats_the_failure(
+    options: str, message: str, polyreme: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("POLYREME_DUMP", "left here")
     code, _, shown = polyreme(f"opt x.tir --load spoil.py {options}")
     assert code == 1 and message in shown

@@ -39,7 +39,20 @@ def same_lenet() -> Any:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_c_program_prints_what_the_network_computes(lenet: Path) -> None:
-    build = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-std=c99", "-I.", str(ROOT / "examples" / "lenet.c"), "lenet.so", "-Wl,-rpath,$ORIGIN", "-o", "lenet"]
+    build = [
+        "cc",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-std=c99",
+        "-I.",
+        str(ROOT / "examples" / "lenet.c"),
+        "lenet.so",
+        "-Wl,-rpath,$ORIGIN",
+        "-o",
+        "lenet",
+    ]
     subprocess.run(build, cwd=lenet, check=True, timeout=120)
     images = digits("test").images[:70]  # more than a batch of the program
     done = subprocess.run(["./lenet"], cwd=lenet, input=images.tobytes(), capture_output=True, timeout=60, check=True)

@@ -42,7 +42,9 @@ def test_every_pass_is_listed_with_its_options_its_level_and_its_meaning() -> No
         assert re.fullmatch(r"[\w-]+  \((any level|\w+( or \w+)*)( -> \w+)?; (when asked for|run in \w+( and \w+)*)\)", head)
         assert len(meaning.strip()) > 20
         made = PASSES[head.split()[0]]
-        assert [o.split(":")[0].strip() for o in options] == ([f.name.replace("_", "-") for f in fields(made)] if isinstance(made, type) else [])
+        assert [o.split(":")[0].strip() for o in options] == (
+            [f.name.replace("_", "-") for f in fields(made)] if isinstance(made, type) else []
+        )
     assert "fuse  (tensor; run in tensor)" in text and "max-inputs: int = " in text and 'target: str = "native"' in text
 
 
@@ -105,7 +107,9 @@ def test_the_examples_of_the_help_are_commands_with_options_that_there_are(line:
 
 
 @pytest.mark.slow
-def test_the_examples_of_the_help_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_the_help_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Those of the commands that take a model on its way; the others have tests of their own."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
@@ -117,6 +121,17 @@ def test_the_examples_of_the_help_run_one_after_the_other(tmp_path: Path, monkey
                 while "=" in words[0]:
                     patch.setenv(*words.pop(0).split("=", 1))
                 assert run_command(words[1:]) == 0, f"{line}\n{capsys.readouterr().err}"
-    made = ("lenet.so", "lenet.h", "lenet.s", "lenet.cubin", "scores.npz", "lenet.tir", "fused.tir", "kernels.tir", "lenet.mlir", "steps/01-nn-to-tensor.tir")
+    made = (
+        "lenet.so",
+        "lenet.h",
+        "lenet.s",
+        "lenet.cubin",
+        "scores.npz",
+        "lenet.tir",
+        "fused.tir",
+        "kernels.tir",
+        "lenet.mlir",
+        "steps/01-nn-to-tensor.tir",
+    )
     assert [name for name in made if not Path(name).is_file()] == []
     assert "tensor.fused" in Path("fused.tir").read_text() and "kernel.load" in Path("kernels.tir").read_text()

@@ -53,7 +53,16 @@ def test_the_example_of_an_op_runs_on_random_inputs(name: str) -> None:
     for _, array in run.results:
         assert np.asarray(array).dtype.kind in "fiubcV"
     # What an op without results does shows in a buffer, unless it only waits, asks, or passes on.
-    silent = {"kernel.barrier", "kernel.copy_commit", "kernel.copy_wait", "kernel.copy_async", "kernel.prefetch", "kernel.parallel", "kernel.call", "kernel.launch"}
+    silent = {
+        "kernel.barrier",
+        "kernel.copy_commit",
+        "kernel.copy_wait",
+        "kernel.copy_async",
+        "kernel.prefetch",
+        "kernel.parallel",
+        "kernel.call",
+        "kernel.launch",
+    }
     assert run.results or name in silent
 
 

@@ -75,7 +75,11 @@ def test_a_cache_that_takes_nothing_is_one_line_however_many_processes_compile(t
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     told, made = done.stderr.splitlines()
-    assert told == "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: [Errno 2] No such file or directory: '/proc/polyreme'"
+    assert (
+        told
+        == "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: [Errno 2] No such file or "
+        "directory: '/proc/polyreme'"
+    )
     assert made.startswith("net.so and net.h")
 
 
@@ -114,7 +118,9 @@ def test_a_value_that_is_no_choice_names_the_nearest(capsys: pytest.CaptureFixtu
 
 
 def test_what_the_api_refuses_is_shown_at_the_users_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "net.py").write_text("import polyreme as paddle\n\n\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.sum(axis=7)\n")
+    (tmp_path / "net.py").write_text(
+        "import polyreme as paddle\n\n\nclass Net(paddle.nn.Layer):\n    def forward(self, x):\n        return x.sum(axis=7)\n"
+    )
     assert run(["inspect", f"{tmp_path}/net.py:Net", "--input", "x=f32[2,4]"]) == 1
     shown = capsys.readouterr().err.splitlines()
     assert re.match(rf"{re.escape(str(tmp_path))}/net.py:6:16: error\[E03\d\d\]: ", shown[0])

@@ -1,7 +1,7 @@
 """The session in docs/opt.md goes as it is shown there.
 
-Its `console` blocks are run one after the other in an empty folder; what a command prints follows its line. Names of folders and of temporary files are
-taken out. With --update-golden what is printed now becomes what is shown, to be read in review.
+Its `console` blocks are run one after the other in an empty folder; what a command prints follows its line. Names of folders and of
+temporary files are taken out. With --update-golden what is printed now becomes what is shown, to be read in review.
 """
 
 from __future__ import annotations

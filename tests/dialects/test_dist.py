@@ -26,7 +26,12 @@ PROGRAM = """
 
 
 def program(ranks: int) -> Any:
-    text = PROGRAM.replace("(RANKS)", str(ranks)).replace("(SHARE)", str(4 // ranks)).replace("RANKS", str(ranks)).replace("SHARE", str(4 // ranks))
+    text = (
+        PROGRAM.replace("(RANKS)", str(ranks))
+        .replace("(SHARE)", str(4 // ranks))
+        .replace("RANKS", str(ranks))
+        .replace("SHARE", str(4 // ranks))
+    )
     return parse_module(text)
 
 

@@ -36,7 +36,10 @@ def test_a_call_is_looked_up_by_its_number_and_binds_the_sizes_of_its_results() 
     assert print_module(parse_module(print_module(module, generic=True))) == print_module(module)
     with host.with_functions({7: positive}):
         assert [evaluate(module, [x])[0].tolist() for x in (X, X[:2])] == [[2, 3], [2]]
-    with host.with_functions({3: positive}), pytest.raises(EvaluateError, match=r"a function number 7 \('positive'\) for 'host.call' but got only the numbers 3"):
+    with (
+        host.with_functions({3: positive}),
+        pytest.raises(EvaluateError, match=r"a function number 7 \('positive'\) for 'host.call' but got only the numbers 3"),
+    ):
         evaluate(module, [X])
     with pytest.raises(EvaluateError, match="but got no functions"):
         evaluate(module, [X])
@@ -46,7 +49,10 @@ def test_what_a_call_gives_is_checked_against_its_results() -> None:
     module = parse_module(POSITIVE)
     wrong: list[Any]
     for wrong in ([X, X], [], [X.astype(np.float64)], [X[None]]):
-        with host.with_functions({7: lambda arrays, wrong=wrong: wrong}), pytest.raises(EvaluateError, match=r"'host\.call' (made \d values|should make tensor<Kxf32>)"):
+        with (
+            host.with_functions({7: lambda arrays, wrong=wrong: wrong}),
+            pytest.raises(EvaluateError, match=r"'host\.call' (made \d values|should make tensor<Kxf32>)"),
+        ):
             evaluate(module, [X])
 
 

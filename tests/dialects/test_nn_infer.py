@@ -31,7 +31,12 @@ REFUSED = [
     (nn.Conv, [t(N, 4, 8, 8), t(3, 2, 3, 3)], {"groups": 2}, "expected a number of output channels that 2 groups divide but got 3"),
     (nn.Conv, [t(N, 3, 8, 8), t(4, 3, 3, 3)], {"strides": (2,)}, "expected 2 values in 'strides' but got 1"),
     (nn.Conv, [t(N, 3, 8, 8), t(4, 3, 3, 3)], {"padding": (1, 1)}, "expected 4 values in 'padding' but got 2"),
-    (nn.ConvTranspose, [t(N, 3, 4), t(3, 2, 3)], {"strides": (2,), "sizes": (12,)}, "expected sizes from which a convolution makes 4 places but 12 makes 5"),
+    (
+        nn.ConvTranspose,
+        [t(N, 3, 4), t(3, 2, 3)],
+        {"strides": (2,), "sizes": (12,)},
+        "expected sizes from which a convolution makes 4 places but 12 makes 5",
+    ),
     (nn.MaxPool, [t(N, 3, 8)], {"kernel": (2, 2)}, "expected 1 values in 'kernel' but got 2"),
     (nn.MaxPool, [t(N, 3, 2)], {"kernel": (3,)}, "expected at least 3 elements for the kernel but got 2"),
     (nn.AvgPool, [t(N, 3, 8, dtype=i64)], {"kernel": (2,)}, "expected floats but got i64"),

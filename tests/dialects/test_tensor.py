@@ -75,7 +75,17 @@ def test_sums_of_float32_do_not_lose_small_terms():
     np.testing.assert_allclose(total, float(np.float32(0.1)) * (1 << 18), rtol=1e-7)
 
 
-@pytest.mark.parametrize(("fn", "dtype", "expected"), [("add", np.float32, 0), ("mul", np.int32, 1), ("max", np.float32, -np.inf), ("min", np.int64, 2**63 - 1), ("and", bool, True), ("or", bool, False)])
+@pytest.mark.parametrize(
+    ("fn", "dtype", "expected"),
+    [
+        ("add", np.float32, 0),
+        ("mul", np.int32, 1),
+        ("max", np.float32, -np.inf),
+        ("min", np.int64, 2**63 - 1),
+        ("and", bool, True),
+        ("or", bool, False),
+    ],
+)
 def test_reducing_nothing_gives_the_identity(fn, dtype, expected):
     result = tt.Reduce.reference(np.zeros((0, 2), dtype), fn=fn, axes=(0,), keepdims=False)
     assert result.dtype == dtype and result.tolist() == [expected] * 2
@@ -121,7 +131,10 @@ X = TensorType((N, 4), f32)
 REFUSED = [
     (lambda: tt.Map.infer([X, TensorType((4,), f32)], fn="add", dtype=None), "expected operands of equal rank"),
     (lambda: tt.Map.infer([X, TensorType((3, 4), f32)], fn="add", dtype=None), "N and 3 differ"),
-    (lambda: tt.Map.infer([X, TensorType((N, 4), f64)], fn="add", dtype=None), "expected equal element types for 'add' but got f32 and f64"),
+    (
+        lambda: tt.Map.infer([X, TensorType((N, 4), f64)], fn="add", dtype=None),
+        "expected equal element types for 'add' but got f32 and f64",
+    ),
     (lambda: tt.Map.infer([X], fn="expp", dtype=None), "did you mean 'exp'?"),
     (lambda: tt.Map.infer([X], fn="exp", dtype=f64), "expected no 'dtype' for 'exp'"),
     (lambda: tt.Reduce.infer(X, fn="add", axes=(1, 0), keepdims=False), "expected sorted axes"),
@@ -143,9 +156,15 @@ REFUSED = [
     (lambda: tt.Gather.infer(X, X, axis=0), "expected integer positions"),
     (lambda: tt.Window.infer(X, axes=(1, 1), sizes=(1, 1), strides=(1, 1), dilations=(1, 1)), "expected different axes"),
     (lambda: tt.Window.infer(X, axes=(1,), sizes=(2,), strides=(0,), dilations=(1,)), "expected positive 'strides'"),
-    (lambda: tt.Fold.infer(TensorType((3, 2), f32), axes=(0,), sizes=(9,), strides=(1,), dilations=(1,)), "expected 8 windows along axis 0"),
+    (
+        lambda: tt.Fold.infer(TensorType((3, 2), f32), axes=(0,), sizes=(9,), strides=(1,), dilations=(1,)),
+        "expected 8 windows along axis 0",
+    ),
     (lambda: tt.Pad.infer(X, low=(0, -1), high=(0, 0), interior=(0, 0), value=0), "expected no negative amount in 'low'"),
-    (lambda: tt.Full.infer(value=300, shape=(), dtype=i1) and tt.Full.infer(value=2**40, shape=(), dtype=i32), "expected a value that fits i32"),
+    (
+        lambda: tt.Full.infer(value=300, shape=(), dtype=i1) and tt.Full.infer(value=2**40, shape=(), dtype=i32),
+        "expected a value that fits i32",
+    ),
     (lambda: tt.Random.infer(X, shape=(3,), low=0.0, high=1.0, dtype=f32), "expected a generator state"),
 ]
 

@@ -267,7 +267,10 @@ def test_unused_parameters_are_an_error_that_names_them() -> None:
         net = DataParallel(Branches())
         net(paddle.to_tensor(BATCH), 0).sum().backward()
 
-    with pytest.raises(PolyremeError, match="but 'odd.weight', 'odd.bias', 'never.weight', 'never.bias' took no part in the loss; pass find_unused_parameters=True"):
+    with pytest.raises(
+        PolyremeError,
+        match="but 'odd.weight', 'odd.bias', 'never.weight', 'never.bias' took no part in the loss; pass find_unused_parameters=True",
+    ):
         run_ranks(2, rank)
 
 
@@ -284,7 +287,10 @@ def test_ranks_may_use_different_parameters_when_they_say_so() -> None:
 
 
 def test_models_that_differ_between_ranks_are_an_error_at_the_start() -> None:
-    with pytest.raises(MismatchError, match="rank 0 is at the plan of DataParallel .* schedule .* rank 1 is at the plan of DataParallel .*test_data_parallel.py"):
+    with pytest.raises(
+        MismatchError,
+        match="rank 0 is at the plan of DataParallel .* schedule .* rank 1 is at the plan of DataParallel .*test_data_parallel.py",
+    ):
         run_ranks(2, lambda group: DataParallel(paddle.nn.Linear(3, 4 + group.rank)))
 
 
@@ -318,7 +324,11 @@ def test_inspect_shows_the_schedule_that_runs() -> None:
             ran.extend(step.name for step in schedule.steps)
 
     run_ranks(2, rank)
-    names = [f"call {re.search(r'@(region_[0-9]+)', line).group(1)}" if "func.call" in line else line.split()[0] for line in printed if "." in line.split()[0]]
+    names = [
+        f"call {re.search(r'@(region_[0-9]+)', line).group(1)}" if "func.call" in line else line.split()[0]
+        for line in printed
+        if "." in line.split()[0]
+    ]
     assert ran == names
     assert names.count("dist.all_reduce_start") == 3 and names.count("dist.wait") == 3
     # A start, and the regions of the next bucket before anything is waited for.

@@ -21,7 +21,10 @@ from polyreme.distributed.processes import launch_command, launch_environment
 from polyreme.runtime.collectives import CollectiveError
 from polyreme.runtime.mpi import is_installed
 
-pytestmark = [pytest.mark.mpi, pytest.mark.skipif(not is_installed(), reason="mpi4py is not installed: pip install 'polyreme[distributed]'")]
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(not is_installed(), reason="mpi4py is not installed: pip install 'polyreme[distributed]'"),
+]
 
 TRAIN = """
     import json, os, sys, time
@@ -84,7 +87,11 @@ def launch(ranks: int, file: Path, *arguments: str, timeout: float = 120) -> sub
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_several_processes_train_as_one_does_on_the_joined_batch(tmp_path: Path, compiled: bool) -> None:
-    file = script(tmp_path, "result = train(bool(int(sys.argv[1])))\nopen(f'result-{dist.get_rank()}-{dist.get_world_size()}.json', 'w').write(json.dumps(result))")
+    file = script(
+        tmp_path,
+        "result = train(bool(int(sys.argv[1])))\nopen(f'result-{dist.get_rank()}-{dist.get_world_size()}.json', "
+        "'w').write(json.dumps(result))",
+    )
     for ranks in (1, 2, 3):
         done = launch(ranks, file, str(int(compiled)))
         assert done.returncode == 0, done.stderr
@@ -138,16 +145,23 @@ def test_a_killed_rank_ends_the_others_with_an_error_that_names_it(tmp_path: Pat
         took = time.monotonic() - start
     assert took < 10
     assert process.returncode != 0
-    named = re.findall(r"LostRankError: error\[E0903\]: rank 1 was lost .* while rank (\d) was in all_reduce \(.*\) at .*train.py:\d+:\d+", errors)
+    named = re.findall(
+        r"LostRankError: error\[E0903\]: rank 1 was lost .* while rank (\d) was in all_reduce \(.*\) at .*train.py:\d+:\d+", errors
+    )
     assert sorted(named) == [str(r) for r in range(ranks) if r != 1], errors
 
 
 def test_a_rank_that_fails_ends_the_others_with_its_error(tmp_path: Path) -> None:
-    file = script(tmp_path, "def report(step):\n    if dist.get_rank() == 1 and step == 2:\n        raise KeyError('labels')\n\ntrain(False, 50, report)")
+    file = script(
+        tmp_path,
+        "def report(step):\n    if dist.get_rank() == 1 and step == 2:\n        raise KeyError('labels')\n\ntrain(False, 50, report)",
+    )
     done = launch(2, file)
     assert done.returncode != 0
     assert "KeyError: 'labels'" in done.stderr
-    assert re.search(r"rank 0 is at all_reduce .* at .*train.py:\d+:\d+; rank 1 is at the end \(KeyError: 'labels'\)", done.stderr), done.stderr
+    assert re.search(r"rank 0 is at all_reduce .* at .*train.py:\d+:\d+; rank 1 is at the end \(KeyError: 'labels'\)", done.stderr), (
+        done.stderr
+    )
 
 
 def test_ranks_that_part_ways_are_an_error_that_says_where(tmp_path: Path) -> None:
@@ -161,7 +175,11 @@ def test_ranks_that_part_ways_are_an_error_that_says_where(tmp_path: Path) -> No
     """
     done = launch(2, script(tmp_path, body))
     assert done.returncode != 0
-    assert re.search(r"rank 0 is at all_reduce \(sum of 1 x f32\[4\]\) at .*train.py:\d+:\d+; rank 1 is at broadcast \(from rank 0, 1 x f32\[4\]\) at .*train.py:\d+:\d+", done.stderr)
+    assert re.search(
+        r"rank 0 is at all_reduce \(sum of 1 x f32\[4\]\) at .*train.py:\d+:\d+; rank 1 is at broadcast \(from rank 0, 1 x f32\[4\]\) at "
+        r".*train.py:\d+:\d+",
+        done.stderr,
+    )
 
 
 def test_collective_calls_on_tensors(tmp_path: Path) -> None:
@@ -230,9 +248,16 @@ def test_spawn_raises_what_a_rank_raised() -> None:
 
 def test_the_command_line_launches_a_script(tmp_path: Path) -> None:
     file = tmp_path / "hello.py"
-    file.write_text("import sys, polyreme.distributed as dist\ndist.init_parallel_env()\nprint('rank', dist.get_rank(), 'of', dist.get_world_size(), sys.argv[1:])\n")
-    done = subprocess.run([sys.executable, "-m", "polyreme", "launch", "-n", "2", str(file), "--lr", "0.1"], capture_output=True, text=True, timeout=60)
+    file.write_text(
+        "import sys, polyreme.distributed as dist\ndist.init_parallel_env()\nprint('rank', dist.get_rank(), 'of', dist.get_world_size(), "
+        "sys.argv[1:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "polyreme", "launch", "-n", "2", str(file), "--lr", "0.1"], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     file.write_text("raise SystemExit(3)")
-    assert subprocess.run([sys.executable, "-m", "polyreme", "launch", "-n", "2", str(file)], capture_output=True, timeout=60).returncode == 3
+    assert (
+        subprocess.run([sys.executable, "-m", "polyreme", "launch", "-n", "2", str(file)], capture_output=True, timeout=60).returncode == 3
+    )
     assert sorted(done.stdout.split("\n"))[1:] == [f"rank {r} of 2 ['--lr', '0.1']" for r in range(2)]

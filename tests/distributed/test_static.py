@@ -77,8 +77,15 @@ def test_python_functions_and_collectives_share_one_schedule(static: None) -> No
         plan = executor.plan(main, {"x": main.global_block().var("x").type}, [loss.name])
         names = [op.name for op in scheduled(main.module([loss])).function().block]
     assert names.count("host.call") == 3 and names.count("dist.all_reduce_start") == names.count("dist.wait") == 1
-    assert names.index("host.call") < names.index("dist.all_reduce_start") < names.index("dist.wait") < len(names) - 1 - names[::-1].index("host.call")
-    assert [step.name.split()[0] for step in plan.executable.steps] == [name.split(".")[0] if name == "host.call" else name.replace("func.", "") for name in names[:-1]]
+    assert (
+        names.index("host.call")
+        < names.index("dist.all_reduce_start")
+        < names.index("dist.wait")
+        < len(names) - 1 - names[::-1].index("host.call")
+    )
+    assert [step.name.split()[0] for step in plan.executable.steps] == [
+        name.split(".")[0] if name == "host.call" else name.replace("func.", "") for name in names[:-1]
+    ]
 
     def rank(group: Any) -> list[Any]:
         scope = paddle.static.Scope()

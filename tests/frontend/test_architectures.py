@@ -30,7 +30,10 @@ CASES: dict[str, tuple[Callable[[], paddle.nn.Layer], Inputs]] = {
 
 def drawn(inputs: Inputs) -> list[Any]:
     rng = np.random.default_rng(0)
-    return [paddle.to_tensor(rng.integers(0, 50, shape) if dtype == "int64" else rng.standard_normal(shape).astype(dtype)) for dtype, shape in inputs]
+    return [
+        paddle.to_tensor(rng.integers(0, 50, shape) if dtype == "int64" else rng.standard_normal(shape).astype(dtype))
+        for dtype, shape in inputs
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,7 +57,8 @@ def test_a_decoder_goes_on_from_its_cache_for_any_number_of_words() -> None:
     spec = [paddle.static.InputSpec([None, "T"], "int64", "words")]
     start = paddle.jit.to_static(layer.forward, input_spec=spec)
     step = paddle.jit.to_static(
-        lambda word, past: layer(word, past), input_spec=[paddle.static.InputSpec([None, 1], "int64", "word"), paddle.static.InputSpec([None, 2, 2, "P", 40], "float32", "past")]
+        lambda word, past: layer(word, past),
+        input_spec=[paddle.static.InputSpec([None, 1], "int64", "word"), paddle.static.InputSpec([None, 2, 2, "P", 40], "float32", "past")],
     )
     scores, past = start(words[:, :6])
     for i in range(6, 9):

@@ -1,4 +1,6 @@
-"""What Python asks of the sizes of an argument that is of another shape at each call: texts, kinds, hashes, elements, arithmetic, loops, and functions of tensors."""
+"""What Python asks of the sizes of an argument that is of another shape at each call: texts, kinds, hashes, elements, arithmetic, loops,
+and functions of tensors.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +191,8 @@ def described(value: Any) -> Any:
 
 
 def calls(path: Path, full_graph: bool | None) -> list[Any]:
-    """What the function in a file gives, raises and leaves behind at each call: `full_graph` says how it is compiled, None that it is not."""
+    """What the function in a file gives, raises and leaves behind at each call: `full_graph` says how it is compiled, None that it is not.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)

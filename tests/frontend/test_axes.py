@@ -1,4 +1,5 @@
-"""Every function that takes an axis, along every axis of tensors of three and four axes, negative ones too, against NumPy in float64; and its gradient along a direction.
+"""Every function that takes an axis, along every axis of tensors of three and four axes, negative ones too, against NumPy in float64; and
+its gradient along a direction.
 
 Sizes are odd, one and none. What NumPy does not have is written with its plain loops here.
 """
@@ -23,7 +24,9 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class Along:
-    """`call(x, axis)` gives what `wanted(array, axis)` gives. `smooth`: it has a gradient. `least`: how many elements the axis must have; `divides`: what divides its size."""
+    """`call(x, axis)` gives what `wanted(array, axis)` gives. `smooth`: it has a gradient. `least`: how many elements the axis must have;
+    `divides`: what divides its size.
+    """
 
     call: Callable[[Any, int], Any]
     wanted: Callable[[Array, int], Any]
@@ -128,7 +131,14 @@ def _called(name: str) -> Callable[[Any, int], Any]:
 
 
 _KEEPING = "all amax amin any count_nonzero logsumexp max mean min nanmean nansum prod std sum var"
-_NUMPY = {"amax": np.max, "amin": np.min, "nanmean": np.nanmean, "nansum": np.nansum, "std": lambda x, a: np.std(x, a, ddof=1), "var": lambda x, a: np.var(x, a, ddof=1)}
+_NUMPY = {
+    "amax": np.max,
+    "amin": np.min,
+    "nanmean": np.nanmean,
+    "nansum": np.nansum,
+    "std": lambda x, a: np.std(x, a, ddof=1),
+    "var": lambda x, a: np.var(x, a, ddof=1),
+}
 _NUMPY |= {"logsumexp": lambda x, a: np.log(np.exp(x).sum(a)), "count_nonzero": np.count_nonzero}
 _LEAST = {"amax": 1, "amin": 1, "max": 1, "min": 1, "logsumexp": 1, "nanmean": 1, "mean": 1, "std": 2, "var": 2}
 _WHOLE = ("all", "any", "count_nonzero")
@@ -163,7 +173,8 @@ TABLE: dict[str, Along] = {
     "norm of p": Along(lambda x, a: paddle.norm(x, 1, axis=a), lambda x, a: np.abs(x).sum(a)),
     "put_along_axis": Along(lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a), lambda x, a: _put(x, a % x.ndim, False), least=1),
     "put_along_axis add": Along(
-        lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a, "add"), lambda x, a: _put(x, a % x.ndim, True), least=1
+        lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a, "add"), lambda x,
+        a: _put(x, a % x.ndim, True), least=1
     ),
     "repeat_interleave": Along(lambda x, a: paddle.repeat_interleave(x, 2, axis=a), lambda x, a: np.repeat(x, 2, a)),
     "reverse": Along(lambda x, a: paddle.reverse(x, axis=a), np.flip),
@@ -189,7 +200,8 @@ TABLE: dict[str, Along] = {
     # nn.functional
     "cosine_similarity": Along(lambda x, a: F.cosine_similarity(x, paddle.cos(x), axis=a), _cosine, least=1),
     "cross_entropy": Along(
-        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a), lambda x, a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a), lambda x,
+        a: _entropy(x, a % x.ndim), least=1
     ),
     "dropout": Along(lambda x, a: F.dropout(x, 0.0, axis=a), lambda x, a: x),
     "glu": Along(lambda x, a: F.glu(x, axis=a), _halves, divides=2, least=2),
@@ -198,7 +210,8 @@ TABLE: dict[str, Along] = {
     "normalize": Along(lambda x, a: F.normalize(x, axis=a), _unit),
     "softmax": Along(lambda x, a: F.softmax(x, axis=a), _softmax, least=1),
     "softmax_with_cross_entropy": Along(
-        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a), lambda x, a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a), lambda x,
+        a: _entropy(x, a % x.ndim), least=1
     ),
 }
 # Paddle's own restrictions, which we share.

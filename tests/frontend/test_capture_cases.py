@@ -1,4 +1,5 @@
-"""Compiled functions do what the Python that was written does: over two hundred programs, in the default mode and with `full_graph=True`."""
+"""Compiled functions do what the Python that was written does: over two hundred programs, in the default mode and with `full_graph=True`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,23 @@ KNOWN_WITH_FULL_GRAPH = {
     "a_while_on_a_tensor": "a number that a branch or loop of the program computes outlives the call: it is a tensor",
     "a_branch_returns_the_argument_itself": "a result is a tensor of its own",
 }
-SUBJECTS = (between, containers, flow, functions, gradients, kinds, layers, numbers, objects, outside, parts, poles, statements, tensors, writes)
+SUBJECTS = (
+    between,
+    containers,
+    flow,
+    functions,
+    gradients,
+    kinds,
+    layers,
+    numbers,
+    objects,
+    outside,
+    parts,
+    poles,
+    statements,
+    tensors,
+    writes,
+)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -39,7 +56,9 @@ def test_a_compiled_program_is_never_silently_different(name: str, caplog: pytes
     default = run(name, "default")
     assert difference(eager, default) is None
     if PROGRAMS[name][1]:
-        gathered = {f"{f!r}": [str(calls.gathered) for calls in f._calls.values() if calls.gathered] for f in default.statics if f._gathered_calls}
+        gathered = {
+            f"{f!r}": [str(calls.gathered) for calls in f._calls.values() if calls.gathered] for f in default.statics if f._gathered_calls
+        }
         assert not gathered, f"calls that are to be whole programs are gathered: {gathered}"
     with caplog.at_level("WARNING", logger="polyreme.jit"):
         full = run(name, "full")

@@ -25,7 +25,11 @@ def tensors(dtype: str = "float32", names: str = "xy") -> list[Any]:
         numbers = np.array(VALUES[name])
         if dtype.startswith("complex"):
             numbers = numbers + 1j * numbers[::-1]
-        tensor = paddle.to_tensor(numbers.astype(dtype)) if dtype != "bfloat16" else paddle.to_tensor(numbers.astype("float32")).astype("bfloat16")
+        tensor = (
+            paddle.to_tensor(numbers.astype(dtype))
+            if dtype != "bfloat16"
+            else paddle.to_tensor(numbers.astype("float32")).astype("bfloat16")
+        )
         tensor.stop_gradient = False
         made.append(tensor)
     return made

@@ -8,9 +8,18 @@ import pytest
 import polyreme as paddle
 
 FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh", "angle", "sgn",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh",
+    "sqrt", "tan", "tanh", "angle", "sgn",
 )  # fmt: skip
-NUMPY = {"acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atanh": np.arctanh, "sgn": np.sign}
+NUMPY = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "sgn": np.sign,
+}
 
 
 def numbers(dtype: str) -> np.ndarray:
@@ -25,13 +34,19 @@ def test_functions_of_complex_numbers_are_numpys_compiled_and_not(dtype: str, to
 
     z = numbers(dtype)
     exact = z.astype("complex128")
-    expected = [NUMPY.get(name, getattr(np, name, None))(exact) for name in FUNCTIONS] + [exact**exact, exact.mean(), 1 / (1 + np.exp(-exact))]
+    expected = [NUMPY.get(name, getattr(np, name, None))(exact) for name in FUNCTIONS] + [
+        exact**exact,
+        exact.mean(),
+        1 / (1 + np.exp(-exact)),
+    ]
     x = paddle.to_tensor(z)
     for way in (every, paddle.jit.to_static(every)):
         for name, got, wanted in zip([*FUNCTIONS, "pow", "mean", "sigmoid"], way(x), expected, strict=True):
             assert got.numpy().dtype == (z.real.dtype if name == "angle" else z.dtype), name
             # The powers are exponentials of numbers of some size, whose rounding counts as often.
-            np.testing.assert_allclose(got.numpy(), wanted, rtol=10 * tolerance if name == "pow" else tolerance, atol=tolerance, err_msg=name)
+            np.testing.assert_allclose(
+                got.numpy(), wanted, rtol=10 * tolerance if name == "pow" else tolerance, atol=tolerance, err_msg=name
+            )
 
 
 def test_complex_functions_stay_finite_where_their_parts_would_overflow() -> None:
@@ -49,18 +64,38 @@ def test_complex_functions_stay_finite_where_their_parts_would_overflow() -> Non
 @pytest.mark.parametrize("way", [lambda f: f, paddle.jit.to_static])
 def test_logarithms_are_exact_near_their_poles_and_far_from_them(way) -> None:
     small = np.array([1e-4, 1e-5j, -1e-6 + 1e-6j])
-    for function, wanted, poles in ((paddle.log1p, np.log1p, (-1,)), (paddle.atanh, np.arctanh, (1, -1)), (paddle.atan, np.arctan, (1j, -1j))):
+    for function, wanted, poles in (
+        (paddle.log1p, np.log1p, (-1,)),
+        (paddle.atanh, np.arctanh, (1, -1)),
+        (paddle.atan, np.arctan, (1j, -1j)),
+    ):
         for pole in (*poles, 1e6, 1e25 + 1e25j):
             z = (pole + small).astype("complex64")
             exact = wanted(z.astype("complex128"))
-            np.testing.assert_allclose(way(function)(paddle.to_tensor(z)).numpy(), exact, rtol=1e-5, atol=1e-7, err_msg=f"{function.__name__} at {pole}")
+            np.testing.assert_allclose(
+                way(function)(paddle.to_tensor(z)).numpy(), exact, rtol=1e-5, atol=1e-7, err_msg=f"{function.__name__} at {pole}"
+            )
 
 
 def test_gradients_on_branch_cuts_are_those_of_the_side_that_the_signs_of_zeros_say() -> None:
     root = lambda z: 1 / (2 * np.sqrt(z))
-    inverse = {"asin": lambda z: 1 / (np.sqrt(1 - z) * np.sqrt(1 + z)), "asinh": lambda z: 1 / (np.sqrt(1 - 1j * z) * np.sqrt(1 + 1j * z)), "sqrt": root}
+    inverse = {
+        "asin": lambda z: 1 / (np.sqrt(1 - z) * np.sqrt(1 + z)),
+        "asinh": lambda z: 1 / (np.sqrt(1 - 1j * z) * np.sqrt(1 + 1j * z)),
+        "sqrt": root,
+    }
     for name, slope in inverse.items():
-        for real, imaginary in ((0.0, 3.0), (-0.0, -3.0), (-0.0, 3.0), (2.0, 0.0), (2.0, -0.0), (-2.0, 0.0), (-2.0, -0.0), (0.0, 0.5), (0.25, 0.0)):
+        for real, imaginary in (
+            (0.0, 3.0),
+            (-0.0, -3.0),
+            (-0.0, 3.0),
+            (2.0, 0.0),
+            (2.0, -0.0),
+            (-2.0, 0.0),
+            (-2.0, -0.0),
+            (0.0, 0.5),
+            (0.25, 0.0),
+        ):
             z = np.array([complex(real, imaginary)])
             beside = np.array([complex(real or np.copysign(1e-30, real), imaginary or np.copysign(1e-30, imaginary))])
             x = paddle.to_tensor(z, stop_gradient=False)
@@ -76,13 +111,18 @@ def test_angles_of_real_numbers_are_those_of_their_signs() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), np.zeros(7))
 
 
-@pytest.mark.parametrize(("power", "at_zero", "at_infinity"), [(-1, complex(np.inf, np.nan), 0), (0, 1, 1), (0.5, 0, complex(np.inf, np.nan)), (3, 0, complex(np.inf, np.nan))])
+@pytest.mark.parametrize(
+    ("power", "at_zero", "at_infinity"),
+    [(-1, complex(np.inf, np.nan), 0), (0, 1, 1), (0.5, 0, complex(np.inf, np.nan)), (3, 0, complex(np.inf, np.nan))],
+)
 def test_powers_of_zero_and_infinity_compiled(power: float, at_zero: complex, at_infinity: complex) -> None:
     z = np.array([0, 1 + 1j, np.inf], "complex64")
     x, y = paddle.to_tensor(z), paddle.to_tensor(np.full(3, power, "complex64"))
     for made in (x**y, paddle.jit.to_static(lambda a, b: a**b)(x, y), paddle.pow(x, power)):
         got = made.numpy()
-        np.testing.assert_allclose([got.real, got.imag], [f([at_zero, (1 + 1j) ** power, at_infinity]) for f in (np.real, np.imag)], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            [got.real, got.imag], [f([at_zero, (1 + 1j) ** power, at_infinity]) for f in (np.real, np.imag)], rtol=1e-5, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize(("power", "slope"), [(3, 0), (1, 1), (0.5, np.inf), (-1, np.nan)])
@@ -114,7 +154,9 @@ def test_gradients_of_complex_functions_compile() -> None:
 
 def test_a_complex_number_does_not_fill_real_tensors() -> None:
     assert paddle.full([2], 1 - 2j).tolist() == [1 - 2j, 1 - 2j]
-    with pytest.raises(TypeError, match="full expected a complex dtype for \\(1\\+2j\\) but got float32; give its real part for a real one"):
+    with pytest.raises(
+        TypeError, match="full expected a complex dtype for \\(1\\+2j\\) but got float32; give its real part for a real one"
+    ):
         paddle.full([2], 1 + 2j, "float32")
 
 
@@ -129,7 +171,9 @@ def test_inverse_hyperbolic_functions_reach_as_far_as_numbers_do(way, dtype: str
     np.testing.assert_allclose(y.numpy(), np.concatenate([np.arcsinh(exact), -np.arcsinh(exact)]), rtol=tolerance)
     y.sum().backward()
     slope = np.exp(-np.log(np.hypot(exact[:-2], 1)))
-    np.testing.assert_allclose(t.grad.numpy()[: len(x) - 2].astype("float64"), slope, rtol=4 * tolerance, atol=1e-7 if dtype == "float16" else 0)
+    np.testing.assert_allclose(
+        t.grad.numpy()[: len(x) - 2].astype("float64"), slope, rtol=4 * tolerance, atol=1e-7 if dtype == "float16" else 0
+    )
     above = np.concatenate([x[3:], np.array([1, 1 + 10 * np.finfo(dtype).eps], dtype)])
     np.testing.assert_allclose(way(paddle.acosh)(paddle.to_tensor(above)).numpy(), np.arccosh(above.astype("float64")), rtol=tolerance)
     assert np.isnan(way(paddle.acosh)(paddle.to_tensor(np.array([0.5, -1.5, -300, -most], dtype))).numpy()).all()

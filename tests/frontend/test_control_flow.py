@@ -1,4 +1,6 @@
-"""`control_flow.branch` and `loop`, and `paddle.static.nn`'s functions of them: eager and traced the same, with gradients, state and random numbers."""
+"""`control_flow.branch` and `loop`, and `paddle.static.nn`'s functions of them: eager and traced the same, with gradients, state and random
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ nn = paddle.static.nn
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function's program, whatever its branches decide about gradients: where a way reaches a tensor that another does not, `to_static` refuses it, and the IR has zeros."""
+    """The function's program, whatever its branches decide about gradients: where a way reaches a tensor that another does not, `to_static`
+    refuses it, and the IR has zeros.
+    """
     static = paddle.jit.to_static(function, full_graph=True)
     programs: dict[str, Program] = {}
 
@@ -98,7 +102,11 @@ def test_a_loop_of_numbers_tensors_and_structures(count: int) -> None:
     net = paddle.nn.Linear(3, 3)
 
     def function(x: Any, n: Any) -> Any:
-        return loop(lambda i, s: i < n, lambda i, s: (i + 1, {"x": net(s["x"]).tanh(), "pair": (s["pair"][1], s["x"])}), [0, {"x": x, "pair": (x, x * 2)}])
+        return loop(
+            lambda i, s: i < n,
+            lambda i, s: (i + 1, {"x": net(s["x"]).tanh(), "pair": (s["pair"][1], s["x"])}),
+            [0, {"x": x, "pair": (x, x * 2)}],
+        )
 
     both(function, X, np.int64(count), wrt=(0,))
 
@@ -170,7 +178,9 @@ def test_sizes_may_differ_between_branches(sign: int) -> None:
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_sizes_may_grow_in_a_loop(count: int) -> None:
     def function(x: Any, n: Any) -> Any:
-        i, y, m = loop(lambda i, y, m: i < n, lambda i, y, m: (i + 1, paddle.concat([y, (y * m)[-1:] + 1]), paddle.concat([m, x[:1]])), [0, x, x * 2])
+        i, y, m = loop(
+            lambda i, y, m: i < n, lambda i, y, m: (i + 1, paddle.concat([y, (y * m)[-1:] + 1]), paddle.concat([m, x[:1]])), [0, x, x * 2]
+        )
         return y, (y + m).sum(), i + n
 
     with paddle.no_grad():
@@ -319,13 +329,28 @@ def test_a_result_that_is_known_no_more_is_told_by_the_line_of_the_write() -> No
 
 
 REFUSED = {
-    "element types": (lambda x: branch(x.sum() > 0, lambda: x, lambda: x.astype("float64")), "both branches to give tensors of one dtype and rank as result"),
-    "ranks": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: (x, x.sum())), r"as result\[1\] but the first one gives tensor<3xf32> and the second one tensor<f32>"),
-    "structures": (lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: x), "the first one gives a tuple of 2 and the second one a tensor"),
+    "element types": (
+        lambda x: branch(x.sum() > 0, lambda: x, lambda: x.astype("float64")),
+        "both branches to give tensors of one dtype and rank as result",
+    ),
+    "ranks": (
+        lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: (x, x.sum())),
+        r"as result\[1\] but the first one gives tensor<3xf32> and the second one tensor<f32>",
+    ),
+    "structures": (
+        lambda x: branch(x.sum() > 0, lambda: (x, x), lambda: x),
+        "the first one gives a tuple of 2 and the second one a tensor",
+    ),
     "text": (lambda x: branch(x.sum() > 0, lambda: (x, "a"), lambda: (x, "b")), "the first one gives 'a' and the second one 'b'"),
     "a condition of many elements": (lambda x: branch(x > 0, lambda: x, lambda: x), "reduce it with paddle.all or paddle.any"),
-    "a carried element type": (lambda x: loop(lambda y: y.sum() < 9, lambda y: y.astype("float64"), [x])[0], r"expected carried\[0\] to keep its dtype and rank"),
-    "a carried structure": (lambda x: loop(lambda y, z: y.sum() < 9, lambda y, z: (y, [z]), [x, x])[0], "expected the body of a loop to return what it is given"),
+    "a carried element type": (
+        lambda x: loop(lambda y: y.sum() < 9, lambda y: y.astype("float64"), [x])[0],
+        r"expected carried\[0\] to keep its dtype and rank",
+    ),
+    "a carried structure": (
+        lambda x: loop(lambda y, z: y.sum() < 9, lambda y, z: (y, [z]), [x, x])[0],
+        "expected the body of a loop to return what it is given",
+    ),
     "a value that leaks": (lambda x: _leaking(x), "a list is changed in a branch, a loop"),
 }
 
@@ -439,7 +464,9 @@ def test_steps_of_a_free_number_have_gradients_in_one_native_part() -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128", "bfloat16", "float16", "float64"])
 def test_carried_values_of_all_kinds_of_floats(dtype: str) -> None:
     def function(x: Any, n: Any) -> Any:
-        y = loop(lambda i, y: i < n, lambda i, y: (i + 1, branch(i % 2 == 0, lambda: y * x, lambda: y - x)), [paddle.zeros([], "int64"), x])[1]
+        y = loop(
+            lambda i, y: i < n, lambda i, y: (i + 1, branch(i % 2 == 0, lambda: y * x, lambda: y - x)), [paddle.zeros([], "int64"), x]
+        )[1]
         return steps(lambda row, h: h + row, [y[0]], [y])[0]
 
     x = np.array([1.5, -0.5, 2.0])

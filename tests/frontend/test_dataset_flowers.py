@@ -55,7 +55,10 @@ def test_a_reader_is_read_in_batches_and_again(files: Path) -> None:
 
 def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(RuntimeError, match=r"102flowers.tgz but it is not there: nothing is downloaded, put 102flowers.tgz, imagelabels.mat, setid.mat there"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"102flowers.tgz but it is not there: nothing is downloaded, put 102flowers.tgz, imagelabels.mat, setid.mat there",
+    ):
         flowers.train()
 
 

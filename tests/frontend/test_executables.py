@@ -70,7 +70,9 @@ def test_another_compiler_version_compiles_again(compilations: list[str], monkey
     assert len(compilations) == 2
 
 
-@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-100], lambda data: data[:500] + b"\0" + data[501:], lambda data: b"\0" * len(data)])
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:-100], lambda data: data[:500] + b"\0" + data[501:], lambda data: b"\0" * len(data)]
+)
 def test_a_damaged_entry_is_compiled_again(compilations: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
     check()
     # The model, its code linked, and the object of the thread pool.

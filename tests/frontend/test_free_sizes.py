@@ -35,19 +35,42 @@ CASES = {
     "numbers up to a size": (lambda x: paddle.linspace(0, x.shape[0], x.shape[0] // 3, dtype="float64"), [ROWS]),
     "half as large again": (lambda x: F.interpolate(x, scale_factor=1.5), [IMAGES]),
     "one third as large": (lambda x: F.interpolate(x, scale_factor=[1 / 3, 2.25], mode="bilinear"), [IMAGES]),
-    "places of maps": (lambda x: F.affine_grid(x.mean([2, 3]).reshape([-1, 2, 1]) + paddle.eye(2, 3), paddle.shape(x), align_corners=False), [IMAGES]),
-    "sampled where maps say": (lambda x: F.grid_sample(x, F.affine_grid(x[:, :, :2, 0].reshape([-1, 2, 2]).matmul(paddle.eye(2, 3)), x.shape)), [IMAGES]),
-    "sampled beyond the edges": (lambda x: F.grid_sample(x, 3 * x[:, :, :2, :2].reshape([-1, 2, 2, 2]), padding_mode="reflection", align_corners=False), [IMAGES]),
+    "places of maps": (
+        lambda x: F.affine_grid(x.mean([2, 3]).reshape([-1, 2, 1]) + paddle.eye(2, 3), paddle.shape(x), align_corners=False),
+        [IMAGES],
+    ),
+    "sampled where maps say": (
+        lambda x: F.grid_sample(x, F.affine_grid(x[:, :, :2, 0].reshape([-1, 2, 2]).matmul(paddle.eye(2, 3)), x.shape)),
+        [IMAGES],
+    ),
+    "sampled beyond the edges": (
+        lambda x: F.grid_sample(x, 3 * x[:, :, :2, :2].reshape([-1, 2, 2, 2]), padding_mode="reflection", align_corners=False),
+        [IMAGES],
+    ),
     "the nearest of another size": (lambda x, y: F.interpolate(x, size=y.shape[2:]), [IMAGES, OTHERS]),
-    "corners on those of another": (lambda x, y: F.interpolate(x, size=paddle.shape(y)[2:], mode="bilinear", align_corners=True), [IMAGES, OTHERS]),
+    "corners on those of another": (
+        lambda x, y: F.interpolate(x, size=paddle.shape(y)[2:], mode="bilinear", align_corners=True),
+        [IMAGES, OTHERS],
+    ),
     "by four neighbours": (lambda x: F.interpolate(x, scale_factor=[2, 0.5], mode="bicubic"), [IMAGES]),
-    "by four neighbours, corners on corners": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bicubic", align_corners=True), [IMAGES, OTHERS]),
-    "as many zeros as are missing": (lambda x, y: F.pad(x, [0, y.shape[3] - x.shape[3], paddle.shape(y)[2] - paddle.shape(x)[2], 0]), [IMAGES, OTHERS]),
+    "by four neighbours, corners on corners": (
+        lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bicubic", align_corners=True),
+        [IMAGES, OTHERS],
+    ),
+    "as many zeros as are missing": (
+        lambda x, y: F.pad(x, [0, y.shape[3] - x.shape[3], paddle.shape(y)[2] - paddle.shape(x)[2], 0]),
+        [IMAGES, OTHERS],
+    ),
     "the first of as many": (lambda x, i: x[: paddle.shape(i)[0] - 1], [ROWS, PLACES]),
     "an element by a size": (lambda x: x[paddle.shape(x)[0] - 2], [ROWS]),
     "rows by a size that is a tensor": (lambda x: x.reshape([paddle.shape(x)[0], -1, 2]), [ROWS]),
     "a shape that is a tensor": (lambda x: paddle.zeros(paddle.shape(x), "int32"), [ROWS]),
-    "a pyramid that is added": (lambda x: (lambda half: half + F.interpolate(F.max_pool2d(half, 2, ceil_mode=True), scale_factor=2))(F.max_pool2d(x, 2, ceil_mode=True)), [IMAGES]),
+    "a pyramid that is added": (
+        lambda x: (lambda half: half + F.interpolate(F.max_pool2d(half, 2, ceil_mode=True), scale_factor=2))(
+            F.max_pool2d(x, 2, ceil_mode=True)
+        ),
+        [IMAGES],
+    ),
     "sums in Einstein's notation": (lambda x: paddle.einsum("nchw,ndhw->ncd", x, x), [IMAGES]),
 }
 # Where not every size will do.
@@ -74,7 +97,9 @@ def test_a_function_of_free_sizes_computes_what_eager_mode_does(name):
 
 
 def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
-    function = paddle.jit.to_static(lambda x: F.pad(x, [3, 3], mode="reflect", data_format="NCL"), input_spec=[InputSpec([1, 2, None], "float32", "x")])
+    function = paddle.jit.to_static(
+        lambda x: F.pad(x, [3, 3], mode="reflect", data_format="NCL"), input_spec=[InputSpec([1, 2, None], "float32", "x")]
+    )
     assert function(paddle.zeros([1, 2, 4])).shape == [1, 2, 10]
     with pytest.raises(CallError, match="at least 4"):
         function(paddle.zeros([1, 2, 3]))

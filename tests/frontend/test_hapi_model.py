@@ -16,7 +16,9 @@ COUNT, BATCH, EPOCHS, RATE = 320, 64, 4, 3e-3
 
 def network() -> paddle.nn.Layer:
     paddle.seed(3)
-    return paddle.nn.Sequential(paddle.nn.Flatten(), paddle.nn.Linear(784, 16), paddle.nn.ReLU(), paddle.nn.Dropout(0.2), paddle.nn.Linear(16, 10))
+    return paddle.nn.Sequential(
+        paddle.nn.Flatten(), paddle.nn.Linear(784, 16), paddle.nn.ReLU(), paddle.nn.Dropout(0.2), paddle.nn.Linear(16, 10)
+    )
 
 
 def some_digits() -> paddle.io.Dataset:
@@ -91,7 +93,9 @@ def test_a_model_saved_for_inference_predicts_the_same(tmp_path: Path) -> None:
     told = model(inputs=paddle.static.InputSpec([None, 1, 28, 28], "float32", "image"))
     told.save(path, training=False)
     told.network.eval()
-    np.testing.assert_allclose(paddle.jit.load(path)(paddle.to_tensor(images)).numpy(), told.predict_batch([images])[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        paddle.jit.load(path)(paddle.to_tensor(images)).numpy(), told.predict_batch([images])[0], rtol=1e-5, atol=1e-6
+    )
     untold = model()
     with pytest.raises(RuntimeError, match="needs 'inputs' or running before saving"):
         untold.save(path, training=False)
@@ -103,7 +107,11 @@ def test_a_model_saved_for_inference_predicts_the_same(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_network_is_refused_or_skipped(tmp_path: Path) -> None:
     path, fitted = str(tmp_path / "other"), model()
     fitted.save(path)
-    other = paddle.Model(paddle.nn.Sequential(paddle.nn.Flatten(), paddle.nn.Linear(784, 16), paddle.nn.ReLU(), paddle.nn.Dropout(0.2), paddle.nn.Linear(16, 5)))
+    other = paddle.Model(
+        paddle.nn.Sequential(
+            paddle.nn.Flatten(), paddle.nn.Linear(784, 16), paddle.nn.ReLU(), paddle.nn.Dropout(0.2), paddle.nn.Linear(16, 5)
+        )
+    )
     before = other.network[4].weight.numpy()
     with pytest.raises(ValueError, match=r"4.weight receives a shape \[16, 10\], but the expected shape is \[16, 5\]"):
         other.load(path)
@@ -128,7 +136,14 @@ def test_the_best_model_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_smaller_rate_is_what_updates_use() -> None:
     fitted = model()
-    fitted.fit(some_digits(), some_digits(), batch_size=BATCH, epochs=3, verbose=0, callbacks=paddle.callbacks.ReduceLROnPlateau(patience=1, min_delta=9.0, verbose=0))
+    fitted.fit(
+        some_digits(),
+        some_digits(),
+        batch_size=BATCH,
+        epochs=3,
+        verbose=0,
+        callbacks=paddle.callbacks.ReduceLROnPlateau(patience=1, min_delta=9.0, verbose=0),
+    )
     assert fitted._optimizer is not None and fitted._optimizer.get_lr() == pytest.approx(RATE / 100)
 
 

@@ -1,4 +1,6 @@
-"""Eager convolutions, pooling, normalisations and activations, and their gradients, turn from the reference to compiled kernels, and nobody sees it in the results."""
+"""Eager convolutions, pooling, normalisations and activations, and their gradients, turn from the reference to compiled kernels, and nobody
+sees it in the results.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,12 @@ CASES = {
     "conv with bias": lambda x, w: functional.conv2d(x, w, w.sum(axis=[1, 2, 3]), dilation=2),
     "max_pool": lambda x, w: functional.max_pool2d(x, 3, stride=2, padding=1) * w.sum(),
     "avg_pool": lambda x, w: functional.avg_pool2d(x, 2, stride=2, padding=1) * w.sum(),
-    "batch_norm": lambda x, w: functional.batch_norm(x, w.mean([1, 2, 3])[:3], w.sum([1, 2, 3])[:3] ** 2 + 1.0, w[0, :, 0, 0], w[1, :, 0, 0]),
-    "batch_norm in training": lambda x, w: functional.batch_norm(x, paddle.zeros([3], x.dtype), paddle.ones([3], x.dtype), w[0, :, 0, 0], w[1, :, 0, 0], True),
+    "batch_norm": lambda x, w: functional.batch_norm(
+        x, w.mean([1, 2, 3])[:3], w.sum([1, 2, 3])[:3] ** 2 + 1.0, w[0, :, 0, 0], w[1, :, 0, 0]
+    ),
+    "batch_norm in training": lambda x, w: functional.batch_norm(
+        x, paddle.zeros([3], x.dtype), paddle.ones([3], x.dtype), w[0, :, 0, 0], w[1, :, 0, 0], True
+    ),
     "layer_norm": lambda x, w: functional.layer_norm(x.transpose([0, 2, 3, 1]), 3, w[0, :, 0, 0], w[1, :, 0, 0]),
     "instance_norm": lambda x, w: functional.instance_norm(x, weight=w[0, :, 0, 0]),
     "max_pool apart": lambda x, w: functional.max_pool2d(x, 2, stride=3) * w.sum(),
@@ -81,7 +87,10 @@ def test_a_rule_is_one_kernel_for_what_is_asked_for() -> None:
     x, w = random(2, 3, 9, 8), random(4, 3, 3, 3, seed=1)
     w.stop_gradient = False
     functional.max_pool2d(functional.conv2d(x, w), 2).sum().backward()
-    assert {rule.name: list(rule.wanted) for rule in used_rules()} == {"nn_conv_gradient": [False, True, False], "nn_max_pool_gradient": [True]}
+    assert {rule.name: list(rule.wanted) for rule in used_rules()} == {
+        "nn_conv_gradient": [False, True, False],
+        "nn_max_pool_gradient": [True],
+    }
     assert x.grad is None and w.grad.shape == w.shape
 
 

@@ -1,4 +1,6 @@
-"""Every function and method with a trailing underscore: called with all arguments by name, it does what the function without it does, to the tensor itself."""
+"""Every function and method with a trailing underscore: called with all arguments by name, it does what the function without it does, to
+the tensor itself.
+"""
 
 from __future__ import annotations
 
@@ -150,9 +152,12 @@ def test_a_missing_first_argument_is_told() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: paddle.add_n([x]), lambda x: paddle.add_n(x), lambda x: paddle.einsum("ij->ij", x), lambda x: F.dropout(x, 0.5, training=False),
-        lambda x: paddle.sort(x.sum()), lambda x: paddle.cumsum(x.sum(), 0), lambda x: paddle.topk(x.sum(), 1).values, lambda x: paddle.clip(x), lambda x: paddle.concat([x]),
-        lambda x: paddle.scale(x), lambda x: paddle.cast(x, x.dtype), lambda x: paddle.nan_to_num(x), lambda x: paddle.roll(x, 0), lambda x: paddle.tile(x, 1),
+        lambda x: paddle.add_n([x]), lambda x: paddle.add_n(x), lambda x: paddle.einsum("ij->ij", x),
+        lambda x: F.dropout(x, 0.5, training=False),
+        lambda x: paddle.sort(x.sum()), lambda x: paddle.cumsum(x.sum(), 0), lambda x: paddle.topk(x.sum(), 1).values,
+        lambda x: paddle.clip(x), lambda x: paddle.concat([x]),
+        lambda x: paddle.scale(x), lambda x: paddle.cast(x, x.dtype), lambda x: paddle.nan_to_num(x), lambda x: paddle.roll(x, 0),
+        lambda x: paddle.tile(x, 1),
     ],
 )  # fmt: skip
 def test_a_result_that_is_changed_leaves_the_argument_as_it_was(function: Any) -> None:

@@ -13,11 +13,34 @@ import polyreme as paddle
 from benchmarks.inference import Store, cache_of, chosen_rows, latency_table, place_of, run_row, start_table
 from benchmarks.zoo import MODELS, draw_inputs, draw_weights, load_weights
 
-WANTED = ["resnet50", "resnet18", "vgg16", "mobilenet_v2", "mobilenet_v3_large", "bert-base 128", "bert-base 384", "vit-b16", "gpt2-small decode", "lstm 256x64", "gru 256x64"]
+WANTED = [
+    "resnet50",
+    "resnet18",
+    "vgg16",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "bert-base 128",
+    "bert-base 384",
+    "vit-b16",
+    "gpt2-small decode",
+    "lstm 256x64",
+    "gru 256x64",
+]
 
 
 def options(folder: Path, **changed: object) -> argparse.Namespace:
-    given = {"folder": folder, "steps": ["files", "compile", "time"], "turn": 0.01, "rounds": 2, "laps": 2, "within": 1e-4, "patience": 60.0, "models": [], "threads": [1], "batches": None}
+    given = {
+        "folder": folder,
+        "steps": ["files", "compile", "time"],
+        "turn": 0.01,
+        "rounds": 2,
+        "laps": 2,
+        "within": 1e-4,
+        "patience": 60.0,
+        "models": [],
+        "threads": [1],
+        "batches": None,
+    }
     return argparse.Namespace(**{**given, **changed})
 
 
@@ -83,6 +106,16 @@ def test_a_store_adds_to_a_row_what_is_new_of_it(tmp_path: Path) -> None:
 
 
 def test_the_table_marks_rows_whose_rounds_do_not_agree() -> None:
-    row = {"model": "LeNet", "batch": 1, "threads": 2, "latencies": {"polyreme": {"p10": 0.001}, "paddle": {"p10": 0.002}}, "ratios": [1.5, 2.0, 2.5], "ratio": 2.0, "spread": 0.5}
-    assert latency_table([row], ["polyreme", "torch", "paddle"]).splitlines()[-1] == "| LeNet | 1 | 2 | 1 |  | 2 | **2.00** ~ | 1.50 to 2.50 |"
+    row = {
+        "model": "LeNet",
+        "batch": 1,
+        "threads": 2,
+        "latencies": {"polyreme": {"p10": 0.001}, "paddle": {"p10": 0.002}},
+        "ratios": [1.5, 2.0, 2.5],
+        "ratio": 2.0,
+        "spread": 0.5,
+    }
+    assert (
+        latency_table([row], ["polyreme", "torch", "paddle"]).splitlines()[-1] == "| LeNet | 1 | 2 | 1 |  | 2 | **2.00** ~ | 1.50 to 2.50 |"
+    )
     assert " ~ " not in latency_table([{**row, "spread": 0.1}], ["polyreme"])

@@ -482,7 +482,9 @@ def test_a_value_that_a_sort_needs_names_the_line_and_the_way_out() -> None:
     assert fault.location.file == __file__ and fault.location.line == line_of(function, "max(x[0]")
 
 
-@pytest.mark.parametrize("use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: sum(range(t.argmax()))])
+@pytest.mark.parametrize(
+    "use", [float, int, bool, lambda t: t.numpy(), lambda t: t.item(), lambda t: t.tolist(), lambda t: sum(range(t.argmax()))]
+)
 def test_reading_a_value_inside_a_traced_function_is_an_error(use: Any) -> None:
     with pytest.raises(PolyremeError, match="has none while the function is traced|of a tensor|is used|is gone through"):
         paddle.jit.to_static(lambda x: x * use(x.sum()), full_graph=True)(random(3))

@@ -290,7 +290,13 @@ def test_nothing_warns_in_ordinary_use():
         net.set_state_dict(net.state_dict())
 
 
-@pytest.mark.parametrize(("older", "newer"), [(nn.initializer.Xavier(), nn.initializer.XavierUniform()), (nn.initializer.Xavier(uniform=False, fan_in=3, fan_out=4), nn.initializer.XavierNormal(3, 4))])
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (nn.initializer.Xavier(), nn.initializer.XavierUniform()),
+        (nn.initializer.Xavier(uniform=False, fan_in=3, fan_out=4), nn.initializer.XavierNormal(3, 4)),
+    ],
+)
 def test_xavier_by_its_older_name_draws_the_same(older, newer):
     drawn = []
     for initializer in (older, newer):

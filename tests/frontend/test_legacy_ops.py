@@ -112,7 +112,8 @@ AT_PLACES = {
     "diag_v2": ({"X": [TABLE]}, {"offset": 1, "padding_value": 0.0}, "Out", np.diag(TABLE, 1)),
     "argsort": ({"X": [TABLE]}, {"axis": -1, "descending": True}, "Indices", np.tile([2, 1, 0], (4, 1))),
     "set_value": (
-        {"Input": [TABLE]}, {"axes": [1], "starts": [0], "ends": [2**31 - 1], "steps": [2], "shape": [1], "fp32_values": [7.0], "dtype": 5}, "Out",
+        {"Input": [TABLE]}, {"axes": [1], "starts": [0], "ends": [2**31 - 1], "steps": [2], "shape": [1], "fp32_values": [7.0], "dtype": 5},
+        "Out",
         np.where([True, False, True], np.float32(7), TABLE),
     ),
 }  # fmt: skip
@@ -130,8 +131,14 @@ def test_draws_follow_the_seed_of_the_process_or_their_own():
         paddle.seed(5)
         expected = [paddle.randn([3]).numpy(), paddle.randint(0, 9, [4]).numpy(), paddle.randperm(6).numpy()]
         paddle.seed(5)
-        rows = [("gaussian_random", {"shape": [3], "dtype": 5}), ("randint", {"shape": [4], "low": 0, "high": 9, "dtype": 3}), ("randperm", {"n": 6, "dtype": 3})]
+        rows = [
+            ("gaussian_random", {"shape": [3], "dtype": 5}),
+            ("randint", {"shape": [4], "low": 0, "high": 9, "dtype": 3}),
+            ("randperm", {"n": 6, "dtype": 3}),
+        ]
         for (name, attributes), wanted in zip(rows, expected, strict=True):
             np.testing.assert_array_equal(emit_legacy_op(name, {}, attributes)["Out"][0].numpy(), wanted)
-    same = [emit_legacy_op("randint", {}, {"shape": [4], "low": 0, "high": 1 << 40, "seed": 3, "dtype": 3})["Out"][0].numpy() for _ in range(2)]
+    same = [
+        emit_legacy_op("randint", {}, {"shape": [4], "low": 0, "high": 1 << 40, "seed": 3, "dtype": 3})["Out"][0].numpy() for _ in range(2)
+    ]
     np.testing.assert_array_equal(*same)

@@ -84,7 +84,9 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("POLYREME_CACHE", str(folder / "cache"))
         forget(patch)
         # Sums are added up in another order than by the layers.
-        np.testing.assert_allclose(result(paddle.jit.load(folder / "model")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            result(paddle.jit.load(folder / "model")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6
+        )
     return folder
 
 
@@ -356,7 +358,9 @@ def test_without_a_folder_models_are_read_and_run(path: Path, counts: Counts, mo
     assert counts.read == 1
 
 
-def test_a_model_too_large_for_the_folder_is_compiled_each_time(path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_too_large_for_the_folder_is_compiled_each_time(
+    path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = result(paddle.jit.load(path))
     (entry,) = models_kept(tmp_path)
     monkeypatch.setenv("POLYREME_CACHE_LIMIT", str(entry.stat().st_size - 1))
@@ -366,14 +370,18 @@ def test_a_model_too_large_for_the_folder_is_compiled_each_time(path: Path, tmp_
     assert len(counts.compiled) == 1 and models_kept(tmp_path) == []
 
 
-def test_of_a_model_with_weights_too_large_for_the_folder_its_code_is_kept(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_of_a_model_with_weights_too_large_for_the_folder_its_code_is_kept(
+    counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     layer = nn.Linear(4, 100_000)
     paddle.jit.save(layer, tmp_path / "wide", input_spec=SPEC)
     monkeypatch.setenv("POLYREME_CACHE_LIMIT", "1MB")
     for _ in range(2):
         forget(monkeypatch)
         with paddle.no_grad():
-            np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "wide")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                result(paddle.jit.load(tmp_path / "wide")), layer(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6
+            )
     # Weights are drawn by compiled code, too, where nothing was drawn before.
     assert counts.compiled.count("Linear") == 1 and sum(p.stat().st_size for p in (tmp_path / "cache").glob("??/*")) < 1_000_000
 
@@ -457,7 +465,9 @@ def test_the_executable_of_a_model_has_the_weights_it_has_now(path: Path, counts
     np.testing.assert_array_equal(loaded.executable().run([numbers()])[0], result(loaded))
     assert counts.compiled == []
     loaded.set_state_dict(net(seed=4).state_dict())
-    np.testing.assert_allclose(loaded.executable().run([numbers()])[0], net(seed=4)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.executable().run([numbers()])[0], net(seed=4)(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_model_that_changes_while_it_is_compiled_is_not_kept(counts: Counts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -507,10 +517,15 @@ def test_contents_begin_at_whole_cache_lines_of_the_file(tmp_path: Path) -> None
 
 def test_a_model_that_was_packed_by_another_program_is_read_all_the_same(counts: Counts, tmp_path: Path) -> None:
     paddle.jit.save(net(), tmp_path / "model", input_spec=SPEC)
-    with zipfile.ZipFile(tmp_path / "model.polyreme") as old, zipfile.ZipFile(tmp_path / "packed.polyreme", "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(tmp_path / "model.polyreme") as old,
+        zipfile.ZipFile(tmp_path / "packed.polyreme", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    np.testing.assert_allclose(result(paddle.jit.load(tmp_path / "packed")), net()(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        result(paddle.jit.load(tmp_path / "packed")), net()(paddle.to_tensor(numbers())).numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
@@ -523,7 +538,9 @@ def test_a_folder_that_nobody_can_write_to_is_done_without(path: Path, counts: C
     assert len(counts.compiled) == 1
 
 
-def test_an_entry_that_is_gone_before_it_is_mapped_is_made_again(path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_is_gone_before_it_is_mapped_is_made_again(
+    path: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody may clear the folder between the moment in which it took the entry and that in which it is looked for."""
     expected = result(paddle.jit.load(path))
     (entry,) = models_kept(tmp_path)
@@ -561,12 +578,16 @@ sys.stdout.write(y.tobytes().hex() + " " + "; ".join(str(w.message) for w in tol
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100, check=True)
     found, told = done.stdout.split(" ", 1)
     x = np.random.default_rng(0).standard_normal((2, 200)).astype("float32")
-    np.testing.assert_allclose(np.frombuffer(bytes.fromhex(found), "float32").reshape(2, 200), layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        np.frombuffer(bytes.fromhex(found), "float32").reshape(2, 200), layer(paddle.to_tensor(x)).numpy(), rtol=1e-4, atol=1e-6
+    )
     assert "is unusable, compiled code" in told
     assert models_kept(tmp_path) == [] and not list((tmp_path / "cache").rglob("*.tmp"))
 
 
-def test_the_memory_report_of_a_loaded_model_is_of_the_code_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_memory_report_of_a_loaded_model_is_of_the_code_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from polyreme.cli import run_command
 
     monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))

@@ -143,7 +143,9 @@ def test_16_bit_floats_are_computed_in_float32_and_rounded_once(dtype: Any, call
     rng = np.random.default_rng(5)
     # Far from 0, where statistics of 16 bits would be useless; the sum of so many would overflow in float16.
     x = (rng.normal(size=(40, 4, 60)) + 30).astype(dtype)
-    vectors = [paddle.to_tensor(v.astype(np.float32)) for v in (rng.normal(size=4), rng.normal(size=4), 30 + rng.normal(size=4), 1 + rng.random(4))]
+    vectors = [
+        paddle.to_tensor(v.astype(np.float32)) for v in (rng.normal(size=4), rng.normal(size=4), 30 + rng.normal(size=4), 1 + rng.random(4))
+    ]
     half, wide = paddle.to_tensor(x, stop_gradient=False), paddle.to_tensor(x.astype(np.float32), stop_gradient=False)
     vectors[0].stop_gradient = False
     y, wanted = call(half, *vectors), call(wide, *vectors)
@@ -202,7 +204,8 @@ def test_a_norm_is_one_op_for_its_value_and_one_for_its_gradient() -> None:
     ("call", "message"),
     [
         (lambda x: F.batch_norm(x, paddle.zeros([3]), paddle.ones([4])), r"expected a mean of shape \[4\] but got \[3\]"),
-        (lambda x: F.batch_norm(x, paddle.zeros([4]), paddle.ones([4]), paddle.ones([2]), training=True), r"expected a weight of shape \[4\] but got \[2\]"),
+        (lambda x: F.batch_norm(x, paddle.zeros([4]), paddle.ones([4]), paddle.ones([2]), training=True), r"expected a weight of shape "
+        r"\[4\] but got \[2\]"),
         (lambda x: F.batch_norm(x, paddle.zeros([4], "float64"), paddle.ones([4])), "expected a mean of type f32 but got f64"),
         (lambda x: F.instance_norm(x.astype("int32")), "expected floats but got i32"),
     ],
@@ -230,6 +233,8 @@ def test_weights_that_are_reparametrised_train_when_compiled() -> None:
             run = paddle.jit.to_static(layer) if compiled else layer
             for _ in range(2):
                 (run(x) ** 2).sum().backward()
-            found.append([p.grad.numpy() for p in layer.parameters() if p.grad is not None] + [v.numpy() for v in layer.state_dict().values()])
+            found.append(
+                [p.grad.numpy() for p in layer.parameters() if p.grad is not None] + [v.numpy() for v in layer.state_dict().values()]
+            )
         for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

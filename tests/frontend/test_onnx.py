@@ -55,7 +55,9 @@ def test_single_functions() -> None:
         "views": lambda x: paddle.concat([x.transpose([0, 2, 1]).reshape([2, 12]), x[:, 1:3, ::2].flatten(1)], 1),
         "softmax": lambda x: F.softmax(x, 1) + F.log_softmax(x, -1),
         "products": lambda x: paddle.matmul(x, x, transpose_y=True),
-        "normalisation": lambda x: F.layer_norm(x, 4) + F.instance_norm(x) + F.group_norm(x, 3) + F.batch_norm(x, *[paddle.ones([3]) * 2] * 3),
+        "normalisation": lambda x: (
+            F.layer_norm(x, 4) + F.instance_norm(x) + F.group_norm(x, 3) + F.batch_norm(x, *[paddle.ones([3]) * 2] * 3)
+        ),
         "channels at the end": lambda x: F.batch_norm(x, *[paddle.ones([4]) * 2] * 2, data_format="NLC"),
         "average pooling": lambda x: F.avg_pool2d(x.unsqueeze(1), 2, 1, 1, exclusive=False) + F.avg_pool2d(x.unsqueeze(1), 2, 1, 1),
         "grouped convolution": lambda x: F.conv1d(x, paddle.ones([3, 1, 2]), stride=1, padding=[1, 0], groups=3),

@@ -88,7 +88,12 @@ def test_accumulators_are_a_part_of_the_state():
     optimizer = Heavy(parameters=model.parameters(), name="mine")
     two_steps(model, optimizer)
     state = {name: tensor.clone() for name, tensor in optimizer.state_dict().items()}
-    assert sorted(state) == ["linear_0.b_0_mine_steps_0", "linear_0.b_0_mine_velocity_0", "linear_0.w_0_mine_steps_0", "linear_0.w_0_mine_velocity_0"]
+    assert sorted(state) == [
+        "linear_0.b_0_mine_steps_0",
+        "linear_0.b_0_mine_velocity_0",
+        "linear_0.w_0_mine_steps_0",
+        "linear_0.w_0_mine_velocity_0",
+    ]
     assert state["linear_0.w_0_mine_steps_0"].tolist() == [4] and state["linear_0.w_0_mine_steps_0"].dtype == paddle.int64
     with unique_name.guard():
         twin = net()

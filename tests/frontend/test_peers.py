@@ -61,7 +61,10 @@ def test_what_the_nn_level_says_in_several_ops_is_seen_as_one(name: str) -> None
 
 
 def test_what_only_looks_like_an_idiom_is_left_alone() -> None:
-    for function in (lambda x: paddle.where(x <= 0.0, x * 2, paddle.where(x >= 6.0, x, x)), lambda x: x * paddle.clip(x + 2.0, 0.0, 6.0) / 6.0):
+    for function in (
+        lambda x: paddle.where(x <= 0.0, x * 2, paddle.where(x >= 6.0, x, x)),
+        lambda x: x * paddle.clip(x + 2.0, 0.0, 6.0) / 6.0,
+    ):
         kinds = [found.kind for _, found in program(module_of(function, 2, 3).function()) if found is not None]
         assert set(kinds) <= {"clip"}
 
@@ -77,15 +80,24 @@ def functions() -> dict[str, tuple[Any, tuple[int, ...]]]:
         "both ways": (States("LSTM", direction="bidirect"), (2, 4, 3)),
         "repeated and mirrored": (lambda x: F.pad(F.interpolate(x, scale_factor=2), [1, 2, 0, 3], mode="reflect"), (1, 2, 3, 4)),
         "padded": (lambda x: F.pad(x, [1, 2, 0, 1], value=2.0), (1, 2, 3, 4)),
-        "instance and group norms": (lambda x: F.instance_norm(x, weight=paddle.ones([6]) * 2) + F.group_norm(x, 3, weight=paddle.arange(6, dtype="float32")), (2, 6, 3, 4)),
+        "instance and group norms": (
+            lambda x: F.instance_norm(x, weight=paddle.ones([6]) * 2) + F.group_norm(x, 3, weight=paddle.arange(6, dtype="float32")),
+            (2, 6, 3, 4),
+        ),
         "transposed convolution": (paddle.nn.Conv2DTranspose(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (1, 4, 5, 6)),
         "adding by position": (lambda x: paddle.scatter_nd_add(x, paddle.to_tensor([[1], [0], [1]]), x * 2), (3, 4)),
         "places": (lambda x: (paddle.argmax(x, 1) + paddle.arange(2) % 2).astype("float32") + paddle.flip(x.cumsum(1), [1])[:, 0], (2, 3)),
         "products": (lambda x: paddle.matmul(x, x, transpose_y=True) - paddle.matmul(x, x, transpose_x=True), (2, 3, 3)),
         "pools": (pool, (1, 2, 5, 5)),
-        "convolution": (paddle.nn.Sequential(paddle.nn.Conv2D(2, 4, 3, padding=[1, 0, 2, 1], groups=2), paddle.nn.BatchNorm2D(4)), (1, 2, 6, 6)),
+        "convolution": (
+            paddle.nn.Sequential(paddle.nn.Conv2D(2, 4, 3, padding=[1, 0, 2, 1], groups=2), paddle.nn.BatchNorm2D(4)),
+            (1, 2, 6, 6),
+        ),
         "linear": (paddle.nn.Sequential(paddle.nn.Linear(3, 5), paddle.nn.Softmax()), (2, 4, 3)),
-        "views": (lambda x: paddle.concat([x.transpose([0, 2, 1]).reshape([2, 12]), x[:, 1:3, ::2].flatten(1)], 1).mean(0, keepdim=True), (2, 3, 4)),
+        "views": (
+            lambda x: paddle.concat([x.transpose([0, 2, 1]).reshape([2, 12]), x[:, 1:3, ::2].flatten(1)], 1).mean(0, keepdim=True),
+            (2, 3, 4),
+        ),
     }
 
 

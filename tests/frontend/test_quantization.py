@@ -65,7 +65,9 @@ def test_state_has_paddles_names_and_weights_are_bytes(found: dict[str, Any]) ->
 def converted(net: Any, x: Any, **by: Any) -> Any:
     """`net` quantised after training on `x`, its products alone."""
     config = QuantConfig(None, None)
-    config.add_type_config([nn.Conv1D, nn.Conv2D, nn.Conv3D, nn.Linear], **{"activation": AbsmaxObserver(), "weight": AbsMaxChannelWiseWeightObserver(), **by})
+    config.add_type_config(
+        [nn.Conv1D, nn.Conv2D, nn.Conv3D, nn.Linear], **{"activation": AbsmaxObserver(), "weight": AbsMaxChannelWiseWeightObserver(), **by}
+    )
     net.eval()
     ptq = PTQ(config)
     observed = ptq.quantize(net)
@@ -82,7 +84,11 @@ def test_a_state_dict_of_paddles_converted_model_goes_into_ours() -> None:
     observed = ptq.quantize(net)
     observed(x * 7.0)
     ours = ptq.convert(observed)
-    state = {name.removeprefix("all: "): EXPECTED[name] for name in EXPECTED.files if name.startswith("all: ") and "answer" not in name and "text" not in name}
+    state = {
+        name.removeprefix("all: "): EXPECTED[name]
+        for name in EXPECTED.files
+        if name.startswith("all: ") and "answer" not in name and "text" not in name
+    }
     missing, unexpected = ours.set_state_dict(state)
     assert not missing and not unexpected
     np.testing.assert_allclose(ours(x).numpy(), EXPECTED["all: answer"], atol=2e-6)
@@ -91,7 +97,11 @@ def test_a_state_dict_of_paddles_converted_model_goes_into_ours() -> None:
 def test_a_quantised_model_that_paddle_saved_is_read_with_weights_in_bytes() -> None:
     model = paddle.jit.load(str(FOLDER / "quantized" / "net"))
     np.testing.assert_allclose(model(paddle.to_tensor(images())).numpy(), np.load(FOLDER / "quantized" / "answer.npy"), atol=2e-6)
-    kinds = {name: t.type.dtype.name for name, t in zip(model.traced.func.arg_names, [None, *model.traced.captured], strict=True) if t is not None}
+    kinds = {
+        name: t.type.dtype.name
+        for name, t in zip(model.traced.func.arg_names, [None, *model.traced.captured], strict=True)
+        if t is not None
+    }
     assert sorted(kinds.values()).count("i8") == 4
     assert "nn.quantize_linear" in model.program() and "nn.dequantize_linear" in model.program()
 
@@ -154,7 +164,10 @@ def test_the_nearest_word_on_a_layer_counts() -> None:
     config.add_layer_config([net[1][1]], weight=observers[2])
     config.add_name_config(net[2].full_name())
     made = PTQ(config).quantize(net)
-    bits = [layer.weight_quanter.bit_length() if isinstance(layer, ConvertibleQuantedLayer) else None for layer in (made[0], made[1][0], made[1][1], made[2])]
+    bits = [
+        layer.weight_quanter.bit_length() if isinstance(layer, ConvertibleQuantedLayer) else None
+        for layer in (made[0], made[1][0], made[1][1], made[2])
+    ]
     assert bits == [8, 7, 6, None], "and a layer that is told nothing stays as it is"
     config.add_type_config(nn.Linear, weight=observers[3])
     made = PTQ(config).quantize(net)
@@ -456,7 +469,10 @@ def test_layers_that_saw_nothing_are_named_and_stay_in_floats() -> None:
     ptq = PTQ(QuantConfig(activation=AbsmaxObserver(), weight=AbsmaxObserver()))
     observed = ptq.quantize(net)
     observed(paddle.ones([1, 2]))
-    with pytest.warns(UserWarning, match="1 layers stay in floats, since their observers have seen nothing: idle; run the quantised model on calibration data"):
+    with pytest.warns(
+        UserWarning,
+        match="1 layers stay in floats, since their observers have seen nothing: idle; run the quantised model on calibration data",
+    ):
         made = ptq.convert(observed)
     assert made.idle.weight.dtype == paddle.float32 and made.used.weight.dtype == paddle.int8
     assert made(paddle.ones([1, 2]), both=True).shape == [1, 2]
@@ -487,9 +503,15 @@ def test_mistakes_are_told() -> None:
     for wrong, message in (
         (lambda: AbsmaxObserver(quant_bits=9), "expected 2 to 8 quant_bits but got 9"),
         (lambda: GroupWiseWeightObserver(group_size=32), "expected a group_size of 64 or 128 but got 32"),
-        (lambda: scale_by(GroupWiseWeightObserver(), np.ones((100, 2), "float32")), r"expected a weight \[in, out\] whose inputs 128 divides but got \[100, 2\]"),
+        (
+            lambda: scale_by(GroupWiseWeightObserver(), np.ones((100, 2), "float32")),
+            r"expected a weight \[in, out\] whose inputs 128 divides but got \[100, 2\]",
+        ),
         (lambda: HistObserver(percent=99.9), r"expected a share in \(0, 1\] as percent but got 99.9"),
-        (lambda: weight_quantize(paddle.ones([2, 2]), algo="weight_only_int4"), "expected one of weight_only_int8, llm.int8 as algo but got 'weight_only_int4'"),
+        (
+            lambda: weight_quantize(paddle.ones([2, 2]), algo="weight_only_int4"),
+            "expected one of weight_only_int8, llm.int8 as algo but got 'weight_only_int4'",
+        ),
         (lambda: weight_only_linear(paddle.ones([2, 2]), paddle.ones([2, 2]).astype("int8")), "expected the weight's scales"),
         (lambda: LinearQuanter(1.0, zero_point=3.0), "expected zero points of 0"),
     ):

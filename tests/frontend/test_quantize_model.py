@@ -64,8 +64,15 @@ def test_products_by_constants_take_integers_and_the_rest_is_named_with_its_reas
     model, data = net(), batches()
     made = quantize_model(model, data)
     report = made.report
-    assert [(row.name, row.kind, row.weight) for row in report.layers] == [("conv", "conv", (6, 2, 3, 3)), ("table", "matmul", (98, 5)), ("head", "linear", (5, 3))]
-    assert {row.name: row.reason.split(":")[0] for row in report.left_out} == {"depthwise": "depthwise", "up": "transposed convolutions are not computed in integers"}
+    assert [(row.name, row.kind, row.weight) for row in report.layers] == [
+        ("conv", "conv", (6, 2, 3, 3)),
+        ("table", "matmul", (98, 5)),
+        ("head", "linear", (5, 3)),
+    ]
+    assert {row.name: row.reason.split(":")[0] for row in report.left_out} == {
+        "depthwise": "depthwise",
+        "up": "transposed convolutions are not computed in integers",
+    }
     text = made.program()
     assert "nn.batch_norm" not in text, "norms are folded before weights are rounded"
     assert text.count("nn.quantize_linear") == 3 and text.count("nn.dequantize_linear") == 6
@@ -81,7 +88,9 @@ def test_ranges_lie_where_numbers_do_unless_they_are_to_be_symmetric() -> None:
     model.eval()
     first, second = quantize_model(model, data).report.layers
     low, high = first.range
-    assert first.scale == pytest.approx((high - low) / 255) and (-128 - first.zero_point) * first.scale == pytest.approx(low, abs=first.scale)
+    assert first.scale == pytest.approx((high - low) / 255) and (-128 - first.zero_point) * first.scale == pytest.approx(
+        low, abs=first.scale
+    )
     assert second.zero_point == -128 and second.range[0] == 0, "what a ReLU gives has all its steps above 0"
     halved = quantize_model(model, data, symmetric=True).report.layers[1]
     assert halved.zero_point == 0 and halved.scale == pytest.approx(second.range[1] / 127)
@@ -134,14 +143,20 @@ def test_inputs_of_several_kinds_come_in_order_or_by_name(tmp_path: Path) -> Non
     model.eval()
     words, scale = random.integers(0, 10, (6, 5)), random.standard_normal((6, 1, 1)).astype("float32")
     spec = [paddle.static.InputSpec([None, 5], "int64", "words"), paddle.static.InputSpec([None, 1, 1], "float32", "scale")]
-    in_order, by_name = quantize_model(model, [(words, scale)], input_spec=spec), quantize_model(model, [{"scale": scale, "words": words}], input_spec=spec)
+    in_order, by_name = (
+        quantize_model(model, [(words, scale)], input_spec=spec),
+        quantize_model(model, [{"scale": scale, "words": words}], input_spec=spec),
+    )
     tensors = paddle.to_tensor(words), paddle.to_tensor(scale)
     np.testing.assert_array_equal(in_order(*tensors).numpy(), by_name(*tensors).numpy())
     paddle.jit.save(in_order, str(tmp_path / "two"))
     again = quantize_model(paddle.jit.load(str(FOLDER / "models" / "pir" / "lenet")), [np.zeros((2, 1, 28, 28), "float32")])
     assert [row.kind for row in again.report.layers] == ["conv", "conv", "matmul", "matmul", "matmul"]
     np.testing.assert_allclose(paddle.jit.load(str(tmp_path / "two"))(*tensors).numpy(), in_order(*tensors).numpy(), atol=1e-6)
-    with pytest.raises(PolyremeError, match=r"E1101.*expected arrays for words, scale in batch 0 of the calibration data but got word, scale; did you mean 'words'"):
+    with pytest.raises(
+        PolyremeError,
+        match=r"E1101.*expected arrays for words, scale in batch 0 of the calibration data but got word, scale; did you mean 'words'",
+    ):
         quantize_model(model, [{"word": words, "scale": scale}], input_spec=spec)
     with pytest.raises(PolyremeError, match=r"E1101.*expected 2 arrays \(words, scale\) in batch 0"):
         quantize_model(model, [words], input_spec=spec)
@@ -157,7 +172,10 @@ def test_data_that_is_none_is_refused() -> None:
         (np.ones((8, 4)), r"write \[data\] for a single batch"),
         ([[1.0, 2.0]], "expected arrays or tensors in batch 0 of the calibration data but got list"),
         ([np.zeros((0, 4), np.float32)], r"expected samples in batch 0 of the calibration data but got an array of shape \[0, 4\]"),
-        ([np.ones((1, 4), np.float32), np.full((1, 4), np.inf, np.float32)], "expected finite numbers in batch 1 of the calibration data, .* but got inf"),
+        (
+            [np.ones((1, 4), np.float32), np.full((1, 4), np.inf, np.float32)],
+            "expected finite numbers in batch 1 of the calibration data, .* but got inf",
+        ),
     ):
         with pytest.raises(PolyremeError, match=f"E1101.*{message}"):
             quantize_model(model, data)
@@ -200,10 +218,13 @@ def test_agreement_counts_classes_and_measures_distances() -> None:
 def trained_lenet() -> tuple[Any, Any, Any]:
     """A LeNet after some steps on handwritten digits, images and labels that it has not seen, and some that it has."""
     # The middle of each pixel of the originals.
-    (images, labels), (held, wanted) = ((np.ascontiguousarray(d.images[:, :, 3:27:3, 3:27:3]), d.labels) for d in (digits("train"), digits("test")))
+    (images, labels), (held, wanted) = (
+        (np.ascontiguousarray(d.images[:, :, 3:27:3, 3:27:3]), d.labels) for d in (digits("train"), digits("test"))
+    )
     paddle.seed(1)
     model = nn.Sequential(
-        nn.Conv2D(1, 12, 3, padding=1), nn.BatchNorm2D(12), nn.ReLU(), nn.MaxPool2D(2, 2), nn.Conv2D(12, 24, 3, padding=1), nn.BatchNorm2D(24), nn.ReLU(),
+        nn.Conv2D(1, 12, 3, padding=1), nn.BatchNorm2D(12), nn.ReLU(), nn.MaxPool2D(2, 2), nn.Conv2D(12, 24, 3, padding=1),
+        nn.BatchNorm2D(24), nn.ReLU(),
         nn.Flatten(), nn.Linear(384, 10),
     )  # fmt: skip
     optimizer = paddle.optimizer.Adam(0.003, parameters=model.parameters())
@@ -250,7 +271,10 @@ def test_a_trained_network_recognises_digits_as_well_in_eight_bits(lenet: Any, b
 def test_four_bits_are_worse_than_eight(lenet: Any) -> None:
     model, (images, _), seen = lenet
     eight, four = (
-        agreement(model, quantize_model(model, [seen[:64]], activation=AbsmaxObserver(bits), weight=MSEChannelWiseWeightObserver(bits)), [images]).db for bits in (8, 4)
+        agreement(
+            model, quantize_model(model, [seen[:64]], activation=AbsmaxObserver(bits), weight=MSEChannelWiseWeightObserver(bits)), [images]
+        ).db
+        for bits in (8, 4)
     )
     assert eight > four + 15
 
@@ -290,14 +314,29 @@ def test_the_command_writes_a_model_and_prints_a_line_per_layer(saved: Path, cap
     assert run_command(["quantize", str(saved / "net"), "--data", str(saved / "data.npz"), "--batch", "5", "-o", str(saved / "small")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:6]] == ["conv", "table", "head", "depthwise", "up"]
-    assert lines[6].startswith("3 layers in eight bits, 2 in floats; their weights take ") and lines[7].startswith("on 12 samples: same top-1 ")
+    assert lines[6].startswith("3 layers in eight bits, 2 in floats; their weights take ") and lines[7].startswith(
+        "on 12 samples: same top-1 "
+    )
     x = paddle.to_tensor(np.load(saved / "data.npz")["x"])
     exact, small = (paddle.jit.load(str(saved / name))(x).numpy() for name in ("net", "small"))
     assert 0 < np.abs(exact - small).max() < 0.05 * np.abs(exact).max()
 
 
 def test_the_command_compiles_a_library_and_reports_as_json(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--data", str(saved / "data.npy"), "--check", str(saved / "data.npz"), "--activation", "hist", "--weights", "mse", "--skip", "head", "--symmetric", "--json"]
+    arguments = [
+        "--data",
+        str(saved / "data.npy"),
+        "--check",
+        str(saved / "data.npz"),
+        "--activation",
+        "hist",
+        "--weights",
+        "mse",
+        "--skip",
+        "head",
+        "--symmetric",
+        "--json",
+    ]
     assert run_command(["quantize", str(saved / "net"), *arguments, "-o", str(saved / "small.so")]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in report["layers"]] == ["conv", "table"] and report["agreement"]["samples"] == 12
@@ -310,7 +349,8 @@ def test_the_command_compiles_a_library_and_reports_as_json(saved: Path, capsys:
     [
         (["net", "--data", "none.npz"], "there is no file"),
         (["net", "--data", "text.npz"], "error[E0003]: expected arrays written by numpy.save or numpy.savez but cannot read"),
-        (["net", "--data", "data.npz", "--skip", "hea"], r"error[E1102]: expected the names of layers in skip (conv, table, head) but got 'hea'; did you mean 'head'?"),
+        (["net", "--data", "data.npz", "--skip", "hea"], r"error[E1102]: expected the names of layers in skip (conv, table, head) but got "
+        "'hea'; did you mean 'head'?"),
         (["fixed", "--data", "data.npz"], "error[E1101]: expected at least 64 samples, a batch of the model, in"),
         (["two", "--data", "data.npy"], "error[E1101]: expected an archive (.npz) with arrays for x, y but"),
         (["two", "--data", "data.npz"], "error[E1101]: expected arrays for x, y in"),
@@ -319,7 +359,9 @@ def test_the_command_compiles_a_library_and_reports_as_json(saved: Path, capsys:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_on_the_command_line_are_told(saved: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_on_the_command_line_are_told(
+    saved: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(saved)
     if arguments[0] == "fixed":
         paddle.jit.save(net(), "fixed", [paddle.static.InputSpec([64, 2, 8, 8], "float32", "x")])

@@ -1,4 +1,5 @@
-"""Random functions with control flow, mutation and views are the same eagerly and with `to_static`; the long runs are `python -m tests.fuzz --functions 1000`.
+"""Random functions with control flow, mutation and views are the same eagerly and with `to_static`; the long runs are `python -m tests.fuzz
+--functions 1000`.
 
 What the runs found stands here in small, each as a function that was different once.
 """
@@ -59,23 +60,34 @@ def change(call):
 
 TWO = ((("N", 4), True), (("N", 4), False))
 DIFFERED = {
-    "a view written under no_grad leaves its base in the graph": ("y = x * 2\nfloat(y.mean())\ny = x * 3\nwith paddle.no_grad():\n    y[:].add_(paddle.to_tensor(0.5))\nreturn x * y",),
-    "a tensor written under no_grad is no leaf": ("y = x * 2\nif x.mean() < 5:\n    with paddle.no_grad():\n        y.fill_(0.5)\n    y.scale_(0.5)\nreturn y",),
-    "what is written through a detached tensor gives its base no gradients": ("float(x.mean())\ny = x.detach()\ny.add_(NET.linear(x))\nreturn x.sum()",),
-    "a write through a row of a detached tensor keeps its gradients": ("float(x.mean())\ny = (x * 2).detach()\ny[0] = NET.linear.bias\ny[0].scale_(0.5)\nreturn y * 0.9",),
+    "a view written under no_grad leaves its base in the graph": ("y = x * 2\nfloat(y.mean())\ny = x * 3\nwith paddle.no_grad():\n    "
+    "y[:].add_(paddle.to_tensor(0.5))\nreturn x * y",),
+    "a tensor written under no_grad is no leaf": ("y = x * 2\nif x.mean() < 5:\n    with paddle.no_grad():\n        y.fill_(0.5)\n    "
+    "y.scale_(0.5)\nreturn y",),
+    "what is written through a detached tensor gives its base no gradients": ("float(x.mean())\ny = "
+    "x.detach()\ny.add_(NET.linear(x))\nreturn x.sum()",),
+    "a write through a row of a detached tensor keeps its gradients": ("float(x.mean())\ny = (x * 2).detach()\ny[0] = "
+    "NET.linear.bias\ny[0].scale_(0.5)\nreturn y * 0.9",),
     "an operand whose gradients are stopped midway": (
-        "l = []\nv = x - 0.25\nfor r in v:\n    with paddle.no_grad():\n        y[-1] = r\n    l.append(r * 0.5)\nz = paddle.maximum(paddle.stack(l), y)\nreturn v * 0.5", "x, y", TWO,
+        "l = []\nv = x - 0.25\nfor r in v:\n    with paddle.no_grad():\n        y[-1] = r\n    l.append(r * 0.5)\nz = "
+        "paddle.maximum(paddle.stack(l), y)\nreturn v * 0.5", "x, y", TWO,
     ),
     "a view of a buffer that only one branch takes is written": (
-        "if y.max() >= 0.5:\n    v = NET.sums.detach()\nelse:\n    v = paddle.full([4], 0.5) * 0.5\nv.fill_(0.125)\nNET.sums.scale_(0.5)", "y", TWO[1:],
+        "if y.max() >= 0.5:\n    v = NET.sums.detach()\nelse:\n    v = paddle.full([4], 0.5) * 0.5\nv.fill_(0.125)\nNET.sums.scale_(0.5)",
+        "y", TWO[1:],
     ),
-    "an argument that only one branch takes is written": ("z = y * 2\nif y.max() > 0.9:\n    z = y\nz.add_(paddle.to_tensor(0.5))\nreturn z * 1", "y", TWO[1:]),
+    "an argument that only one branch takes is written": ("z = y * 2\nif y.max() > 0.9:\n    z = y\nz.add_(paddle.to_tensor(0.5))\nreturn "
+    "z * 1", "y", TWO[1:]),
     "an argument is the result of one branch": ("if y.max() > 0.9:\n    y = y - 0.5\nreturn y", "y", TWO[1:]),
-    "a loop that may not run leaves an argument": ("z = y\nwhile z.max() > 0.9:\n    z = z * 0.5\nz.scale_(0.5)\nreturn z * 1", "y", TWO[1:]),
-    "a loop writes to what it was given": ("z = y\nc = y * 0.9\nwhile c.abs().sum() > 0.77:\n    c = c * 0.5\n    z.scale_(0.5)\n    z = z * 2\nreturn c * 1, z * 1", "y", TWO[1:]),
-    "contents that are there already leave a tensor in the graph": ("KEPT[:] = NET.linear.bias\nKEPT.copy_(NET.sums, True)\nif x.max() > -0.2:\n    KEPT[0] = 0.5\nKEPT.stop_gradient = True",),
+    "a loop that may not run leaves an argument": ("z = y\nwhile z.max() > 0.9:\n    z = z * 0.5\nz.scale_(0.5)\nreturn z * "
+    "1", "y", TWO[1:]),
+    "a loop writes to what it was given": ("z = y\nc = y * 0.9\nwhile c.abs().sum() > 0.77:\n    c = c * 0.5\n    z.scale_(0.5)\n    z = z "
+    "* 2\nreturn c * 1, z * 1", "y", TWO[1:]),
+    "contents that are there already leave a tensor in the graph": ("KEPT[:] = NET.linear.bias\nKEPT.copy_(NET.sums, True)\nif x.max() > "
+    "-0.2:\n    KEPT[0] = 0.5\nKEPT.stop_gradient = True",),
     "a tensor decides under no_grad": ("v = x * 0.5\nwith paddle.no_grad():\n    if x.sum() > -0.2:\n        v *= 0.25\nreturn v",),
-    "gradients that are needed are stopped in one branch": ("z = x * 2\nif x.max() > 0.9:\n    z = x * 3\n    z.stop_gradient = True\nreturn z",),
+    "gradients that are needed are stopped in one branch": ("z = x * 2\nif x.max() > 0.9:\n    z = x * 3\n    z.stop_gradient = "
+    "True\nreturn z",),
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Random functions, eager and compiled: equal values, equal needs of gradients, equal gradients of the first and second order, and none where there is none.
+"""Random functions, eager and compiled: equal values, equal needs of gradients, equal gradients of the first and second order, and none
+where there is none.
 
 More of them: `POLYREME_RANDOM_GRADIENTS=1000 pytest tests/frontend/test_random_gradients.py`.
 """
@@ -104,7 +105,12 @@ STEPS: list[Callable[..., Any]] = [
 
 def random_function(choose: random.Random, outer: Any, total: Any) -> Callable[..., Any]:
     """A function of three 2x2 tensors; some read `outer`, and some write to `total`."""
-    steps = [*STEPS, lambda x, y: x * outer, lambda x, y: recompute(lambda s, t: paddle.tanh(s * t) + outer * s, x, y), lambda x, y: (total.add_(x) + 0) * y]
+    steps = [
+        *STEPS,
+        lambda x, y: x * outer,
+        lambda x, y: recompute(lambda s, t: paddle.tanh(s * t) + outer * s, x, y),
+        lambda x, y: (total.add_(x) + 0) * y,
+    ]
     plan = [(choose.choice(steps), choose.randrange(3 + k), choose.randrange(3 + k)) for k in range(choose.randint(3, 8))]
     outputs = [choose.randrange(3, 3 + len(plan)) for _ in range(choose.randint(1, 3))]
 

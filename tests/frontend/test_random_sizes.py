@@ -61,7 +61,8 @@ def outcome(function, *arrays):
 
 
 @settings(max_examples=40, deadline=None)
-@example(["if alike", "below"], [(1, 6, False, True), (1, 4, False, False), (1, 6, False, True)])  # the second call takes a branch in which nothing fits
+# the second call takes a branch in which nothing fits
+@example(["if alike", "below"], [(1, 6, False, True), (1, 4, False, False), (1, 6, False, True)])
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5), st.lists(sizes, min_size=2, max_size=4))
 def test_random_functions_of_free_sizes_are_as_in_eager_mode(names, calls):
     def function(a, b):

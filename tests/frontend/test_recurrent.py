@@ -1,4 +1,6 @@
-"""Recurrent layers beside what the cases of `tests/api` compare with Paddle: compiled, saved by Paddle, differentiated twice, and what they refuse."""
+"""Recurrent layers beside what the cases of `tests/api` compare with Paddle: compiled, saved by Paddle, differentiated twice, and what they
+refuse.
+"""
 
 from pathlib import Path
 
@@ -81,12 +83,16 @@ def test_eager_layers_are_compiled_once_they_have_cost_enough_for_any_number_of_
         for run in (layer, paddle.nn.RNN(layer[0].cell)):
             y, last = run(x, sequence_length=paddle.to_tensor([steps - 1, steps][:batch]))
             sum((s * s).sum() for s in flatten(last)).backward()
-            found.append([*(s.numpy().reshape(batch, 6) for s in flatten(last)), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())])
+            found.append(
+                [*(s.numpy().reshape(batch, 6) for s in flatten(last)), x.grad.numpy(), *(p.grad.numpy() for p in layer.parameters())]
+            )
             x.clear_grad()
             layer.clear_gradients()
         for got, expected in zip(*found, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
-    made = [kernel.cls for kernel in heavy_kernels._kernels.values() if kernel.cls in heavy_kernels.STEPPED and kernel.executable is not None]
+    made = [
+        kernel.cls for kernel in heavy_kernels._kernels.values() if kernel.cls in heavy_kernels.STEPPED and kernel.executable is not None
+    ]
     assert len(made) == 2, "one kernel forward and one backward"
 
 
@@ -140,7 +146,9 @@ def test_a_compiled_layer_takes_any_number_of_steps(kind):
 
 def test_where_steps_run_one_by_one_an_unknown_number_of_them_is_an_error_that_says_what_to_do():
     spec = [paddle.static.InputSpec([None, None, 3], "float32", "x")]
-    with pytest.raises(UnknownSizeError, match="expected a known number of steps, which are run one by one, .*: use SimpleRNN, LSTM or GRU"):
+    with pytest.raises(
+        UnknownSizeError, match="expected a known number of steps, which are run one by one, .*: use SimpleRNN, LSTM or GRU"
+    ):
         paddle.jit.to_static(paddle.nn.RNN(paddle.nn.LSTMCell(3, 4)), input_spec=spec).forward.trace()
     module = model_module(paddle.nn.LSTM(3, 4), spec, freeze=True)
     with pytest.raises(PassError, match=r"expected a known number of steps .* give its size, as in InputSpec"):
@@ -174,7 +182,8 @@ def test_a_recurrent_operator_whose_parts_do_not_fit_is_refused():
     out, _, last, _ = find_meaning("rnn").apply(given)
     np.testing.assert_array_equal(out[-1].numpy(), last[0][0].numpy())
     for change, message in (
-        ({"mode": "LSTN"}, "expected a mode of LSTM"), ({"weight_list": weights[:3]}, "expected 4 weights"), ({"num_layers": 2}, "expected 8 weights"),
+        ({"mode": "LSTN"}, "expected a mode of LSTM"), ({"weight_list": weights[:3]}, "expected 4 weights"),
+        ({"num_layers": 2}, "expected 8 weights"),
         ({"pre_state": [state, state]}, "expected 1 states"), ({"hidden_size": 6}, "states of size 6"),
     ):  # fmt: skip
         with pytest.raises(OperatorError, match=message):

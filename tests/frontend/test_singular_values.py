@@ -41,7 +41,9 @@ def test_first_and_second_gradients_agree_with_differences(shape: tuple[int, ...
     np.testing.assert_allclose(float(y), np.linalg.norm(values, p, (-2, -1)).sum(), rtol=1e-12)
     np.testing.assert_allclose(gradient.numpy(), differences(lambda x: float(norm_and_gradient(x, p)[1]), values), rtol=1e-6, atol=1e-8)
     (second,) = paddle.grad((gradient * paddle.to_tensor(weights)).sum(), x)
-    np.testing.assert_allclose(second.numpy(), differences(lambda x: (norm_and_gradient(x, p)[2].numpy() * weights).sum(), values), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        second.numpy(), differences(lambda x: (norm_and_gradient(x, p)[2].numpy() * weights).sum(), values), rtol=1e-6, atol=1e-7
+    )
 
 
 @NORMS

@@ -1,4 +1,6 @@
-"""Free sizes that meet numbers, other sizes and Python's own questions: `to_static` gives what eager mode gives at all sizes, by as few programs as serve them."""
+"""Free sizes that meet numbers, other sizes and Python's own questions: `to_static` gives what eager mode gives at all sizes, by as few
+programs as serve them.
+"""
 
 from __future__ import annotations
 
@@ -244,7 +246,9 @@ def test_who_traces_without_a_call_is_told_which_sizes_must_be_numbers():
     def function(x, y):
         return x.reshape([-1]) * sum(range(y.shape[1]))
 
-    with pytest.raises(UnknownSizeError, match="known size but got the symbolic size 'y_1'; give the size a number in the InputSpec") as caught:
+    with pytest.raises(
+        UnknownSizeError, match="known size but got the symbolic size 'y_1'; give the size a number in the InputSpec"
+    ) as caught:
         paddle.jit.to_static(function, input_spec=[InputSpec([None, 2], name="x"), InputSpec([2, None], name="y")]).trace()
     assert caught.value.axes == ((1, 1),)
     assert caught.value.diagnostics[0].location.line == function.__code__.co_firstlineno + 1
@@ -307,7 +311,9 @@ def test_every_way_to_run_compares_sizes_that_types_cannot_say(tmp_path):
         "nn": lambda x: evaluate(module, [x, *weights][: len(module.function().args)])[0],
     }
     for way, run in ways.items():
-        np.testing.assert_allclose(run(floats(*FITTING)), net(paddle.to_tensor(floats(*FITTING))).numpy(), rtol=1e-4, atol=1e-5, err_msg=way)
+        np.testing.assert_allclose(
+            run(floats(*FITTING)), net(paddle.to_tensor(floats(*FITTING))).numpy(), rtol=1e-4, atol=1e-5, err_msg=way
+        )
         with pytest.raises(Exception, match=re.escape(DIFFERENCE)) as caught:
             run(floats(*MISFIT))
         assert "but got 1" in str(caught.value) and f"nn.add at {__file__}" in str(caught.value), way
@@ -328,7 +334,10 @@ def test_a_device_compares_sizes_as_a_processor_does():
         compiled = paddle.jit.to_static(function, input_spec=[InputSpec([None, None], name="x")])
         assert_as_eager(function, compiled, [(floats(4, 3),)])
         (entry,) = compiled.programs()
-        with pytest.raises(CallError, match=r"expected N\*x_1 to be divisible by 6, N being axis 0 of 'x', x_1 being axis 1 of 'x' \(nn.reshape at .*\) but got 2"):
+        with pytest.raises(
+            CallError,
+            match=r"expected N\*x_1 to be divisible by 6, N being axis 0 of 'x', x_1 being axis 1 of 'x' \(nn.reshape at .*\) but got 2",
+        ):
             entry([paddle.ones([4, 2])])
 
 

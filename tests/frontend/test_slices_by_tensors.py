@@ -101,7 +101,10 @@ def test_a_condition_on_a_number_of_elements_that_values_select_names_the_way_ou
             return y.sum()
         return y.sum() * 0
 
-    with pytest.raises(PolyremeError, match=r"how many there are is known when the program runs: ask for it as a tensor, such as `paddle.shape\(y\)\[0\] > 1`"):
+    with pytest.raises(
+        PolyremeError,
+        match=r"how many there are is known when the program runs: ask for it as a tensor, such as `paddle.shape\(y\)\[0\] > 1`",
+    ):
         paddle.jit.to_static(function, full_graph=True)(paddle.ones([3]))
 
     def asked(x: Any) -> Any:

@@ -255,7 +255,12 @@ def test_parameters_are_made_in_both_programs_under_the_names_of_dygraph_mode(pr
     names = ["linear_0.w_0", "linear_0.b_0", "head.w_0", "head.b_0"]
     assert [p.name for p in main.all_parameters()] == names == [p.name for p in startup.all_parameters()]
     assert [op.type for op in startup.global_block().ops] == ["uniform_random", "fill_constant"] * 2
-    assert isinstance(layer.weight, static.Parameter) and layer.weight.trainable and layer.weight.persistable and [n for n, _ in layer.named_parameters()] == ["weight", "bias"]
+    assert (
+        isinstance(layer.weight, static.Parameter)
+        and layer.weight.trainable
+        and layer.weight.persistable
+        and [n for n, _ in layer.named_parameters()] == ["weight", "bias"]
+    )
     assert [op.type for op in main.global_block().ops] == ["linear", "linear", "relu"]
 
 
@@ -266,7 +271,12 @@ def test_a_parameter_attribute_reaches_the_parameter_and_a_name_shares_it(progra
     for _ in range(2):
         static.nn.fc(x, 4, weight_attr=attr, bias_attr=False)
     (shared,) = main.all_parameters()
-    assert shared.name == "shared" and shared.optimize_attr == {"learning_rate": 0.5} and not shared.trainable and len(startup.global_block().ops) == 1
+    assert (
+        shared.name == "shared"
+        and shared.optimize_attr == {"learning_rate": 0.5}
+        and not shared.trainable
+        and len(startup.global_block().ops) == 1
+    )
     with pytest.raises(ValueError, match=r"keep the shape \[4, 4\]"):
         static.nn.fc(x, 5, weight_attr=attr)
 
@@ -314,7 +324,9 @@ def test_a_clone_is_independent_and_one_for_tests_lacks_training(programs):
     assert dropped(before).attr("is_test") is True and dropped(after).attr("is_test") is True and dropped(main).attr("is_test") is False
     assert len(before.global_block().ops) < len(main.global_block().ops) == len(whole.global_block().ops)
     assert {op.attr("op_role") for op in after.global_block().ops} == {OpRole.Forward}
-    assert whole.global_block().var(hidden.name) is not hidden and [p.name for p in whole.all_parameters()] == [p.name for p in main.all_parameters()]
+    assert whole.global_block().var(hidden.name) is not hidden and [p.name for p in whole.all_parameters()] == [
+        p.name for p in main.all_parameters()
+    ]
     whole.global_block().remove_op(0)
     assert len(whole.global_block().ops) == len(main.global_block().ops) - 1
 
@@ -327,7 +339,13 @@ def test_pruning_keeps_what_the_target_needs(programs):
     pairs = static.append_backward(loss)
     kept = main.prune(hidden)
     assert [op.type for op in kept.global_block().ops] == ["linear"] and set(kept.global_block().vars) >= {"x", hidden.name}
-    assert [op.type for op in main.prune([pairs[0][1]]).global_block().ops] == ["linear", "reduce_mean", "fill_constant", "reduce_mean_grad", "linear_grad"]
+    assert [op.type for op in main.prune([pairs[0][1]]).global_block().ops] == [
+        "linear",
+        "reduce_mean",
+        "fill_constant",
+        "reduce_mean_grad",
+        "linear_grad",
+    ]
     with pytest.raises(ValueError, match="variables or operators"):
         main.prune([3])
 

@@ -142,7 +142,10 @@ def test_persistable_variables_live_in_the_scope(programs, executor):
     assert np.array(static.global_scope().find_var("count").get_tensor()).tolist() == [11]
     other = static.Scope()
     executor.run(startup, scope=other)
-    assert executor.run(fetch_list=[count], scope=other)[0].item() == 7 and static.global_scope().find_var("count").get_tensor().numpy().item() == 11
+    assert (
+        executor.run(fetch_list=[count], scope=other)[0].item() == 7
+        and static.global_scope().find_var("count").get_tensor().numpy().item() == 11
+    )
     with static.scope_guard(other):
         assert executor.run(fetch_list=[count])[0].item() == 9
     static.global_scope().find_var("count").get_tensor().set(np.array([100]), paddle.CPUPlace())

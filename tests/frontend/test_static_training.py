@@ -144,7 +144,9 @@ class Sandwich(paddle.autograd.PyLayer):
         return da * 100.0 + x, db * y
 
 
-@pytest.mark.parametrize("call", [lambda x, y: Sandwich.apply(x, 2.0, y), lambda x, y: Sandwich.apply(x, y=y, scale=2.0)], ids=["by place", "by name"])
+@pytest.mark.parametrize(
+    "call", [lambda x, y: Sandwich.apply(x, 2.0, y), lambda x, y: Sandwich.apply(x, y=y, scale=2.0)], ids=["by place", "by name"]
+)
 def test_a_py_layer_keeps_its_own_gradient(programs, call):
     main, _ = programs
     x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
@@ -207,7 +209,9 @@ def test_a_lenet_on_digits_has_the_losses_of_dygraph_mode(kind):
         # A step is one compiled region: forward, backward and update together.
         (plan,) = main.plans.values()
         assert isinstance(plan.executable, Executable) and set(plan.updates) >= {p.name for p in main.all_parameters()}
-        before, after = (float(executor.run(p, feed={"image": data[0][0], "label": data[0][1]}, fetch_list=[loss])[0]) for p in (test, main))
+        before, after = (
+            float(executor.run(p, feed={"image": data[0][0], "label": data[0][1]}, fetch_list=[loss])[0]) for p in (test, main)
+        )
         assert before == pytest.approx(after, rel=1e-5)
     np.testing.assert_allclose(found, expected, rtol=2e-4)
 
@@ -350,7 +354,9 @@ def test_a_training_step_is_one_function_of_state_that_can_be_inspected(programs
     module = main.module([loss])
     roles = dict(zip(module.function().arg_names, module.function().arg_roles, strict=True))
     assert roles["x"] == roles["label"] == "input" and roles["learning_rate_0"] == "param"
-    assert {name for name, role in roles.items() if role == "state"} == {p.name + s for p in main.all_parameters() for s in ("", "_moment1_0", "_moment2_0", "_beta1_pow_acc_0", "_beta2_pow_acc_0")}
+    assert {name for name, role in roles.items() if role == "state"} == {
+        p.name + s for p in main.all_parameters() for s in ("", "_moment1_0", "_moment2_0", "_beta1_pow_acc_0", "_beta2_pow_acc_0")
+    }
     text = paddle.inspect(module).nn
     assert "nn.linear" in text and "nn.sqrt" in text and "tensor<Nx4xf32>" in text
     out = main.global_block().create_var(name="out", shape=[], dtype="float32")

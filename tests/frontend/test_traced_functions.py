@@ -19,11 +19,16 @@ EXPECTED = np.load(Path(__file__).parents[1] / "fixtures" / "functions.npz")
 
 # With a free batch: what models of pictures, sequences and tables are made of.
 FREE_BATCH = [
-    "add", "rsub", "clip", "where", "sum", "mean", "max", "std", "var", "logsumexp", "norm", "argmax", "cumsum", "topk", "sort", "matmul_vector", "batched", "reshape_zero", "transpose", "flatten",
-    "squeeze", "concat", "stack", "split", "chunk", "unbind", "tile", "flip", "gather", "moveaxis", "index_negative_step", "index_list", "index_none", "gelu", "softmax", "log_softmax",
-    "maxout", "glu", "prelu", "conv2d", "conv2d_same", "conv2d_last", "conv1d", "max_pool2d", "max_pool2d_ceil", "avg_pool2d", "avg_pool2d_divisor", "adaptive_avg",
-    "adaptive_avg_global", "adaptive_max", "pad", "pad_reflect", "unfold", "embedding", "one_hot", "label_smooth", "normalize", "cosine_similarity", "dropout", "dropout2d",
-    "cross_entropy", "cross_entropy_ignored_mean", "cross_entropy_weighted", "cross_entropy_soft", "nll_loss", "mse_loss", "smooth_l1_loss", "bce_logits", "kl_div",
+    "add", "rsub", "clip", "where", "sum", "mean", "max", "std", "var", "logsumexp", "norm", "argmax", "cumsum", "topk", "sort",
+    "matmul_vector", "batched", "reshape_zero", "transpose", "flatten",
+    "squeeze", "concat", "stack", "split", "chunk", "unbind", "tile", "flip", "gather", "moveaxis", "index_negative_step", "index_list",
+    "index_none", "gelu", "softmax", "log_softmax",
+    "maxout", "glu", "prelu", "conv2d", "conv2d_same", "conv2d_last", "conv1d", "max_pool2d", "max_pool2d_ceil", "avg_pool2d",
+    "avg_pool2d_divisor", "adaptive_avg",
+    "adaptive_avg_global", "adaptive_max", "pad", "pad_reflect", "unfold", "embedding", "one_hot", "label_smooth", "normalize",
+    "cosine_similarity", "dropout", "dropout2d",
+    "cross_entropy", "cross_entropy_ignored_mean", "cross_entropy_weighted", "cross_entropy_soft", "nll_loss", "mse_loss", "smooth_l1_loss",
+    "bce_logits", "kl_div",
 ]  # fmt: skip
 
 
@@ -135,13 +140,19 @@ def test_a_mask_of_another_size_than_what_it_selects_from_is_refused(size):
         for run in (function, paddle.jit.to_static(function)):
             with pytest.raises(IndexError, match="mask with 6 elements along axis 0|did not match"):
                 run(paddle.to_tensor(X), mask)
-        with pytest.raises(CallError, match=rf"expected mask_0 to be equal to N \(.*\) but got {size}, axis 0 of the input 'mask', where N is 6"):
+        with pytest.raises(
+            CallError, match=rf"expected mask_0 to be equal to N \(.*\) but got {size}, axis 0 of the input 'mask', where N is 6"
+        ):
             paddle.jit.to_static(function, input_spec=free)(paddle.to_tensor(X), mask)
 
 
 def test_where_a_known_mask_holds_is_known_so_that_the_host_is_not_asked():
     free = [paddle.static.InputSpec([None, 5], "float32")]
-    for key in ((slice(1, None), [True, False, True, True, False]), (slice(None), np.arange(5) > 2), (slice(None), paddle.to_tensor([True] * 5))):
+    for key in (
+        (slice(1, None), [True, False, True, True, False]),
+        (slice(None), np.arange(5) > 2),
+        (slice(None), paddle.to_tensor([True] * 5)),
+    ):
         compiled = paddle.jit.to_static(lambda x, key=key: x[key] * 2, input_spec=free)
         np.testing.assert_array_equal(compiled(paddle.to_tensor(X)).numpy(), paddle.to_tensor(X)[key].numpy() * 2)
         assert not has_host_ops(compiled.trace(free).func)

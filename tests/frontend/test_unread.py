@@ -28,7 +28,9 @@ def weights(read: Callable[[bool], list[Any]] = lambda mapped: [OLD]) -> SavedWe
 
 
 def stepwise(work: Callable[[], None], at: int, between: Callable[[], None]) -> int:
-    """Do `work` in a thread of its own, and `between` in this one in front of line number `at` of those of `unread.py` that it runs; how many these are."""
+    """Do `work` in a thread of its own, and `between` in this one in front of line number `at` of those of `unread.py` that it runs; how
+    many these are.
+    """
     reached, go_on = threading.Event(), threading.Event()
     lines = 0
 

@@ -1,4 +1,6 @@
-"""Views share contents with the tensor that they were made of: which functions give views, what a write to either does, and what gradients make of it."""
+"""Views share contents with the tensor that they were made of: which functions give views, what a write to either does, and what gradients
+make of it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ def numbers(*shape, stop_gradient=True):
 
 # --- which functions give views: as PaddlePaddle 3.3.1 has it, found by writing to the result and looking at x, and the other way round
 
-ITSELF = ["x.cpu()", "+x", "x[0, 0].t() if x.ndim < 2 else x", "paddle.nn.Identity()(x)", "paddle.nn.functional.dropout(x, 0.0)", "x.fill_(5.0)", "x.contiguous()"]
+ITSELF = [
+    "x.cpu()",
+    "+x",
+    "x[0, 0].t() if x.ndim < 2 else x",
+    "paddle.nn.Identity()(x)",
+    "paddle.nn.functional.dropout(x, 0.0)",
+    "x.fill_(5.0)",
+    "x.contiguous()",
+]
 
 VIEWS = """
 x[0]; x[-1]; x[:, 1:3]; x[1, :, 1]; x[:, ::2]; x[:, ::-1]; x[:, 2:0:-1]; x[None]; x[:, None, 1]; x[..., 0]; x[:]; x[...]; x[0, 1, 2]; x[paddle.to_tensor(1)]
@@ -113,7 +123,9 @@ def test_traced_programs_are_as_eager_ones(seed):
 
 
 def _gradients_and_differences(seed):
-    """The gradients of a random program, and what finite differences say at a few places; None where the program writes to what its gradient needs."""
+    """The gradients of a random program, and what finite differences say at a few places; None where the program writes to what its
+    gradient needs.
+    """
     rng = np.random.default_rng(seed)
     steps, _ = random_program(rng.integers, 10)
     # What is written without the graph has no gradient.
@@ -196,7 +208,11 @@ def test_what_is_written_through_a_view_is_part_of_the_graph():
 
 
 def test_a_write_behind_the_graph_changes_contents_only():
-    for write in (lambda b: b.detach().fill_(3.0), lambda b: _without_grad(lambda: b[:].fill_(3.0)), lambda b: _without_grad(lambda: b.flatten()).fill_(3.0)):
+    for write in (
+        lambda b: b.detach().fill_(3.0),
+        lambda b: _without_grad(lambda: b[:].fill_(3.0)),
+        lambda b: _without_grad(lambda: b.flatten()).fill_(3.0),
+    ):
         a = numbers(2, 3, stop_gradient=False)
         b = a * 1
         write(b)
@@ -210,7 +226,12 @@ def _without_grad(function):
 
 
 def test_what_a_gradient_needs_must_not_have_been_written_to():
-    for write in (lambda b: b[0].scale_(2.0), lambda b: b.detach().fill_(3.0), lambda b: b.T[0].zero_(), lambda b: _without_grad(lambda: b[0].zero_())):
+    for write in (
+        lambda b: b[0].scale_(2.0),
+        lambda b: b.detach().fill_(3.0),
+        lambda b: b.T[0].zero_(),
+        lambda b: _without_grad(lambda: b[0].zero_()),
+    ):
         b = numbers(2, 3, stop_gradient=False) * 1
         c = (b * b).sum()
         write(b)
@@ -263,7 +284,12 @@ def test_a_tensor_may_be_seen_otherwise_in_place():
 
 def test_strides_are_those_of_the_tensor_behind():
     x = numbers(2, 3, 4)
-    assert x.T.strides == [1, 4, 12] and x[:, ::-2].strides == [12, -8, 1] and x[:, 1].strides == [12, 1] and x[1].unsqueeze(1).strides == [4, 4, 1]
+    assert (
+        x.T.strides == [1, 4, 12]
+        and x[:, ::-2].strides == [12, -8, 1]
+        and x[:, 1].strides == [12, 1]
+        and x[1].unsqueeze(1).strides == [4, 4, 1]
+    )
     assert not x.T.is_contiguous() and x[1].is_contiguous() and not x[:, 1].is_contiguous()
     with pytest.raises(ValueError, match="can not be viewed, please call reshape"):
         x.T.view([24])
@@ -504,7 +530,8 @@ def past_a_parameter_written_through_a_view(w, x):
 @pytest.mark.parametrize(
     "function",
     [
-        past_a_view, past_a_view_of_a_written_one, past_a_buffer, past_detached_contents, past_a_parameter_set_without_gradients, past_a_view_without_gradients,
+        past_a_view, past_a_view_of_a_written_one, past_a_buffer, past_detached_contents, past_a_parameter_set_without_gradients,
+        past_a_view_without_gradients,
         past_a_detached_one_added, past_a_detached_one_scaled_by_a_parameter,
         past_a_parameter_written_through_a_view,
     ],

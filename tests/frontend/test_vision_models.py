@@ -38,7 +38,9 @@ def under_paddle(what: str, name: str, folder: Path) -> None:
     if command is None:
         pytest.skip("needs Paddle 3.3.1")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_minloglevel": "3"}
-    subprocess.run([command, "-m", "tests.frontend.vision_models", what, name, str(folder)], check=True, cwd=ROOT, env=environment, timeout=300)
+    subprocess.run(
+        [command, "-m", "tests.frontend.vision_models", what, name, str(folder)], check=True, cwd=ROOT, env=environment, timeout=300
+    )
 
 
 @pytest.fixture
@@ -119,13 +121,17 @@ def test_a_model_in_training_keeps_statistics_and_learns() -> None:
     assert all(not np.array_equal(v.numpy(), before[k]) for k, v in net.state_dict().items())
 
 
-@pytest.mark.parametrize("name", ["alexnet", "vgg16", "resnet18", "mobilenet_v2", "densenet121", "googlenet", "inception_v3", "squeezenet1_0"])
+@pytest.mark.parametrize(
+    "name", ["alexnet", "vgg16", "resnet18", "mobilenet_v2", "densenet121", "googlenet", "inception_v3", "squeezenet1_0"]
+)
 def test_trained_weights_are_refused_with_the_way_to_load_them(name: str) -> None:
     with pytest.raises(ValueError, match=rf"(?s)pretrained=False for {name}.*set_state_dict\(paddle.load\('{name}.pdparams'\)\)"):
         getattr(models, name)(pretrained=True)
 
 
-@pytest.mark.parametrize("name", ["shufflenet_v2_x0_25", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet18", "mobilenet_v2", "densenet121"))])
+@pytest.mark.parametrize(
+    "name", ["shufflenet_v2_x0_25", *(pytest.param(n, marks=pytest.mark.slow) for n in ("resnet18", "mobilenet_v2", "densenet121"))]
+)
 def test_a_model_without_classes_gives_features(name: str, undrawn: None) -> None:
     channels = {"shufflenet_v2_x0_25": 512, "resnet18": 512, "mobilenet_v2": 1280, "densenet121": 1024}[name]
     for with_pool, size in ((True, 1), (False, 2)):

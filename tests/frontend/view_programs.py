@@ -1,6 +1,7 @@
 """Small programs of views, copies and writes, with what numpy, whose views are views, makes of them.
 
-A program is a list of steps (operation, number of the tensor it is about, argument). `random_program` makes one as it runs it on numpy arrays; `run` runs it on tensors.
+A program is a list of steps (operation, number of the tensor it is about, argument). `random_program` makes one as it runs it on numpy
+arrays; `run` runs it on tensors.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def _on_numpy(arrays: list[Any], what: str, i: int, given: Any) -> None:
         arrays[i] = _numpy_view(x, what[:-1], given)
     elif what in COPIES:
         copied = {
-            "clone": lambda: x.copy(), "split": lambda: np.split(x, x.shape[given[0]], given[0])[given[1]].copy(), "flip": lambda: np.flip(x, given).copy(),
+            "clone": lambda: x.copy(), "split": lambda: np.split(x, x.shape[given[0]], given[0])[given[1]].copy(),
+            "flip": lambda: np.flip(x, given).copy(),
             "double": lambda: x * 2, "gathered": lambda: x[given[1]].copy(),
         }[what]()  # fmt: skip
         arrays.append(np.ascontiguousarray(copied).reshape(copied.shape))
@@ -138,7 +140,8 @@ def _on_numpy(arrays: list[Any], what: str, i: int, given: Any) -> None:
         x[np.array(given)] = 4.0
     else:
         x[...] = {
-            "fill_": lambda: given, "zero_": lambda: 0, "scale_": lambda: x * given, "add_": lambda: x + arrays[given], "multiply_": lambda: np.clip(x * arrays[given], -50, 50),
+            "fill_": lambda: given, "zero_": lambda: 0, "scale_": lambda: x * given, "add_": lambda: x + arrays[given],
+            "multiply_": lambda: np.clip(x * arrays[given], -50, 50),
             "set_value": lambda: arrays[given].copy(), "copy_": lambda: arrays[given].copy(), "relu_": lambda: np.maximum(x, 0),
         }[what]()  # fmt: skip
 
@@ -149,8 +152,10 @@ def _numpy_view(x: Any, what: str, given: Any) -> Any:
     if what in ("reshape", "flatten") and not x.ndim:  # a copy, as in Paddle
         return x.reshape(given if what == "reshape" else [1]).copy()
     return {
-        "reshape": lambda: x.reshape(given), "flatten": lambda: x.reshape([-1]) if x.size else x.reshape([0]), "transpose": lambda: x.transpose(given), "T": lambda: x.T,
-        "squeeze": lambda: x.squeeze(given), "unsqueeze": lambda: np.expand_dims(x, given), "detach": lambda: x.view(), "moveaxis": lambda: np.moveaxis(x, *given),
+        "reshape": lambda: x.reshape(given), "flatten": lambda: x.reshape([-1]) if x.size else x.reshape([0]),
+        "transpose": lambda: x.transpose(given), "T": lambda: x.T,
+        "squeeze": lambda: x.squeeze(given), "unsqueeze": lambda: np.expand_dims(x, given), "detach": lambda: x.view(),
+        "moveaxis": lambda: np.moveaxis(x, *given),
         "unbind": lambda: np.moveaxis(x, given[0], 0)[given[1], ...],
     }[what]()  # fmt: skip
 

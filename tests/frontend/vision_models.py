@@ -1,7 +1,7 @@
 """The models of `paddle.vision.models` under either module: `python -m tests.frontend.vision_models` runs in a python that has Paddle.
 
-`… keys FILE` writes what the state dicts of all models look like; `… run MODEL FOLDER` writes weights, an input, and what Paddle makes of them;
-`… train MODEL FOLDER` writes what a seeded model starts with and learns.
+`… keys FILE` writes what the state dicts of all models look like; `… run MODEL FOLDER` writes weights, an input, and what Paddle makes of
+them; `… train MODEL FOLDER` writes what a seeded model starts with and learns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 CLASSES = 10
 BATCH = 2
-# By model: the function, arguments other than the number of classes, and the size of the images: small ones, or what the model's linear layers ask for.
+# By model: the function, arguments other than the number of classes, and the size of the images: small ones, or what the model's linear
+# layers ask for.
 MODELS: dict[str, tuple[str, dict[str, Any], int]] = {
     "lenet": ("LeNet", {}, 28),
     "alexnet": ("alexnet", {}, 224),
@@ -54,8 +55,8 @@ def digest(state: dict[str, Any]) -> list[Any]:
 def outcome(paddle: Any, net: Any, images: Any) -> dict[str, Any]:
     """What a net in evaluation mode makes of images, and the gradients of the images and of all parameters for a cotangent that is drawn.
 
-    The gradients are of the same net in float64: among the many numbers that meet a ReLU or a pool there are some that nearly tie, and then the last bit
-    of float32 would decide which of them has the gradient.
+    The gradients are of the same net in float64: among the many numbers that meet a ReLU or a pool there are some that nearly tie, and then
+    the last bit of float32 would decide which of them has the gradient.
     """
     net.eval()
     scores = _scores(net, paddle.to_tensor(images))

@@ -5,12 +5,13 @@
     python -m tests.fuzz --seed 1 --show 4711                           # the text of one case
     python -m tests.fuzz --seed 1 --show-function 12                    # the module of one function
 
-A text is refused by the parser, found invalid by the verifier, or valid; then it has to survive printing and reading back in every form. Every
-rejection has to say a position in the text. A random module has to verify, to survive the same, and to compute the same afterwards. Nothing may
-raise another exception than the framework's own, or take more than a second. A random function of Python's has to be the same eagerly and with `to_static`.
+A text is refused by the parser, found invalid by the verifier, or valid; then it has to survive printing and reading back in every form.
+Every rejection has to say a position in the text. A random module has to verify, to survive the same, and to compute the same afterwards.
+Nothing may raise another exception than the framework's own, or take more than a second. A random function of Python's has to be the same
+eagerly and with `to_static`.
 
-The same seed makes the same cases. Of each kind of fault the first is kept, made as small as it goes, in the folder `--out`. The exit code is 1 when
-there was any.
+The same seed makes the same cases. Of each kind of fault the first is kept, made as small as it goes, in the folder `--out`. The exit code
+is 1 when there was any.
 """
 
 import argparse
@@ -47,11 +48,15 @@ class Report:
                 self.fault(kind, number, outcome)
             if time.monotonic() - told > 10:
                 told = time.monotonic()
-                print(f"{kind}: {counts.total()} of {count}, {self.faults.total()} faults, {told - start:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{kind}: {counts.total()} of {count}, {self.faults.total()} faults, {told - start:.0f} s", file=sys.stderr, flush=True
+                )
         done = ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
         took = time.monotonic() - start
         each = "" if unit == 1 else f" of {unit}"
-        self.lines.append(f"{kind}: {counts.total()} of {count} in {took:.0f} s ({done}); slowest case{each} {slowest:.2f} s (number {slowest_number})")
+        self.lines.append(
+            f"{kind}: {counts.total()} of {count} in {took:.0f} s ({done}); slowest case{each} {slowest:.2f} s (number {slowest_number})"
+        )
 
     def fault(self, kind: str, number: int, outcome: Outcome) -> None:
         self.faults[outcome.fault] += 1
@@ -61,7 +66,9 @@ class Report:
         name = re.sub(r"\W+", "-", outcome.fault)[:60].strip("-")
         path = self.out / f"{name}-{hashlib.sha256(outcome.fault.encode()).hexdigest()[:6]}{'.py' if kind == 'functions' else '.tir'}"
         path.write_text(outcome.text, encoding="utf-8", errors="surrogatepass")
-        path.with_suffix(".txt").write_text(f"{kind}, number {number}: {outcome.fault}\n{outcome.details}", encoding="utf-8", errors="backslashreplace")
+        path.with_suffix(".txt").write_text(
+            f"{kind}, number {number}: {outcome.fault}\n{outcome.details}", encoding="utf-8", errors="backslashreplace"
+        )
         print(f"fault in {kind}, number {number}: {outcome.fault}; kept in {path}", file=sys.stderr, flush=True)
 
 
@@ -88,7 +95,15 @@ def main() -> int:
     seconds = options.minutes * 60 if options.minutes else float("inf")
     print(f"seed {options.seed}, {options.workers} workers, {len(corpus())} texts to start from", flush=True)
     # Each kind has a share of the minutes; what one leaves of it is the next one's.
-    kinds = [(kind, unit, count, share) for kind, unit, count, share in [("texts", 1, options.texts, 5), ("modules", BATCH, options.modules, 3), ("functions", 1, options.functions, 2)] if count]
+    kinds = [
+        (kind, unit, count, share)
+        for kind, unit, count, share in [
+            ("texts", 1, options.texts, 5),
+            ("modules", BATCH, options.modules, 3),
+            ("functions", 1, options.functions, 2),
+        ]
+        if count
+    ]
     end = 0.0
     for kind, unit, count, share in kinds:
         end += share / sum(s for *_, s in kinds)

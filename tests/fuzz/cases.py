@@ -1,4 +1,6 @@
-"""The three kinds of cases: a mutated text, a batch of random modules, and a random function for `to_static`. A case is a number of a seed, so it can be had again by itself."""
+"""The three kinds of cases: a mutated text, a batch of random modules, and a random function for `to_static`. A case is a number of a seed,
+so it can be had again by itself.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -54,7 +56,8 @@ def module_case(seed: int, number: int, known: set[str]) -> Outcome:
 
     @hypothesis_seed(seed * 1_000_003 + number)
     @settings(
-        max_examples=BATCH, deadline=None, database=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck), report_multiple_bugs=False
+        max_examples=BATCH, deadline=None, database=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False
     )
     @given(modules(level))
     def run(drawn):

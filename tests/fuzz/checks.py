@@ -118,7 +118,9 @@ def check_round_trip(module) -> None:
                 again = parse_module(text, FILE)
                 verify(again)
         except PolyremeError as error:
-            raise Fault(f"refused when read back {form}: {_without_names(error.diagnostics[0].message)}", f"{str(error)[:2000]}\n{text}") from None
+            raise Fault(
+                f"refused when read back {form}: {_without_names(error.diagnostics[0].message)}", f"{str(error)[:2000]}\n{text}"
+            ) from None
         difference = first_difference(module, again, locations=locations)
         if difference:
             raise Fault(f"another module when read back {form}", f"{difference}\n{text}")

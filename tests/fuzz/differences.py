@@ -1,8 +1,8 @@
 """Whether a module of `tests/fuzz/functions.py` is the same eagerly, with `to_static`, and with `to_static(full_graph=True)`.
 
-After every call are compared: results, errors, gradients (those that are None too), and everything outside, with which objects are the same one. At the end
-arguments are written, so that results which share memory with them show it, and random numbers are drawn. A full graph makes its results anew where a tensor
-decides which one it is: of these it is not asked which is the same one.
+After every call are compared: results, errors, gradients (those that are None too), and everything outside, with which objects are the same
+one. At the end arguments are written, so that results which share memory with them show it, and random numbers are drawn. A full graph
+makes its results anew where a tensor decides which one it is: of these it is not asked which is the same one.
 """
 
 import contextlib
@@ -33,7 +33,9 @@ Description = dict[str, Any]
 
 
 def check_functions(text: str, seconds: float = 40.0) -> str:
-    """What a module is: "whole", or "gathered" by default and "refused" as a full graph; "failing" eagerly; "unsteady" if its branches hang on rounding."""
+    """What a module is: "whole", or "gathered" by default and "refused" as a full graph; "failing" eagerly; "unsteady" if its branches hang
+    on rounding.
+    """
     level = LOGGER.level
     with tempfile.TemporaryDirectory() as folder, time_limit(seconds), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -75,7 +77,9 @@ def _compared(path: Path) -> str:
 
 def _same_records(expected: "_Run", found: "_Run", how: str) -> None:
     full = found.way == "full"
-    for call, (a, b) in enumerate(zip(expected.values if full else expected.records, found.values if full else found.records, strict=False)):
+    for call, (a, b) in enumerate(
+        zip(expected.values if full else expected.records, found.values if full else found.records, strict=False)
+    ):
         difference = _difference(a, b, 2e-4, 2e-5)
         if difference:
             where, details = difference
@@ -89,7 +93,10 @@ def _same(expected: "_Run", found: "_Run", how: str) -> None:
     if "modified by an inplace operation" in str(expected.error):
         return  # gradients of what was kept: a program knows the values from before, which eager ops have no more
     if expected.failed != found.failed:
-        raise Fault(f"different {how}: {_short(expected.failed)} eagerly, {_short(found.failed)}", f"call {len(found.records)}: {expected.error!r} against {found.error!r}")
+        raise Fault(
+            f"different {how}: {_short(expected.failed)} eagerly, {_short(found.failed)}",
+            f"call {len(found.records)}: {expected.error!r} against {found.error!r}",
+        )
 
 
 def _short(name: str) -> str:

@@ -1,8 +1,10 @@
-"""Random functions as people write them, as the text of a module: control flow, mutation and views, with state outside that changes between calls.
+"""Random functions as people write them, as the text of a module: control flow, mutation and views, with state outside that changes between
+calls.
 
-A module has `ENTRY`, the function or Layer to call; `INPUTS`, for each tensor argument its shape, in which "N" is a size that differs between calls, and
-whether it needs a gradient; `NUMBERS`, for each call the number that is the last argument, or None where the function takes none; and `change(call)`, which
-changes what is outside before a call. Values stay small, so that no branch hangs on rounding unless `tests/fuzz/differences.py` notices.
+A module has `ENTRY`, the function or Layer to call; `INPUTS`, for each tensor argument its shape, in which "N" is a size that differs
+between calls, and whether it needs a gradient; `NUMBERS`, for each call the number that is the last argument, or None where the function
+takes none; and `change(call)`, which changes what is outside before a call. Values stay small, so that no branch hangs on rounding unless
+`tests/fuzz/differences.py` notices.
 """
 
 import random
@@ -221,9 +223,20 @@ class _Function:
             b, other = self.tensor(shape) if draw.random() < 0.7 else self.tensor()
             both = _broadcast(shape, other)
             if both is not None:
-                return draw.choice([f"paddle.tanh({a} + {b})", f"paddle.clip({a} * {b}, -2.0, 2.0)", f"{a} - 0.5 * {b}", f"paddle.maximum({a}, {b})"]), both
+                return draw.choice(
+                    [f"paddle.tanh({a} + {b})", f"paddle.clip({a} * {b}, -2.0, 2.0)", f"{a} - 0.5 * {b}", f"paddle.maximum({a}, {b})"]
+                ), both
         if kind <= 6:
-            return draw.choice(["paddle.tanh({0})", "paddle.nn.functional.sigmoid({0})", "paddle.nn.functional.relu({0})", "{0}.abs() * 0.5", "-{0}", "{0}.sin()"]).format(a), shape
+            return draw.choice(
+                [
+                    "paddle.tanh({0})",
+                    "paddle.nn.functional.sigmoid({0})",
+                    "paddle.nn.functional.relu({0})",
+                    "{0}.abs() * 0.5",
+                    "-{0}",
+                    "{0}.sin()",
+                ]
+            ).format(a), shape
         if kind <= 8:
             return f"{a} {draw.choice(['*', '+', '-'])} {self.number()}", shape
         if kind == 9 and shape and shape[-1] == 4:
@@ -260,7 +273,11 @@ class _Function:
         if shape and shape[0] == 1:
             options.append((f"{a}.squeeze(0)", shape[1:]))
         if shape and shape[-1] == 4:
-            options += [(f"{a}[..., 1:3]", (*shape[:-1], 2)), (f"{a}[..., ::2]", (*shape[:-1], 2)), (f"{a}.reshape([-1, 2])", (_product((*shape[:-1], 2)), 2))]
+            options += [
+                (f"{a}[..., 1:3]", (*shape[:-1], 2)),
+                (f"{a}[..., ::2]", (*shape[:-1], 2)),
+                (f"{a}.reshape([-1, 2])", (_product((*shape[:-1], 2)), 2)),
+            ]
         if len(shape) == 2:
             options += [(f"{a}.T", shape[::-1]), (f"{a}.transpose([1, 0])", shape[::-1]), (f"{a}[:, 0]", shape[:1])]
         return draw.choice(options)
@@ -291,7 +308,17 @@ class _Function:
         if kind == 9:
             return f"{a}.ndim == {draw.choice([1, 2])}"
         return draw.choice(
-            ["FLAG", f"{self.net}.training", f"{self.net}.steps % 2 == 0", "COUNT > 1", "len(LOG) < 3", f"len({self.net}.items) > 1", f"{self.net}.cache is None", '"c" in TABLE', "SCALE > 0.6"]
+            [
+                "FLAG",
+                f"{self.net}.training",
+                f"{self.net}.steps % 2 == 0",
+                "COUNT > 1",
+                "len(LOG) < 3",
+                f"len({self.net}.items) > 1",
+                f"{self.net}.cache is None",
+                '"c" in TABLE',
+                "SCALE > 0.6",
+            ]
             + [f"{n} > 0.7" for n in [*self.numbers, *self.locals]]
             + (["total < 2", "len(notes) > 1"] if self.kind == "closure" else [])
         )
@@ -325,7 +352,14 @@ class _Function:
 
     def statement(self) -> list[str]:
         draw = self.draw
-        kinds: list[tuple[int, Callable[[], list[str]]]] = [(6, self.assign), (3, self.rebind), (4, self.write), (3, self.item), (3, self.state), (1, self.local)]
+        kinds: list[tuple[int, Callable[[], list[str]]]] = [
+            (6, self.assign),
+            (3, self.rebind),
+            (4, self.write),
+            (3, self.item),
+            (3, self.state),
+            (1, self.local),
+        ]
         if self.depth < 3:
             kinds += [(4, self.branch), (1, self.modes)]
             kinds += [(2, self.counted), (2, self.repeated), (1, self.each)] if self.loops < 2 else []
@@ -376,10 +410,21 @@ class _Function:
 
     def changed(self, name: str, shape: Shape) -> list[str]:
         draw = self.draw
-        options = [f"{name}.scale_(0.5)", f"{name}.tanh_()", f"{name}.fill_(0.25)", f"{name}.zero_()", f"{name}.clip_(-0.5, 0.5)", f"{name}.add_(paddle.to_tensor({self.number()}))"]
+        options = [
+            f"{name}.scale_(0.5)",
+            f"{name}.tanh_()",
+            f"{name}.fill_(0.25)",
+            f"{name}.zero_()",
+            f"{name}.clip_(-0.5, 0.5)",
+            f"{name}.add_(paddle.to_tensor({self.number()}))",
+        ]
         other, found = self.tensor(shape)
         if found == shape:
-            options += [f"{name}.add_({other})", f"{name}.multiply_({other})", f"{name}.copy_({other}, True)" if draw.random() < 0.2 else f"{name}.subtract_({other} * 0.5)"]
+            options += [
+                f"{name}.add_({other})",
+                f"{name}.multiply_({other})",
+                f"{name}.copy_({other}, True)" if draw.random() < 0.2 else f"{name}.subtract_({other} * 0.5)",
+            ]
         return [draw.choice(options)]
 
     def item(self) -> list[str]:
@@ -405,11 +450,14 @@ class _Function:
         a, shape = self.tensor()
         row = self.tensor(_ROW)[0]
         options = [
-            f"{net}.steps += 1", f"{net}.rate = {net}.rate * 0.5", f"{net}.items.append({self.number()})", f"{net}.items.append({a}.detach())",
+            f"{net}.steps += 1", f"{net}.rate = {net}.rate * 0.5", f"{net}.items.append({self.number()})",
+            f"{net}.items.append({a}.detach())",
             f"{net}.cache = {a}", f"{net}.cache = {a}.detach()", f'{net}.table["b"] = {self.number()}', f'{net}.table["d"] = {a}.detach()',
-            f"LOG.append({self.number()})", f"LOG.append({a}.mean().item())", 'TABLE["c"] = 0.5', 'TABLE.pop("c", None)', f'TABLE.update(a={self.number()})',
+            f"LOG.append({self.number()})", f"LOG.append({a}.mean().item())", 'TABLE["c"] = 0.5', 'TABLE.pop("c", None)',
+            f'TABLE.update(a={self.number()})',
             f"{net}.sums = {net}.sums * 0.5", f"{net}.sums.set_value({row}.detach() * 0.5)", f"{net}.items = [{net}.steps]",
-            f"{a}.stop_gradient = {draw.choice(['True', 'True', 'False'])}", f"setattr({net}, 'rate', {self.number()})", "del LOG[:]", f"{net}.last = ({a}.detach(), {net}.steps)",
+            f"{a}.stop_gradient = {draw.choice(['True', 'True', 'False'])}", f"setattr({net}, 'rate', {self.number()})", "del LOG[:]",
+            f"{net}.last = ({a}.detach(), {net}.steps)",
         ]  # fmt: skip
         options += ["total += 1", f"notes.append({a}.detach())", f"notes.append({self.number()})"] if self.kind == "closure" else []
         if draw.random() < 0.15:
@@ -447,7 +495,15 @@ class _Function:
         self.loops += 1
         name = self.fresh("i")
         a, shape = self.tensor()
-        over = [("range(3)", name), ("range(1, 3)", name), ("[0.5, 0.25]", name), ("(1, 2)", name), ('TABLE.items()', f"_, {name}"), ('sorted(TABLE.values())', name), ("enumerate([0.5, 1.0])", f"_, {name}")]
+        over = [
+            ("range(3)", name),
+            ("range(1, 3)", name),
+            ("[0.5, 0.25]", name),
+            ("(1, 2)", name),
+            ("TABLE.items()", f"_, {name}"),
+            ("sorted(TABLE.values())", name),
+            ("enumerate([0.5, 1.0])", f"_, {name}"),
+        ]
         over += [(f"range({a}.shape[0])", name)] if shape else []
         over += [("paddle.arange(3)", name)] if draw.random() < 0.3 else []
         text, target = draw.choice(over)
@@ -470,12 +526,27 @@ class _Function:
         name = self.fresh("c")
         kind = draw.randrange(3)
         if kind == 0:
-            lines = [f"{name} = 0", f"while {name} < 3{f' and ({self.condition()})' if draw.random() < 0.5 else ''}:", f"    {name} += 1", *self.block(draw.randint(1, 3))]
+            lines = [
+                f"{name} = 0",
+                f"while {name} < 3{f' and ({self.condition()})' if draw.random() < 0.5 else ''}:",
+                f"    {name} += 1",
+                *self.block(draw.randint(1, 3)),
+            ]
         elif kind == 1:
-            lines = [f"{name} = paddle.to_tensor(0)", f"while {name} < {draw.choice([2, 3])}:", f"    {name} = {name} + 1", *self.block(draw.randint(1, 2))]
+            lines = [
+                f"{name} = paddle.to_tensor(0)",
+                f"while {name} < {draw.choice([2, 3])}:",
+                f"    {name} = {name} + 1",
+                *self.block(draw.randint(1, 2)),
+            ]
         else:
             a, shape = self.tensor()
-            lines = [f"{name} = {a} * 0.9", f"while {name}.abs().sum() > 0.77 and {name}.abs().sum() < 1000.0:", f"    {name} = {name} * 0.5", *self.block(draw.randint(0, 2))]
+            lines = [
+                f"{name} = {a} * 0.9",
+                f"while {name}.abs().sum() > 0.77 and {name}.abs().sum() < 1000.0:",
+                f"    {name} = {name} * 0.5",
+                *self.block(draw.randint(0, 2)),
+            ]
             self.shapes[name] = shape
         if draw.random() < 0.3:
             lines += _indented([f"if {self.condition()}:", "    break"])
@@ -492,7 +563,11 @@ class _Function:
         if kind == 0 or not names:
             wide = [n for n, s in self.shapes.items() if s and s[-1] == 4]
             a = draw.choice(wide) if wide else "KEPT"
-            lines = [f"for {name} in {self.net}.parts:", f"    {a} = paddle.tanh({name}({a}))"] if wide else [f"for {name} in {self.net}.parts:", f"    {name}({a})"]
+            lines = (
+                [f"for {name} in {self.net}.parts:", f"    {a} = paddle.tanh({name}({a}))"]
+                if wide
+                else [f"for {name} in {self.net}.parts:", f"    {name}({a})"]
+            )
             self.leaves.discard(a)
         elif kind == 1:
             a = draw.choice(names)
@@ -507,7 +582,12 @@ class _Function:
             a = draw.choice(names)
             self.shapes[name] = self.shapes[a][1:]
             position = self.fresh("i")
-            lines = [f"for {position}, {name} in enumerate({a}):", f"    if {position} > 1:", "        break", *self.block(draw.randint(1, 2))]
+            lines = [
+                f"for {position}, {name} in enumerate({a}):",
+                f"    if {position} > 1:",
+                "        break",
+                *self.block(draw.randint(1, 2)),
+            ]
             del self.shapes[name]
         else:
             a, shape = self.tensor()

@@ -29,7 +29,9 @@ def smallest(text: str, shows: Callable[[str], bool], seconds: float = 15.0) -> 
 
 
 def smallest_module(text: str, shows: Callable[[str], bool], seconds: float = 60.0) -> str:
-    """A part of a Python module for which `shows` still holds: no statement can be left out, and none stand for the one around it, unless the time is up."""
+    """A part of a Python module for which `shows` still holds: no statement can be left out, and none stand for the one around it, unless
+    the time is up.
+    """
     end = time.monotonic() + seconds
     found = True
     while found and time.monotonic() < end:

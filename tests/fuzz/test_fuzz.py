@@ -89,7 +89,9 @@ def test_a_name_that_is_lost_in_printing_is_a_fault(monkeypatch):
 
 
 def test_a_process_that_dies_costs_one_case_only(monkeypatch):
-    monkeypatch.setitem(pool.CASES, "texts", lambda seed, number, known: os._exit(3) if number == 5 else cases.Outcome(cases.Counter(["valid"])))
+    monkeypatch.setitem(
+        pool.CASES, "texts", lambda seed, number, known: os._exit(3) if number == 5 else cases.Outcome(cases.Counter(["valid"]))
+    )
     met = {number: outcome.fault for number, outcome, _ in pool.run_cases("texts", 1, 90, 2, time.monotonic() + 60)}
     assert met.pop(5) == "the process ended with code 3"
     assert met == dict.fromkeys((n for n in range(90) if n != 5), "")
@@ -109,7 +111,9 @@ def test_what_shows_a_fault_is_made_small():
 def test_the_runner_keeps_what_it_finds_and_says_so(monkeypatch, tmp_path, capsys):
     _planted(monkeypatch, lambda: 1 // 0)
     monkeypatch.setattr(cases, "mutated", lambda seed, number: VALID if number == 3 else "")
-    monkeypatch.setattr("sys.argv", ["fuzz", "--texts", "8", "--modules", "0", "--functions", "0", "--workers", "1", "--out", str(tmp_path)])
+    monkeypatch.setattr(
+        "sys.argv", ["fuzz", "--texts", "8", "--modules", "0", "--functions", "0", "--workers", "1", "--out", str(tmp_path)]
+    )
     assert main() == 1
     printed = capsys.readouterr().out
     assert "seed 1" in printed and "texts: 8 of 8" in printed and "1 x ZeroDivisionError while parsing" in printed
@@ -132,14 +136,20 @@ def test_the_runner_stops_when_its_minutes_are_over(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("func @f() {\n  %c = nn.constant {value = dense<0> : tensor<100000x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant of at most 2147483648 bytes"),
-        ("func @f() {\n  %c = nn.constant {value = dense<> : tensor<0x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant of at most 2147483648 bytes"),
-        ('"builtin.module"() ({\n  %v = "polyreme.nn.relu"() {operandSegmentSizes = array} : () -> tensor<f32>\n}) : () -> ()', "'operandSegmentSizes' to be a list of int"),
+        ("func @f() {\n  %c = nn.constant {value = dense<0> : tensor<100000x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant "
+        "of at most 2147483648 bytes"),
+        ("func @f() {\n  %c = nn.constant {value = dense<> : tensor<0x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant of at "
+        "most 2147483648 bytes"),
+        ('"builtin.module"() ({\n  %v = "polyreme.nn.relu"() {operandSegmentSizes = array} : () -> tensor<f32>\n}) : () -> '
+        '()', "'operandSegmentSizes' to be a list of int"),
         ("func @f() {\n  %c = nn.full {value = [], shape = [4], dtype = f32} : tensor<4xf32>\n  return\n}", "'value' to be a number"),
-        ("func @f(%x: tensor<4xf32>) {\n  %y = nn.softplus %x {beta = " + "9" * 400 + "}\n  return\n}", "'beta' to be a number that a float can be"),
-        ('"builtin.module"() (' + '{\n"polyreme.tensor.fused"() (' * 70 + "{}" + ") : () -> ()\n}" * 70 + ") : () -> ()", "regions to nest at most 64 deep"),
+        ("func @f(%x: tensor<4xf32>) {\n  %y = nn.softplus %x {beta = " + "9" * 400 + "}\n  return\n}", "'beta' to be a number that a "
+        "float can be"),
+        ('"builtin.module"() (' + '{\n"polyreme.tensor.fused"() (' * 70 + "{}" + ") : () -> ()\n}" * 70 + ") : () -> ()", "regions to nest "
+        "at most 64 deep"),
     ],
-    ids=["a constant too large", "an empty constant too large", "segments that are no list", "an empty list for a number", "a number too large for a float", "empty regions nested too deeply"],
+    ids=["a constant too large", "an empty constant too large", "segments that are no list", "an empty list for a number", "a number too "
+    "large for a float", "empty regions nested too deeply"],
 )
 def test_texts_that_once_crashed_or_had_no_position_are_refused_at_one(text, message):
     with pytest.raises(ParseError) as caught:
@@ -155,7 +165,13 @@ def test_a_size_too_large_for_the_text_is_invalid():
 
 
 def test_a_zero_with_a_sign_is_printed_where_the_default_has_none():
-    assert check_text("func @f(%x: tensor<4xf32>) {\n  %y = tensor.pad %x {low = [0], high = [1], interior = [0], value = -0.0} : tensor<5xf32>\n  return\n}") == "valid"
+    assert (
+        check_text(
+            "func @f(%x: tensor<4xf32>) {\n  %y = tensor.pad %x {low = [0], high = [1], interior = [0], value = -0.0} : tensor<5xf32>\n  "
+            "return\n}"
+        )
+        == "valid"
+    )
 
 
 def test_a_module_that_takes_arguments_is_invalid():

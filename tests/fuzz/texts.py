@@ -22,14 +22,19 @@ TYPE = re.compile(r"(?:!polyreme\.)?(?:tensor|buffer|vector|pending)<[^<>]*>|\b(
 RESULT_TYPES = re.compile(r" : [^={}\n\"]*$", re.MULTILINE)
 
 NUMBERS = [
-    "0", "-0", "-1", "1", "2", "00", "31", "32", "33", "63", "64", "65", "255", "4096", str(2**31 - 1), str(2**31), str(2**32), str(2**63 - 1), str(2**63),
-    str(-(2**63)), str(-(2**63) - 1), str(2**64), "1" + "0" * 30, "9" * 400, "9" * 5000, "1e999", "-1e999", "1e-999", "0.0", "-0.0", "0.5", "1e", "1.5.5", "nan",
-    "inf", "-inf", "0x", "0x7FF0000000000001", "0x" + "F" * 17, "true", "N", "2*N+1", "N*N*N", "floordiv(N, 0)", "mod(N, 0)", "max(N, M)", "-N", "N-N", "?",
+    "0", "-0", "-1", "1", "2", "00", "31", "32", "33", "63", "64", "65", "255", "4096", str(2**31 - 1), str(2**31), str(2**32),
+    str(2**63 - 1), str(2**63),
+    str(-(2**63)), str(-(2**63) - 1), str(2**64), "1" + "0" * 30, "9" * 400, "9" * 5000, "1e999", "-1e999", "1e-999", "0.0", "-0.0", "0.5",
+    "1e", "1.5.5", "nan",
+    "inf", "-inf", "0x", "0x7FF0000000000001", "0x" + "F" * 17, "true", "N", "2*N+1", "N*N*N", "floordiv(N, 0)", "mod(N, 0)", "max(N, M)",
+    "-N", "N-N", "?",
 ]  # fmt: skip
 
 ODD = [
-    "\0", "\x01", "\x1b[31m", "\x7f", "\x85", "\xa0", "\r", "\r\n", "\t", "\f", "\u2028", "\u202e", "\ufeff", "é", "ß", "λ", "٣", "²", "漢", "🙂",
-    "\ud800", "\udfff", "\U0010ffff", "\\", '"', "'", "`", "//", "/*", "%", "@", "^", "#", "!", "->", "::", "<", ">", "(", ")", "{", "}", "[", "]", ",", "=", ":",
+    "\0", "\x01", "\x1b[31m", "\x7f", "\x85", "\xa0", "\r", "\r\n", "\t", "\f", "\u2028", "\u202e", "\ufeff", "é", "ß", "λ", "٣", "²", "漢",
+    "🙂",
+    "\ud800", "\udfff", "\U0010ffff", "\\", '"', "'", "`", "//", "/*", "%", "@", "^", "#", "!", "->", "::", "<", ">", "(", ")", "{", "}",
+    "[", "]", ",", "=", ":",
 ]  # fmt: skip
 
 
@@ -171,7 +176,9 @@ def change_a_type(rng, text):
 
 def nest_deeply(rng, text):
     depth = rng.choice((5, 63, 64, 65, 300, 2000))
-    opening, closing = rng.choice((("[", "]"), ("(", ")"), ("{", "}"), ("tensor<", ">"), ("max(N, ", ")"), ("(1+", ")"), ('loc("a"(', "))"), ("-", ""), ("2*", "")))
+    opening, closing = rng.choice(
+        (("[", "]"), ("(", ")"), ("{", "}"), ("tensor<", ">"), ("max(N, ", ")"), ("(1+", ")"), ('loc("a"(', "))"), ("-", ""), ("2*", ""))
+    )
     kind = rng.randrange(3)
     start, end = _span(rng, text, 10)
     if kind == 0:
@@ -222,6 +229,8 @@ def insert_a_huge_literal(rng, text):
 
 
 MUTATIONS = [
-    flip_a_bit, delete_characters, repeat_characters, insert_odd_characters, change_tokens, change_tokens, change_tokens, change_lines, splice,
-    change_a_word, change_a_word, change_a_word, change_a_number, change_a_number, change_a_type, change_a_type, leave_out_types, leave_out_types, nest_deeply, truncate, insert_a_huge_literal,
+    flip_a_bit, delete_characters, repeat_characters, insert_odd_characters, change_tokens, change_tokens, change_tokens, change_lines,
+    splice,
+    change_a_word, change_a_word, change_a_word, change_a_number, change_a_number, change_a_type, change_a_type, leave_out_types,
+    leave_out_types, nest_deeply, truncate, insert_a_huge_literal,
 ]  # fmt: skip

@@ -27,7 +27,13 @@ def main() -> int:
         before = known.get((row.network, row.machine))
         if before != row:
             changed += 1
-            what = "new" if before is None else "other kernels" if before.builders == row.builders else f"other builders: {before.builders} are {row.builders}"
+            what = (
+                "new"
+                if before is None
+                else "other kernels"
+                if before.builders == row.builders
+                else f"other builders: {before.builders} are {row.builders}"
+            )
             print(f"{row.network}, {row.machine}: {what}", flush=True)
     print(f"{len(made)} compared, {changed} differ from {FILE.name}", flush=True)
     if options.write:

@@ -25,10 +25,23 @@ FILE = Path(__file__).with_name("kernels.csv")
 _WIDE = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 32 << 20))
 _ZEN4 = core_of(replace(_WIDE, name="znver4", cpu="znver4"))
 _TILES = core_of(
-    replace(_WIDE, name="sapphirerapids", cpu="sapphirerapids", features=_WIDE.features + ",+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8", caches=(48 << 10, 2 << 20, 105 << 20))
+    replace(
+        _WIDE,
+        name="sapphirerapids",
+        cpu="sapphirerapids",
+        features=_WIDE.features + ",+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16,+amx-int8",
+        caches=(48 << 10, 2 << 20, 105 << 20),
+    )
 )
 MACHINES: Mapping[str, Target] = {
-    t.name: t for t in (*(TARGETS[name] for name in ("x86-64", "x86-64-avx2", "x86-64-avx512")), _ZEN4, _TILES, TARGETS["aarch64"], TARGETS["riscv64"])
+    t.name: t
+    for t in (
+        *(TARGETS[name] for name in ("x86-64", "x86-64-avx2", "x86-64-avx512")),
+        _ZEN4,
+        _TILES,
+        TARGETS["aarch64"],
+        TARGETS["riscv64"],
+    )
 }
 
 

@@ -21,7 +21,8 @@ Made = tuple[Module, str]  # a module at `nn` level, and what becomes of its wei
 class Network:
     """`build` gives a Layer that takes inputs of these shapes, in which None is a free size.
 
-    `weights` says what is known of its weights: "packed" outside of the program, as `to_static` runs it, or "constant", as `compile` does; or it `trains`.
+    `weights` says what is known of its weights: "packed" outside of the program, as `to_static` runs it, or "constant", as `compile` does;
+    or it `trains`.
     """
 
     name: str
@@ -88,7 +89,14 @@ class _Separable(nn.Layer):
 
     def __init__(self, kernel: int = 3):
         super().__init__()
-        self.layers = nn.LayerList([nn.Conv2D(3, 24, 3, padding=1), nn.Conv2D(24, 48, 1), nn.Conv2D(48, 48, kernel, padding=kernel // 2, groups=48), nn.Conv2D(48, 24, 1)])
+        self.layers = nn.LayerList(
+            [
+                nn.Conv2D(3, 24, 3, padding=1),
+                nn.Conv2D(24, 48, 1),
+                nn.Conv2D(48, 48, kernel, padding=kernel // 2, groups=48),
+                nn.Conv2D(48, 24, 1),
+            ]
+        )
 
     def forward(self, x: Any) -> Any:
         for layer in self.layers:

@@ -17,4 +17,6 @@ def test_kernels_are_those_of_the_file(network: Network) -> None:
     for row in made:
         before = known[row.network, row.machine]
         assert row.builders == before.builders, f"{row.network} on {row.machine}: other builders"
-        assert row == before, f"{row.network} on {row.machine}: other kernels; `python -m tests.goldens --text '{network.name}' {row.machine}` prints them"
+        assert row == before, (
+            f"{row.network} on {row.machine}: other kernels; `python -m tests.goldens --text '{network.name}' {row.machine}` prints them"
+        )

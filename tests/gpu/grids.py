@@ -22,7 +22,9 @@ Array = np.ndarray[Any, Any]
 
 
 def grid_module(args: str, body: str, grid: str = "[1]", block: str = "[32]", outputs: int = 1, checked: bool = True) -> Module:
-    """A module whose `main` launches one kernel, `@work`, on all its arguments; the last `outputs` of them are results. With `checked` off it need not be valid."""
+    """A module whose `main` launches one kernel, `@work`, on all its arguments; the last `outputs` of them are results. With `checked` off
+    it need not be valid.
+    """
     names = [part.split(":")[0].strip() for part in args.split(", ")]
     lines = "\n".join(f"  {line}" for line in body.strip().splitlines())
     text = f"""
@@ -54,7 +56,12 @@ def run_on(driver: Driver, module: Module, inputs: Sequence[Array], outputs: Seq
     loaded = driver.load_module(code.ptx)
     main = module.function("main")
     arrays = [np.ascontiguousarray(a) for a in (*inputs, *outputs)]
-    sizes = {str(d): n for arg, a in zip(main.args, arrays, strict=True) for d, n in zip(arg.type.shape, a.shape, strict=True) if type_symbols(arg.type)}
+    sizes = {
+        str(d): n
+        for arg, a in zip(main.args, arrays, strict=True)
+        for d, n in zip(arg.type.shape, a.shape, strict=True)
+        if type_symbols(arg.type)
+    }
     addresses = [driver.allocate(a.nbytes) for a in arrays]
     try:
         for address, array in zip(addresses, arrays, strict=True):

@@ -40,7 +40,8 @@ def find_ptxas() -> str | None:
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas, of the CUDA toolkit or the package nvidia-cuda-nvcc")
 
 _PROPERTIES = re.compile(
-    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads\s*\nptxas info\s*: Used (\d+) registers([^\n]*)", re.S
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads\s*\nptxas info\s*: Used (\d+) registers([^\n]*)",
+    re.S,
 )
 
 

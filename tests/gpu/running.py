@@ -39,7 +39,9 @@ def loaded(module: Module | str, device: str, target: GpuTarget | None = None) -
     return load(compiled.artifact, found)
 
 
-def check(module: Module | str, inputs: Sequence[Array], device: str, rtol: float = 2e-5, atol: float = 2e-5, target: GpuTarget | None = None) -> None:
+def check(
+    module: Module | str, inputs: Sequence[Array], device: str, rtol: float = 2e-5, atol: float = 2e-5, target: GpuTarget | None = None
+) -> None:
     """The device gives what the module means, within `rtol` and `atol` for floats, and the same bits when it is asked again."""
     if isinstance(module, str):
         module = parse_module(module)

@@ -27,7 +27,9 @@ def floats(*shape, dtype="float32", seed=0):
 
 def launches(text, target=SM80):
     """The names of the kernels of a module, in the order in which they start."""
-    return [line.split("@")[1].split(",")[0] for line in print_module(lower(parse_module(text), target)).splitlines() if "kernel.launch" in line]
+    return [
+        line.split("@")[1].split(",")[0] for line in print_module(lower(parse_module(text), target)).splitlines() if "kernel.launch" in line
+    ]
 
 
 def function(body, result, **arguments):
@@ -63,7 +65,9 @@ def test_elements_of_any_count_known_or_free(count, device):
 
 def test_elements_are_read_by_vectors_where_they_lie_side_by_side():
     def vectors(size):
-        return "lanes = 4" in print_module(lower(parse_module(function("%z = nn.relu %x  return %z", f"{size}xf32", x=f"{size}xf32")), SM80))
+        return "lanes = 4" in print_module(
+            lower(parse_module(function("%z = nn.relu %x  return %z", f"{size}xf32", x=f"{size}xf32")), SM80)
+        )
 
     assert vectors(64) and vectors("Nx4") and not vectors(63) and not vectors("N")
 
@@ -73,7 +77,18 @@ def test_elements_are_read_by_vectors_where_they_lie_side_by_side():
 
 @DEVICES
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"])
-@pytest.mark.parametrize(("shape", "perm"), [((64, 96), (1, 0)), ((33, 17), (1, 0)), ((2, 20, 5, 7), (0, 2, 3, 1)), ((3, 18, 2, 40), (3, 0, 2, 1)), ((40, 3), (1, 0)), ((0, 20), (1, 0))], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ((64, 96), (1, 0)),
+        ((33, 17), (1, 0)),
+        ((2, 20, 5, 7), (0, 2, 3, 1)),
+        ((3, 18, 2, 40), (3, 0, 2, 1)),
+        ((40, 3), (1, 0)),
+        ((0, 20), (1, 0)),
+    ],
+    ids=str,
+)
 def test_transposes_of_any_type(shape, perm, dtype, device):
     if dtype == "bfloat16":
         x = floats(*shape).astype(ml_dtypes.bfloat16)
@@ -153,7 +168,13 @@ def test_products_of_odd_sizes(sizes, dtype, device):
     m, k, n = sizes
     kind = {"f32": "float32", "f64": "float64"}[dtype]
     x, w = floats(m, k, dtype=kind), floats(k, n, dtype=kind, seed=1)
-    check(function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}x{dtype}", x=f"{m}x{k}x{dtype}", w=f"{k}x{n}x{dtype}"), [x, w], device, 1e-4, 1e-5)
+    check(
+        function("%z = nn.matmul %x, %w  return %z", f"{m}x{n}x{dtype}", x=f"{m}x{k}x{dtype}", w=f"{k}x{n}x{dtype}"),
+        [x, w],
+        device,
+        1e-4,
+        1e-5,
+    )
 
 
 @DEVICES
@@ -210,7 +231,9 @@ def conv(batch, attributes, result, groups=1, channels=3):
 )
 def test_convolutions(attributes, places, device):
     for batch in (2, "N"):
-        check(conv(batch, attributes, f"{batch}x4x{places}xf32"), [floats(2, 3, 9, 8), floats(4, 3, 3, 3, seed=1), floats(4, seed=2)], device)
+        check(
+            conv(batch, attributes, f"{batch}x4x{places}xf32"), [floats(2, 3, 9, 8), floats(4, 3, 3, 3, seed=1), floats(4, seed=2)], device
+        )
 
 
 @DEVICES
@@ -221,7 +244,9 @@ def test_a_convolution_in_groups(device):
 
 @DEVICES
 def test_a_pooling_after_a_convolution_is_a_second_kernel(device):
-    body = "%y = nn.conv %x, %w {padding = [1, 1, 1, 1]}  %r = nn.relu %y  %z = nn.max_pool %r {kernel = [2, 2], strides = [2, 2]}  return %z"
+    body = (
+        "%y = nn.conv %x, %w {padding = [1, 1, 1, 1]}  %r = nn.relu %y  %z = nn.max_pool %r {kernel = [2, 2], strides = [2, 2]}  return %z"
+    )
     text = function(body, "Nx6x4x4xf32", x="Nx3x8x8xf32", w="6x3x3x3xf32")
     assert len(launches(text)) == 2
     check(text, [floats(3, 3, 8, 8), floats(6, 3, 3, 3, seed=1)], device)

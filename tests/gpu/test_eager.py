@@ -56,7 +56,9 @@ def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Tensor:
 
 
 def run(case: Case) -> list[np.ndarray[Any, Any]]:
-    operands = [[Tensor._wrap(a) for a in o] if isinstance(o, list) else None if o is None else Tensor._wrap(np.asarray(o)) for o in case.operands]
+    operands = [
+        [Tensor._wrap(a) for a in o] if isinstance(o, list) else None if o is None else Tensor._wrap(np.asarray(o)) for o in case.operands
+    ]
     found = dispatch.call(case.cls, *operands, **case.attributes)
     return [t._value for t in (found if isinstance(found, tuple) else (found,))]
 
@@ -92,7 +94,8 @@ def test_every_op_gives_the_numbers_of_the_cpu_and_these_alone_run_on_the_host(
 ) -> None:
     cases = one_of_each(dtype)
     if dtype.name == "float32":
-        of_control = {cls for cls in OPS if cls.name in ("nn.custom_gradient", "nn.if", "nn.overwrite", "nn.scan", "nn.while", "nn.yield")}  # Python's own in eager mode
+        # Python's own in eager mode
+        of_control = {cls for cls in OPS if cls.name in ("nn.custom_gradient", "nn.if", "nn.overwrite", "nn.scan", "nn.while", "nn.yield")}
         assert {case.cls for case in cases} >= set(OPS) - OF_COMPLEX - of_control, "an op has no case"
     check_ops(cases, device, dtype, monkeypatch)
 

@@ -72,7 +72,7 @@ def test_a_launch_is_told_what_the_kernel_needs():
 
 
 def test_read_only_buffers_go_through_the_read_only_cache_and_written_ones_do_not():
-    body = "%t = kernel.thread_id : index\n%v = kernel.load %x, %t : f32\n%w = kernel.load %y, %t : f32\n%s = kernel.apply %v, %w {fn = \"add\"} : f32\nkernel.store %s, %y, %t"
+    body = '%t = kernel.thread_id : index\n%v = kernel.load %x, %t : f32\n%w = kernel.load %y, %t : f32\n%s = kernel.apply %v, %w {fn = "add"} : f32\nkernel.store %s, %y, %t'
     ptx = ptx_of(grid_module("%x: buffer<32xf32>, %y: buffer<32xf32>", body)).ptx
     assert ptx.count("ld.global.nc.b32") == 1 and ptx.count("ld.global.b32") == 1
 
@@ -126,7 +126,9 @@ func @main(%y: buffer<32xf32>) {
 
 @pytest.mark.parametrize("name", ["copy", "mma"])
 def test_an_older_device_is_refused_before_llvm_sees_the_code(name):
-    with pytest.raises(PolyremeError, match=r"'kernel.copy_async' expected sm_80 and PTX 7.0 at least but the target 'cuda:sm_75' has sm_75 and PTX 6.3"):
+    with pytest.raises(
+        PolyremeError, match=r"'kernel.copy_async' expected sm_80 and PTX 7.0 at least but the target 'cuda:sm_75' has sm_75 and PTX 6.3"
+    ):
         ptx_of(module_of(name), 75)
 
 
@@ -179,12 +181,20 @@ def every_op():
     lines += ["kernel.copy_commit ()", "kernel.copy_wait {pending = 1}"]
     for count in (1, 2, 4):
         for turned in ("false", "true"):
-            lines += [f"%m{count}{turned} = kernel.load_matrix %s, %p6 {{count = {count}, transpose = {turned}}} : vector<{2 * count}xbf16>"]
+            lines += [
+                f"%m{count}{turned} = kernel.load_matrix %s, %p6 {{count = {count}, transpose = {turned}}} : vector<{2 * count}xbf16>"
+            ]
             lines += [f"kernel.store %m{count}{turned}, %b, %p6"]
     lines += ["%r = kernel.round_tf32 %v : f32", "kernel.store %r, %y, %p6", "%c = kernel.load %y, %p6 {lanes = 4} : vector<4xf32>"]
-    lines += ["%c2 = kernel.load %y, %p6 {lanes = 2} : vector<2xf32>", "%d = kernel.mma %m4false, %m2false, %c : vector<4xf32>", "kernel.store %d, %y, %p6"]
+    lines += [
+        "%c2 = kernel.load %y, %p6 {lanes = 2} : vector<2xf32>",
+        "%d = kernel.mma %m4false, %m2false, %c : vector<4xf32>",
+        "kernel.store %d, %y, %p6",
+    ]
     lines += ["%e = kernel.mma %c, %c2, %c : vector<4xf32>", "kernel.store %e, %y, %p6"]
-    return grid_module("%b: buffer<4096xbf16>, %n: buffer<4096xindex>, %x: buffer<4096xf32>, %y: buffer<4096xf32>", "\n".join(lines), outputs=4)
+    return grid_module(
+        "%b: buffer<4096xbf16>, %n: buffer<4096xindex>, %x: buffer<4096xf32>, %y: buffer<4096xf32>", "\n".join(lines), outputs=4
+    )
 
 
 def test_llvm_has_an_instruction_for_every_intrinsic_of_the_table():
@@ -236,7 +246,7 @@ def test_a_target_without_ptx_is_refused():
 
 
 def test_float64_angles_are_refused_by_name():
-    body = "%t = kernel.thread_id : index\n%v = kernel.load %y, %t : f64\n%e = kernel.apply %v {fn = \"sin\"} : f64\nkernel.store %e, %y, %t"
+    body = '%t = kernel.thread_id : index\n%v = kernel.load %y, %t : f64\n%e = kernel.apply %v {fn = "sin"} : f64\nkernel.store %e, %y, %t'
     with pytest.raises(PolyremeError, match="expected float32 for 'sin' on a GPU but got float64"):
         ptx_of(grid_module("%y: buffer<32xf64>", body))
 
@@ -249,12 +259,38 @@ def apply_module(name, dtype, arity, count, result=None):
     args = ", ".join([*(f"%x{i}: buffer<{count}x{dtype}>" for i in range(arity)), f"%y: buffer<{count}x{result}>"])
     lines = ["%t = kernel.thread_id : index", *(f"%v{i} = kernel.load %x{i}, %t : {dtype}" for i in range(arity))]
     cast = f", dtype = {result}" if name == "cast" else ""
-    lines += [f"%r = kernel.apply {', '.join(f'%v{i}' for i in range(arity))} {{fn = \"{name}\"{cast}}} : {result}", "kernel.store %r, %y, %t"]
+    lines += [
+        f'%r = kernel.apply {", ".join(f"%v{i}" for i in range(arity))} {{fn = "{name}"{cast}}} : {result}',
+        "kernel.store %r, %y, %t",
+    ]
     return grid_module(args, "\n".join(lines), block=f"[{count}]")
 
 
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1.0, -1.0, 2.0, 0.5, -2.0, 3.0, 88.0, -88.0, 104.0, -104.0, 3.4e38, 1.2e-38, 0.1]
-FLOATS = np.concatenate([rng.standard_normal(40) * 3, 10.0 ** rng.uniform(-30, 38, 40), -(10.0 ** rng.uniform(-3, 20, 28)), SPECIAL]).astype(np.float32)
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-40,
+    -1e-40,
+    1.0,
+    -1.0,
+    2.0,
+    0.5,
+    -2.0,
+    3.0,
+    88.0,
+    -88.0,
+    104.0,
+    -104.0,
+    3.4e38,
+    1.2e-38,
+    0.1,
+]
+FLOATS = np.concatenate(
+    [rng.standard_normal(40) * 3, 10.0 ** rng.uniform(-30, 38, 40), -(10.0 ** rng.uniform(-3, 20, 28)), SPECIAL]
+).astype(np.float32)
 FLOAT_ROWS = [n for n, row in FUNCTIONS.items() if "f" in row.kinds and n not in ("cast", "select")]
 
 
@@ -301,9 +337,13 @@ def test_an_integer_function_is_exact(name, dtype):
         assert np.array_equal(got, apply_scalar(name, tuple(xs)))
 
 
-@pytest.mark.parametrize("source, target", [("f32", "f16"), ("f32", "bf16"), ("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f64", "f32"), ("f32", "i32")])
+@pytest.mark.parametrize(
+    "source, target", [("f32", "f16"), ("f32", "bf16"), ("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f64", "f32"), ("f32", "i32")]
+)
 def test_numbers_are_converted(source, target):
-    values = np.concatenate([rng.standard_normal(100) * 100, SPECIAL[:4] if target != "i32" else [], [0.0] * (24 if target != "i32" else 28)])
+    values = np.concatenate(
+        [rng.standard_normal(100) * 100, SPECIAL[:4] if target != "i32" else [], [0.0] * (24 if target != "i32" else 28)]
+    )
     x = values[:96].astype(SCALARS[source].np)
     (got,) = run_emulated(apply_module("cast", source, 1, 96, target), [x], [np.zeros(96, SCALARS[target].np)])
     with np.errstate(all="ignore"):

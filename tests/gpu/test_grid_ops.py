@@ -45,7 +45,9 @@ kernel.store %v, %y, %i
     assert np.array_equal(got[0], np.arange(240)) and np.array_equal(want[0], np.arange(240))
 
 
-@pytest.mark.parametrize("dtype, np_dtype", [("f32", "f4"), ("f64", "f8"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("i8", "i1"), ("i1", "?")])
+@pytest.mark.parametrize(
+    "dtype, np_dtype", [("f32", "f4"), ("f64", "f8"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("i8", "i1"), ("i1", "?")]
+)
 @pytest.mark.parametrize("mode, by", [("xor", 5), ("down", 3), ("up", 7), ("from", 9)])
 def test_a_shuffle_reads_another_lane(dtype, np_dtype, mode, by):
     body = f"""
@@ -146,7 +148,11 @@ kernel.atomic %v, %y, %i, %on
 
 
 def test_an_empty_grid_runs_nothing():
-    module = grid_module("%x: buffer<Nxf32>, %y: buffer<2xf32>", "%t = kernel.thread_id : index\n%v = kernel.load %x, %t : f32\nkernel.store %v, %y, %t", grid="[N]")
+    module = grid_module(
+        "%x: buffer<Nxf32>, %y: buffer<2xf32>",
+        "%t = kernel.thread_id : index\n%v = kernel.load %x, %t : f32\nkernel.store %v, %y, %t",
+        grid="[N]",
+    )
     got, want = both(module, [np.zeros(0, np.float32)], [np.full(2, 7, np.float32)])
     assert np.array_equal(got[0], [7, 7]) and np.array_equal(want[0], [7, 7])
 
@@ -285,14 +291,19 @@ kernel.if %low {
 
 def test_a_barrier_that_some_threads_skip_is_an_error_in_both():
     module = grid_module("%y: buffer<32xf32>", DIVERGENT, checked=False)
-    with pytest.raises(PolyremeError, match=r"'kernel.barrier' expected all threads of the block but in block \[0\] of '@work' thread 0 is there and thread 16 has"):
+    with pytest.raises(
+        PolyremeError,
+        match=r"'kernel.barrier' expected all threads of the block but in block \[0\] of '@work' thread 0 is there and thread 16 has",
+    ):
         meaning(module, [], [np.zeros(32, np.float32)])
-    with pytest.raises(Exception, match=r"kernel 'work', line \d+ \(bar.sync\), block 0, thread 0: divergent barrier: thread 16 of the block has ended"):
+    with pytest.raises(
+        Exception, match=r"kernel 'work', line \d+ \(bar.sync\), block 0, thread 0: divergent barrier: thread 16 of the block has ended"
+    ):
         run_emulated(module, [], [np.zeros(32, np.float32)])
 
 
 def test_a_shuffle_needs_whole_warps():
-    body = "%t = kernel.thread_id : index\n%v = kernel.load %y, %t : f32\n%w = kernel.warp_shuffle %v {mode = \"xor\", by = 1} : f32\nkernel.store %w, %y, %t"
+    body = '%t = kernel.thread_id : index\n%v = kernel.load %y, %t : f32\n%w = kernel.warp_shuffle %v {mode = "xor", by = 1} : f32\nkernel.store %w, %y, %t'
     module = grid_module("%y: buffer<32xf32>", body, block="[20]")
     with pytest.raises(PolyremeError, match="expected warps of 32 threads but '@work' has one of 20"):
         meaning(module, [], [np.zeros(32, np.float32)])

@@ -36,7 +36,9 @@ def _on_the_cpu_afterwards():
 
 def data(batch):
     random = np.random.default_rng(5)
-    return paddle.to_tensor(random.standard_normal((batch, 1, 28, 28)).astype("float32")), paddle.to_tensor(random.integers(0, 10, (batch, 1)))
+    return paddle.to_tensor(random.standard_normal((batch, 1, 28, 28)).astype("float32")), paddle.to_tensor(
+        random.integers(0, 10, (batch, 1))
+    )
 
 
 def trained(device, steps):

@@ -69,20 +69,28 @@ kernel.store %v, %y, %i
 
 
 def test_a_load_out_of_bounds_names_kernel_line_block_and_thread():
-    with pytest.raises(PtxError, match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: a load of 4 bytes at byte 120 of an allocation of 120 is out"):
+    with pytest.raises(
+        PtxError,
+        match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: a load of 4 bytes at byte 120 of an allocation of 120 is "
+        "out",
+    ):
         run_emulated(copy_module(30), [np.zeros(30, np.float32)], [np.zeros(32, np.float32)])
 
 
 def test_a_planted_store_out_of_bounds_is_caught():
-    body = "%t = kernel.thread_id : index\n%one = kernel.size {value = 1} : index\n%i = kernel.apply %t, %one {fn = \"add\"} : index\n%v = kernel.load %x, %t : f32\nkernel.store %v, %y, %i"
+    body = '%t = kernel.thread_id : index\n%one = kernel.size {value = 1} : index\n%i = kernel.apply %t, %one {fn = "add"} : index\n%v = kernel.load %x, %t : f32\nkernel.store %v, %y, %i'
     module = grid_module("%x: buffer<32xf32>, %y: buffer<32xf32>", body)
-    with pytest.raises(PtxError, match=r"\(st.global.b32\), block 0, thread 31: a store of 4 bytes at byte 128 of an allocation of 128 is out of bounds"):
+    with pytest.raises(
+        PtxError, match=r"\(st.global.b32\), block 0, thread 31: a store of 4 bytes at byte 128 of an allocation of 128 is out of bounds"
+    ):
         run_emulated(module, [np.zeros(32, np.float32)], [np.zeros(32, np.float32)])
 
 
 def test_a_misaligned_vector_load_is_caught():
     module = copy_module(132, lanes=4, shift=1, align=", align = 16")
-    with pytest.raises(PtxError, match=r"\(ld.global.nc.v4.b32\), block 0, thread 0: a load of 16 bytes at address 0x[0-9a-f]+4 is misaligned"):
+    with pytest.raises(
+        PtxError, match=r"\(ld.global.nc.v4.b32\), block 0, thread 0: a load of 16 bytes at address 0x[0-9a-f]+4 is misaligned"
+    ):
         run_emulated(module, [np.zeros(132, np.float32)], [np.zeros(128, np.float32)])
 
 
@@ -115,13 +123,17 @@ def test_shared_memory_read_after_a_barrier_is_right():
 
 
 def test_a_planted_race_is_caught():
-    with pytest.raises(PtxError, match=r"\(ld.shared.b32\), block 0, thread 0: a load races: thread 63 has written the same element since the last barrier"):
+    with pytest.raises(
+        PtxError, match=r"\(ld.shared.b32\), block 0, thread 0: a load races: thread 63 has written the same element since the last barrier"
+    ):
         run_emulated(reverse_module(barrier=False), [np.zeros(64, np.float32)], [np.zeros(64, np.float32)])
 
 
 def test_two_threads_that_write_one_element_race():
-    body = "%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [1], dtype = f32, space = \"shared\"} : buffer<1xf32>\n%z = kernel.size {value = 0} : index\n"
-    body += "%v = kernel.load %y, %t : f32\nkernel.store %v, %s, %z\nkernel.barrier ()\n%w = kernel.load %s, %z : f32\nkernel.store %w, %y, %t"
+    body = '%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [1], dtype = f32, space = "shared"} : buffer<1xf32>\n%z = kernel.size {value = 0} : index\n'
+    body += (
+        "%v = kernel.load %y, %t : f32\nkernel.store %v, %s, %z\nkernel.barrier ()\n%w = kernel.load %s, %z : f32\nkernel.store %w, %y, %t"
+    )
     with pytest.raises(PtxError, match=r"thread 0: a store races: thread 31 writes the same element at the same time"):
         run_emulated(grid_module("%y: buffer<32xf32>", body), [], [np.zeros(32, np.float32)])
 
@@ -129,7 +141,9 @@ def test_two_threads_that_write_one_element_race():
 def test_writing_what_others_read_since_the_barrier_races():
     body = SHARED.replace("BARRIER", "kernel.barrier ()").replace("SIZE", "64") + "kernel.store %v, %s, %t\n"
     module = grid_module("%x: buffer<64xf32>, %y: buffer<64xf32>", body, block="[64]")
-    with pytest.raises(PtxError, match=r"\(st.shared.b32\), block 0, thread 0: a store races: thread 63 has read the same element since the last barrier"):
+    with pytest.raises(
+        PtxError, match=r"\(st.shared.b32\), block 0, thread 0: a store races: thread 63 has read the same element since the last barrier"
+    ):
         run_emulated(module, [np.zeros(64, np.float32)], [np.zeros(64, np.float32)])
 
 
@@ -140,7 +154,9 @@ def test_shared_memory_out_of_bounds_is_caught():
 
 def test_neighbouring_halves_of_a_word_do_not_race():
     body = "%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [32], dtype = f16, space = \"shared\"} : buffer<32xf16>\n"
-    body += "%v = kernel.load %x, %t : f16\nkernel.store %v, %s, %t\nkernel.barrier ()\n%w = kernel.load %s, %t : f16\nkernel.store %w, %y, %t"
+    body += (
+        "%v = kernel.load %x, %t : f16\nkernel.store %v, %s, %t\nkernel.barrier ()\n%w = kernel.load %s, %t : f16\nkernel.store %w, %y, %t"
+    )
     x = rng.standard_normal(32).astype(np.float16)
     assert np.array_equal(run_emulated(grid_module("%x: buffer<32xf16>, %y: buffer<32xf16>", body), [x], [np.zeros(32, np.float16)])[0], x)
 

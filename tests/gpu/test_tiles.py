@@ -59,7 +59,11 @@ def test_the_tile_is_that_with_which_the_busiest_multiprocessor_has_the_least_to
 
 
 def test_products_of_few_rows_and_little_depth_are_computed_element_by_element():
-    assert "@contract" in kernels(matmul(1000, 9, 4)) and "@product" in kernels(matmul(1000, 9, 5)) and "@product" in kernels(matmul(1000, 65, 4))
+    assert (
+        "@contract" in kernels(matmul(1000, 9, 4))
+        and "@product" in kernels(matmul(1000, 9, 5))
+        and "@product" in kernels(matmul(1000, 65, 4))
+    )
     depthwise = """func @main(%x: tensor<2x8x12x12xf32>, %w: tensor<8x1x3x3xf32>) -> tensor<2x8x12x12xf32> {
       %y = nn.conv %x, %w {padding = [1, 1, 1, 1], groups = 8}  %z = nn.relu %y  return %z }"""
     text = kernels(depthwise)
@@ -69,9 +73,13 @@ def test_products_of_few_rows_and_little_depth_are_computed_element_by_element()
 # --- how tiles come into shared memory
 
 
-@pytest.mark.parametrize(("sizes", "lanes"), [((128, 64, 128), {1, 4}), ((128, 63, 128), {1, 4}), ((128, 64, 127), {1}), ((100, 64, 132), {1, 4})], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "lanes"), [((128, 64, 128), {1, 4}), ((128, 63, 128), {1, 4}), ((128, 64, 127), {1}), ((100, 64, 132), {1, 4})], ids=str
+)
 def test_what_lies_side_by_side_is_copied_by_16_bytes(sizes, lanes):
-    """The left operand's rows are not side by side in a tile, so its elements come alone; the right one's columns are, where each row of them begins at a multiple of 16 bytes."""
+    """The left operand's rows are not side by side in a tile, so its elements come alone; the right one's columns are, where each row of
+    them begins at a multiple of 16 bytes.
+    """
     text = kernels(matmul(*sizes))
     assert {int(line.partition("lanes = ")[2].rstrip("}") or 4) for line in text.splitlines() if "copy_async" in line} == lanes
 
@@ -145,8 +153,12 @@ def test_positions_that_come_from_data_take_64_bits():
         launch = next(op for op in module.function("main").walk() if isinstance(op, kernel.Launch))
         return is_small(module.function(launch.callee.name), [launch])
 
-    assert not first_kernel_is_small("func @main(%x: tensor<100x7xf32>, %i: tensor<5xi64>) -> tensor<5x7xf32> { %z = nn.gather %x, %i {axis = 0}  return %z }")
-    assert first_kernel_is_small("func @main(%x: tensor<100x7xf32>) -> tensor<7x100xf32> { %z = nn.transpose %x {perm = [1, 0]}  return %z }")
+    assert not first_kernel_is_small(
+        "func @main(%x: tensor<100x7xf32>, %i: tensor<5xi64>) -> tensor<5x7xf32> { %z = nn.gather %x, %i {axis = 0}  return %z }"
+    )
+    assert first_kernel_is_small(
+        "func @main(%x: tensor<100x7xf32>) -> tensor<7x100xf32> { %z = nn.transpose %x {perm = [1, 0]}  return %z }"
+    )
 
 
 @DEVICES

@@ -60,7 +60,9 @@ def test_accuracy_says_in_words_what_it_is():
 # --- the declarations
 
 
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float16, marks=pytest.mark.slow), ml_dtypes.bfloat16], ids=lambda t: t.__name__)
+@pytest.mark.parametrize(
+    "dtype", [np.float32, pytest.param(np.float16, marks=pytest.mark.slow), ml_dtypes.bfloat16], ids=lambda t: t.__name__
+)
 @pytest.mark.parametrize("case", CASES, ids=repr)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_reference_of_an_op_is_within_the_bound_that_the_op_declares(case, dtype):
@@ -81,7 +83,9 @@ def test_the_reference_of_an_op_is_within_the_bound_that_the_op_declares(case, d
         with np.errstate(all="ignore"):
             off = np.abs(result.astype(np.float64) - exact) - slack
         due = (result.astype(np.float64) == exact) | (np.isnan(exact) & np.isnan(result.astype(np.float64)))
-        assert (due | (off <= 0)).all(), f"{np.nanmax(np.where(due, 0, off / slack)) + 1:.2f} times as far away as {case.cls.definition.accuracy_of(op.attributes)}"
+        assert (due | (off <= 0)).all(), (
+            f"{np.nanmax(np.where(due, 0, off / slack)) + 1:.2f} times as far away as {case.cls.definition.accuracy_of(op.attributes)}"
+        )
 
 
 def check_machine_code(case):

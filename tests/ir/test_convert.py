@@ -52,7 +52,9 @@ def test_rules_get_operands_as_declared_and_may_make_ops_of_the_source(conversio
 
 
 def test_leftovers_are_all_reported_with_the_rules_that_were_tried(conversion):
-    text = TEXT.replace("%z = nn.relu", "%b = nn.linear %x, %w, %bias : tensor<2x4xf32>\n  %z = nn.relu").replace("3x4xf32>)", "3x4xf32>, %bias: tensor<4xf32>)")
+    text = TEXT.replace("%z = nn.relu", "%b = nn.linear %x, %w, %bias : tensor<2x4xf32>\n  %z = nn.relu").replace(
+        "3x4xf32>)", "3x4xf32>, %bias: tensor<4xf32>)"
+    )
     module = parse_module(text, "net.tir")
     with pytest.raises(ConversionError) as caught:
         conversion.run(module)
@@ -71,5 +73,7 @@ def test_rules_that_make_each_other_are_stopped(conversion):
 
 def test_ops_of_a_third_dialect_are_not_legal(conversion):
     text = "func @main() {\n %n = kernel.size {value = 4} : index\n return\n}"
-    with pytest.raises(ConversionError, match="'kernel.size' is not legal after 'nn-to-tensor-test', whose target is builtin, func, tensor"):
+    with pytest.raises(
+        ConversionError, match="'kernel.size' is not legal after 'nn-to-tensor-test', whose target is builtin, func, tensor"
+    ):
         conversion.run(parse_module(text))

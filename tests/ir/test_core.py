@@ -81,7 +81,9 @@ def test_block_arguments_keep_their_positions(func):
 
 
 def test_a_clone_maps_what_is_inside_and_keeps_what_is_outside():
-    module = parse_module("func @f(%n: index) {\n kernel.parallel %n { (%i: index)\n %j = kernel.apply %i, %n {fn = \"add\"}\n kernel.yield\n }\n return\n}")
+    module = parse_module(
+        'func @f(%n: index) {\n kernel.parallel %n { (%i: index)\n %j = kernel.apply %i, %n {fn = "add"}\n kernel.yield\n }\n return\n}'
+    )
     func = module.function("f")
     copy = func.block.first.clone()
     inner = copy.block.first
@@ -147,7 +149,21 @@ def test_attributes_are_brought_into_normal_form(kind, given, normal):
     assert type(result) is type(normal)
 
 
-@pytest.mark.parametrize(("kind", "given"), [(int, True), (int, 1.5), (float, "1"), (bool, 1), (str, 3), (tuple[int, ...], [1, "a"]), (Dim, 1.5), (Dim, True), (Dense, "x"), (Dense, [1, "a"])])
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (int, True),
+        (int, 1.5),
+        (float, "1"),
+        (bool, 1),
+        (str, 3),
+        (tuple[int, ...], [1, "a"]),
+        (Dim, 1.5),
+        (Dim, True),
+        (Dense, "x"),
+        (Dense, [1, "a"]),
+    ],
+)
 def test_attributes_of_another_kind_are_refused(kind, given):
     with pytest.raises(InferError, match="expected it to be"):
         normalize(kind, given, "it")
@@ -170,5 +186,7 @@ def test_constants_are_equal_by_bytes_and_cannot_be_written():
 def test_unknown_ops_are_named_with_the_nearest():
     with pytest.raises(PolyremeError, match="the dialect 'nn' has no op 'nn.softmx'; did you mean 'nn.softmax'?"):
         lookup_op("nn.softmx")
-    with pytest.raises(PolyremeError, match="expected an op of the dialects builtin, dist, func, host, kernel, nn, tensor but got 'n.softmax'"):
+    with pytest.raises(
+        PolyremeError, match="expected an op of the dialects builtin, dist, func, host, kernel, nn, tensor but got 'n.softmax'"
+    ):
         lookup_op("n.softmax")

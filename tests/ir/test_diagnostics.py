@@ -42,7 +42,9 @@ def test_the_code_stands_behind_the_severity() -> None:
     assert Diagnostic("wrong", code="E0301").render("note") == "note[E0301]: wrong"
 
 
-@pytest.mark.parametrize("error", [InferError("a", Location("m.py", 1)), PassError([Diagnostic("a"), Diagnostic("b")]), OperatorError("x", code="E0606")])
+@pytest.mark.parametrize(
+    "error", [InferError("a", Location("m.py", 1)), PassError([Diagnostic("a"), Diagnostic("b")]), OperatorError("x", code="E0606")]
+)
 def test_errors_cross_between_processes_whole(error: PolyremeError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and again.diagnostics == error.diagnostics and str(again) == str(error)
@@ -146,8 +148,10 @@ def test_a_text_is_given_up_after_many_faults() -> None:
 @pytest.mark.parametrize(
     "module, name, near",
     [
-        ("nn", "Linea", "Linear"), ("nn.functional", "sofmax", "softmax"), ("static", "InputSpc", "InputSpec"), ("optimizer", "Adan", "Adam"),
-        ("io", "DataLoadr", "DataLoader"), ("jit", "to_statc", "to_static"), ("metric", "Acuracy", "Accuracy"), ("distributed", "all_reduc", "all_reduce"),
+        ("nn", "Linea", "Linear"), ("nn.functional", "sofmax", "softmax"), ("static", "InputSpc", "InputSpec"),
+        ("optimizer", "Adan", "Adam"),
+        ("io", "DataLoadr", "DataLoader"), ("jit", "to_statc", "to_static"), ("metric", "Acuracy", "Accuracy"),
+        ("distributed", "all_reduc", "all_reduce"),
     ],
 )  # fmt: skip
 def test_a_package_names_the_nearest_of_its_names(module: str, name: str, near: str) -> None:

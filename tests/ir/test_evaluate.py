@@ -46,7 +46,9 @@ def test_inputs_that_do_not_fit_are_named(inputs, message):
 def test_sizes_that_follow_from_others_are_checked():
     module = parse_module("func @main(%x: tensor<Nxf32>, %y: tensor<(2*N+1)xf32>) -> tensor<Nxf32> {\n return %x\n}")
     evaluate(module, [np.zeros(2, np.float32), np.zeros(5, np.float32)])
-    with pytest.raises(EvaluateError, match=r"expected the argument 'y' of '@main' to be tensor<\(2\*N\+1\)xf32> but got float32\[4\], with N = 2"):
+    with pytest.raises(
+        EvaluateError, match=r"expected the argument 'y' of '@main' to be tensor<\(2\*N\+1\)xf32> but got float32\[4\], with N = 2"
+    ):
         evaluate(module, [np.zeros(2, np.float32), np.zeros(4, np.float32)])
 
 
@@ -76,7 +78,9 @@ def test_a_failure_of_numpy_is_located(monkeypatch):
 
 
 def test_endless_calls_are_stopped():
-    module = parse_module("func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n %y = func.call %x {callee = @main} : tensor<2xf32>\n return %y\n}")
+    module = parse_module(
+        "func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n %y = func.call %x {callee = @main} : tensor<2xf32>\n return %y\n}"
+    )
     with pytest.raises(EvaluateError, match="expected at most 64 calls inside each other"):
         evaluate(module, [np.zeros(2, np.float32)])
 

@@ -56,7 +56,9 @@ def test_a_reshape_by_parts_is_solved_as_a_divisor(scale, offset, divisor):
     assert {v for k in range(100) if (v := evaluate(form, {name: k})) < 100} == fits
 
 
-quotients = st.tuples(st.integers(-3, 3), st.integers(1, 3), st.integers(-4, 9), st.sampled_from([1, 2, 3, 4, 6, 8])).map(lambda c: c[0] * floordiv(c[1] * N + c[2], c[3]))
+quotients = st.tuples(st.integers(-3, 3), st.integers(1, 3), st.integers(-4, 9), st.sampled_from([1, 2, 3, 4, 6, 8])).map(
+    lambda c: c[0] * floordiv(c[1] * N + c[2], c[3])
+)
 sums = st.lists(quotients, min_size=1, max_size=3).map(sum)
 
 
@@ -76,7 +78,9 @@ def test_sums_of_quotients_are_solved_for_all_values_that_make_them_equal(a, b):
     elif found.values:
         assert substitute(a - b, found.values) == 0
         form = found.values["N"]
-        assert fits == ({form} if isinstance(form, int) else {v for k in numbers if (v := evaluate(form, dict.fromkeys(symbols(form), k))) in numbers})
+        assert fits == (
+            {form} if isinstance(form, int) else {v for k in numbers if (v := evaluate(form, dict.fromkeys(symbols(form), k))) in numbers}
+        )
     else:
         assert fits == set(numbers)
 

@@ -86,6 +86,8 @@ def of_another_form(tables: bytes) -> bytes:
     return json.dumps([data, {}]).encode()
 
 
-@pytest.mark.parametrize("damage", [cut, without_states, of_another_form, lambda tables: b"", lambda tables: b"[]", lambda tables: b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "damage", [cut, without_states, of_another_form, lambda tables: b"", lambda tables: b"[]", lambda tables: b"\xff\xfe"]
+)
 def test_tables_that_cannot_be_read_are_worked_out(worked_out, store, damage):
     assert answers(lambda what, make: damage(*store.values())) == worked_out

@@ -1,6 +1,7 @@
 """Every invariant that the verifier documents: a module that keeps it, one that breaks it, and what is said about that one.
 
-Text can break the invariants of meaning. What the parser never makes, links and use lists that disagree, is made by hand from a valid module.
+Text can break the invariants of meaning. What the parser never makes, links and use lists that disagree, is made by hand from a valid
+module.
 """
 
 import re
@@ -31,7 +32,9 @@ PLAIN = """func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 @dataclass
 class Case:
-    """`keeps` and `breaks` are texts; `damage` makes a module that breaks the invariant from one that keeps it. `says` are all the messages then."""
+    """`keeps` and `breaks` are texts; `damage` makes a module that breaks the invariant from one that keeps it. `says` are all the messages
+    then.
+    """
 
     number: int
     says: list[str]
@@ -57,7 +60,7 @@ def loop(body, count="%n"):
 
 
 def grid(body, runs="kernel.launch %x {callee = @work, grid = [1], block = [32]}"):
-    return f"func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\nfunc @main(%x: buffer<64xf32>) attributes {{arg_roles = [\"output\"]}} {{\n  {runs}\n  return\n}}"
+    return f'func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\nfunc @main(%x: buffer<64xf32>) attributes {{arg_roles = ["output"]}} {{\n  {runs}\n  return\n}}'
 
 
 def deepen(module):
@@ -108,65 +111,82 @@ CASES = {
         1, ["the function '@main' is defined twice"], f"{PLAIN}\n{PLAIN}", keeps=f"{PLAIN}\n{PLAIN.replace('main', 'other')}"
     ),
     "a module holds functions only": Case(
-        1, ["expected only functions in a module but got 'tensor.full'"], damage=lambda m: m.block.append(polyreme.dialects.tensor.Full(value=0.0, dtype=f32))
+        1, ["expected only functions in a module but got 'tensor.full'"],
+        damage=lambda m: m.block.append(polyreme.dialects.tensor.Full(value=0.0, dtype=f32))
     ),
-    "a module takes no arguments": Case(1, ["expected no arguments of a module but got tensor<4xf32>"], damage=lambda m: m.block.add_arg(TensorType((4,), f32))),
+    "a module takes no arguments": Case(1, ["expected no arguments of a module but got "
+    "tensor<4xf32>"], damage=lambda m: m.block.add_arg(TensorType((4,), f32))),
     "a region has one block": Case(
-        1, ["expected one block in each region of 'func.func' but got 2", "expected a block of 'func.func' to end with a terminator but it is empty"],
+        1, ["expected one block in each region of 'func.func' but got 2", "expected a block of 'func.func' to end with a terminator but it "
+        "is empty"],
         damage=lambda m: m.function().body.add_block(Block()),
     ),
     "an op has the regions it declares": Case(
-        1, ["expected 1 regions for 'func.func' but got 0"], damage=lambda m: (m.function().block.ops, [o.erase() for o in reversed(ops(m))], m.function().regions.clear())
+        1, ["expected 1 regions for 'func.func' but got 0"],
+        damage=lambda m: (m.function().block.ops, [o.erase() for o in reversed(ops(m))], m.function().regions.clear())
     ),
-    "neighbours know each other": Case(2, ["'tensor.map' does not know the op before it"], damage=lambda m: setattr(ops(m)[1], "prev", None)),
-    "an op knows its block": Case(2, ["'tensor.map' does not know the block it stands in"], damage=lambda m: setattr(ops(m)[1], "parent", Block())),
-    "a result knows its place": Case(2, ["result 0 of 'tensor.map' does not know its place"], damage=lambda m: setattr(ops(m)[0].results[0], "index", 1)),
+    "neighbours know each other": Case(2, ["'tensor.map' does not know the op before "
+    "it"], damage=lambda m: setattr(ops(m)[1], "prev", None)),
+    "an op knows its block": Case(2, ["'tensor.map' does not know the block it stands "
+    "in"], damage=lambda m: setattr(ops(m)[1], "parent", Block())),
+    "a result knows its place": Case(2, ["result 0 of 'tensor.map' does not know its "
+    "place"], damage=lambda m: setattr(ops(m)[0].results[0], "index", 1)),
     "operands fit the declaration": Case(
         3, ["expected operands (xs…) for 'tensor.map' but got 1, split as [2]"], damage=lambda m: setattr(ops(m)[0], "segments", (2,))
     ),
     "a plain op has as many operands as it declares": Case(
         3, ["expected operands (x) for 'tensor.transpose' but got 2"],
-        damage=lambda m: ops(m)[0].set_operands([m.function().args[0]] * 2), keeps=PLAIN.replace('map %x {fn = "exp"}', "transpose %x {perm = [0]}"),
+        damage=lambda m: ops(m)[0].set_operands([m.function().args[0]] * 2),
+        keeps=PLAIN.replace('map %x {fn = "exp"}', "transpose %x {perm = [0]}"),
     ),
     "every operand is a noted use": Case(
-        4, ["operand 0 of 'tensor.map' is not in the use list of %y: tensor<4xf32>"], damage=lambda m: ops(m)[0].result.uses.pop(Use(ops(m)[1], 0))
+        4, ["operand 0 of 'tensor.map' is not in the use list of %y: tensor<4xf32>"],
+        damage=lambda m: ops(m)[0].result.uses.pop(Use(ops(m)[1], 0))
     ),
     "every noted use is an operand": Case(
-        4, ["%y: tensor<4xf32> notes a use by 'tensor.map' that is not there"], damage=lambda m: ops(m)[0].result.uses.update({Use(ops(m)[1], 1): None})
+        4, ["%y: tensor<4xf32> notes a use by 'tensor.map' that is not there"],
+        damage=lambda m: ops(m)[0].result.uses.update({Use(ops(m)[1], 1): None})
     ),
     "users stand in the module": Case(
-        4, ["%y: tensor<4xf32> is used by 'tensor.map', which is not in the module"], damage=lambda m: polyreme.dialects.tensor.Map(ops(m)[0].result, fn="exp")
+        4, ["%y: tensor<4xf32> is used by 'tensor.map', which is not in the module"],
+        damage=lambda m: polyreme.dialects.tensor.Map(ops(m)[0].result, fn="exp")
     ),
     "regions do not nest too deep": Case(
         5, ["expected regions to nest at most 64 deep"] * 2, damage=deepen, keeps=nested(40)
     ),
     "a value is defined before it is used": Case(
-        6, ["operand 0 of 'tensor.map', %y: tensor<4xf32>, is used before it is defined"], damage=lambda m: ops(m)[0].set_operand(0, ops(m)[0].result)
+        6, ["operand 0 of 'tensor.map', %y: tensor<4xf32>, is used before it is defined"],
+        damage=lambda m: ops(m)[0].set_operand(0, ops(m)[0].result)
     ),
     "a value stays in its region": Case(
         6, ["operand 0 of 'kernel.apply', %i: index, is defined in a region that does not enclose this use"],
         damage=lambda m: ops(m)[1].set_operand(0, ops(m)[0].block.args[0]),
-        keeps='func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n kernel.yield\n }\n %j = kernel.apply %n {fn = "neg"}\n return\n}',
+        keeps='func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n kernel.yield\n }\n %j = kernel.apply %n {fn = "neg"}\n '
+        'return\n}',
     ),
     "a value does not enter an isolated op": Case(
         6, ["operand 0 of 'tensor.map', %x: tensor<4xf32>, is defined outside of 'tensor.fused', which uses nothing from outside"],
         damage=lambda m: ops(m)[0].block.first.set_operand(0, m.function().args[0]),
-        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n tensor.yield %b\n }\n return\n}',
+        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n '
+        'tensor.yield %b\n }\n return\n}',
     ),
     "a value stays in its function": Case(
         6, ["operand 0 of 'tensor.map', %x: tensor<4xf32>, is defined in another function"],
         damage=lambda m: ops(m)[0].set_operand(0, m.function("other").args[0]), keeps=f"{PLAIN}\n{PLAIN.replace('main', 'other')}",
     ),
     "a block ends with a terminator": Case(
-        7, ["expected a block of 'func.func' to end with a terminator but it ends with 'tensor.map'"], PLAIN.replace("  return %z\n", "").replace("-> tensor<4xf32> ", "")
+        7, ["expected a block of 'func.func' to end with a terminator but it ends with 'tensor.map'"],
+        PLAIN.replace("  return %z\n", "").replace("-> tensor<4xf32> ", "")
     ),
-    "a terminator is the last op": Case(7, ["expected 'func.return' to end its block but more ops follow"], PLAIN.replace("return %z", "return %z\n  return %z")),
+    "a terminator is the last op": Case(7, ["expected 'func.return' to end its block but more ops follow"], PLAIN.replace("return "
+    "%z", "return %z\n  return %z")),
     "a function ends with return": Case(
         7, ["expected 'func.func' to end with 'func.return' but got 'tensor.yield'"], PLAIN.replace("return", "tensor.yield")
     ),
     "attributes are declared": Case(8, ["'tensor.map' has no attribute 'axis'"], damage=lambda m: ops(m)[0].attributes.update(axis=1)),
     "attributes are there": Case(8, ["expected an attribute 'dtype' for 'tensor.map'"], damage=lambda m: ops(m)[0].attributes.pop("dtype")),
-    "attributes are of their kind": Case(8, ["'tensor.map': expected 'fn' to be str but got 3"], damage=lambda m: ops(m)[0].attributes.update(fn=3)),
+    "attributes are of their kind": Case(8, ["'tensor.map': expected 'fn' to be str but got "
+    "3"], damage=lambda m: ops(m)[0].attributes.update(fn=3)),
     "attributes are among their choices": Case(
         8, ["'dist.all_reduce': expected 'reduce' to be one of sum, mean, max, min, prod but got 'sun'; did you mean 'sum'?"],
         damage=lambda m: ops(m)[0].attributes.update(reduce="sun"), keeps=PLAIN.replace('tensor.map %x {fn = "exp"}', "dist.all_reduce %x"),
@@ -176,7 +196,8 @@ CASES = {
         damage=lambda m: ops(m)[0].attributes.update(perm=[0]), keeps=PLAIN.replace('map %x {fn = "exp"}', "transpose %x {perm = [0]}"),
     ),
     "results are what is inferred": Case(
-        9, ["expected 'tensor.map' to result in tensor<4xf32> but got tensor<5xf32>", "'tensor.map' expected"], PLAIN.replace('"exp"} : tensor<4xf32>', '"exp"} : tensor<5xf32>'),
+        9, ["expected 'tensor.map' to result in tensor<4xf32> but got tensor<5xf32>", "'tensor.map' expected"],
+        PLAIN.replace('"exp"} : tensor<4xf32>', '"exp"} : tensor<5xf32>'),
     ),
     "a loop's steps are positive": Case(
         9, ["'kernel.for' expected a positive 'step' but got 0"], damage=lambda m: ops(m)[0].attributes.update(step=0),
@@ -191,7 +212,8 @@ CASES = {
         damage=lambda m: (setattr(ops(m)[0].results[0], "type", TensorType((1,) * 33, f32)), ops(m)[1].set_operand(0, m.function().args[0])),
     ),
     "a function's type is that of its body": Case(
-        11, ["the type of '@main' says that it returns tensor<3xf32> but it returns tensor<4xf32>"], PLAIN.replace("-> tensor<4xf32>", "-> tensor<3xf32>")
+        11, ["the type of '@main' says that it returns tensor<3xf32> but it returns tensor<4xf32>"],
+        PLAIN.replace("-> tensor<4xf32>", "-> tensor<3xf32>")
     ),
     "roles are known": Case(
         11, ["expected the roles of '@main' to be of input, param, packed, constant, state, output but got 'parm'; did you mean 'param'?"],
@@ -215,7 +237,8 @@ CASES = {
     "calls form no circle": Case(
         14, ["expected calls without a circle but '@a' calls '@b' calls '@a'"],
         "func @a() {\n kernel.call () {callee = @b}\n return\n}\nfunc @b() {\n kernel.call () {callee = @a}\n return\n}",
-        keeps="func @a() {\n kernel.call () {callee = @b}\n kernel.call () {callee = @c}\n return\n}\nfunc @b() {\n kernel.call () {callee = @c}\n return\n}\nfunc @c() {\n return\n}",
+        keeps="func @a() {\n kernel.call () {callee = @b}\n kernel.call () {callee = @c}\n return\n}\nfunc @b() {\n kernel.call () {callee "
+        "= @c}\n return\n}\nfunc @c() {\n return\n}",
     ),
     "a function does not call itself": Case(
         14, ["expected calls without a circle but '@main' calls '@main'"],
@@ -223,17 +246,21 @@ CASES = {
     ),
     "what is pure has pure parts": Case(
         15, ["expected only pure ops in 'tensor.fused' but got 'dist.broadcast'"],
-        "func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = dist.broadcast %a {root = 0}\n tensor.yield %b\n }\n return\n}",
-        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n tensor.yield %b\n }\n return\n}',
+        "func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = dist.broadcast %a {root = 0}\n tensor.yield "
+        "%b\n }\n return\n}",
+        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n '
+        'tensor.yield %b\n }\n return\n}',
     ),
     "what is sent is waited for": Case(
         16, ["expected a 'dist.wait' for %p: pending<4xf32> but nothing uses it"],
         "func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  return\n}",
-        keeps="func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  %y = dist.wait %p : tensor<4xf32>\n  return\n}",
+        keeps="func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  %y = dist.wait %p : tensor<4xf32>\n  "
+        "return\n}",
     ),
     "what is on its way is not read": Case(
         16, ["expected only 'dist.wait' to use %p: pending<4xf32> but 'nn.relu' does"],
-        "func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  %r = nn.relu %p : pending<4xf32>\n  %y = dist.wait %r : tensor<4xf32>\n  return\n}",
+        "func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  %r = nn.relu %p : pending<4xf32>\n  %y = "
+        "dist.wait %r : tensor<4xf32>\n  return\n}",
     ),
     "what is on its way stays in its function": Case(
         16, ["expected tensors to enter a region of 'func.func' but %p: pending<4xf32> is on its way: wait for it first"],
@@ -245,24 +272,30 @@ CASES = {
         keeps="func @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : index\n  return\n}",
     ),
     "main takes buffers only": Case(
-        17, ["expected buffers as arguments of '@main' but argument 1 is index"], "func @main(%x: buffer<4xf32>, %n: index) {\n  %m = kernel.size {value = 4} : index\n  return\n}",
-        keeps="func @work(%x: buffer<4xf32>, %n: index) {\n  return\n}\nfunc @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : index\n  kernel.call %x, %n {callee = @work}\n  return\n}",
+        17, ["expected buffers as arguments of '@main' but argument 1 is index"],
+        "func @main(%x: buffer<4xf32>, %n: index) {\n  %m = kernel.size {value = 4} : index\n  return\n}",
+        keeps="func @work(%x: buffer<4xf32>, %n: index) {\n  return\n}\nfunc @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : "
+        "index\n  kernel.call %x, %n {callee = @work}\n  return\n}",
     ),
     "inputs are only read, by kernels too, under any shape": Case(
         18, ["'kernel.call' writes to %x: buffer<2x2xf32>, whose role is 'input': it is only read"], writes("input"), keeps=writes("output")
     ),
     "constants are only read": Case(
         18, ["'kernel.store' writes to %w: buffer<2xf32>, which is constant"],
-        'func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = index}\n  %v = kernel.load %w, %i\n  kernel.store %v, %w, %i\n  return\n}',
-        keeps='func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = index}\n  %v = kernel.load %w, %i\n  return\n}',
+        'func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = '
+        'index}\n  %v = kernel.load %w, %i\n  kernel.store %v, %w, %i\n  return\n}',
+        keeps='func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = '
+        'index}\n  %v = kernel.load %w, %i\n  return\n}',
     ),
     "the arena is main's": Case(
-        19, ["expected no arena memory in '@work', a kernel: its memory is local or shared"], grid("%t = kernel.alloc {shape = [8], dtype = f32}"),
+        19, ["expected no arena memory in '@work', a kernel: its memory is local or shared"],
+        grid("%t = kernel.alloc {shape = [8], dtype = f32}"),
         keeps=grid('%t = kernel.alloc {shape = [8], dtype = f32, space = "local"}'),
     ),
     "main's memory is the arena's": Case(
         19, ["expected no local memory in '@main', which the host runs: its memory is the arena's"],
-        'func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32, space = "local"}\n  return\n}', keeps="func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32}\n  return\n}",
+        'func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32, space = "local"}\n  return\n}',
+        keeps="func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32}\n  return\n}",
     ),
     "shared memory is a block's": Case(
         19, ["expected shared memory in kernels that 'kernel.launch' runs but nothing launches '@work'"],
@@ -270,7 +303,8 @@ CASES = {
         keeps=grid('%t = kernel.alloc {shape = [8], dtype = f32, space = "shared"}'),
     ),
     "places in the arena are aligned": Case(
-        19, ["expected an offset in the arena that is a multiple of 64 but got 40"], "func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32, offset = 40}\n  return\n}",
+        19, ["expected an offset in the arena that is a multiple of 64 but got 40"],
+        "func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32, offset = 40}\n  return\n}",
         keeps="func @main() {\n  %t = kernel.alloc {shape = [8], dtype = f32, offset = 128}\n  return\n}",
     ),
     "threads are those of a grid": Case(
@@ -290,14 +324,17 @@ CASES = {
         loop("kernel.store %one, %y, %zero"), keeps=loop("kernel.store %one, %y, %i"),
     ),
     "guards are about sizes of arguments": Case(
-        22, ["the guard 'N % 8 == 0 [8*M] nn.reshape net.py:12:9' of '@main' is about the size 'M', which is not the size of an axis of any argument"],
+        22, ["the guard 'N % 8 == 0 [8*M] nn.reshape net.py:12:9' of '@main' is about the size 'M', which is not the size of an axis of "
+        "any argument"],
         PLAIN.replace("tensor<4xf32> {\n", 'tensor<4xf32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape net.py:12:9"]} {\n', 1),
-        keeps=PLAIN.replace("4xf32", "(8*M)xf32").replace("32> {\n", '32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape net.py:12:9"]} {\n', 1),
+        keeps=PLAIN.replace("4xf32", "(8*M)xf32").replace("32> {\n", '32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape '
+        'net.py:12:9"]} {\n', 1),
     ),
     "iterations have places of their own, also in loops of theirs": Case(
         21, ["'kernel.store' writes to the same place of %y: buffer<64xf32> in every iteration of 'kernel.parallel'"],
         loop("kernel.for %zero, %n { (%j: index)\n kernel.store %one, %y, %j\n kernel.yield\n }"),
-        keeps=loop("kernel.for %zero, %n { (%j: index)\n %k = kernel.apply %i, %j {fn = \"add\"}\n kernel.store %one, %y, %k\n kernel.yield\n }"),
+        keeps=loop("kernel.for %zero, %n { (%j: index)\n %k = kernel.apply %i, %j {fn = \"add\"}\n kernel.store %one, %y, %k\n "
+        "kernel.yield\n }"),
     ),
 }  # fmt: skip
 

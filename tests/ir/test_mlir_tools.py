@@ -1,7 +1,8 @@
-"""MLIR's own tools, which know nothing of our dialects, read every module that we print in the generic form, and what they print is the same module.
+"""MLIR's own tools, which know nothing of our dialects, read every module that we print in the generic form, and what they print is the
+same module.
 
-The tools run under `-m peer` only. `pytest -m peer tests/ir/test_mlir_tools.py --update-golden` keeps what they print for the small modules in `golden/`, so
-that the default run checks that we still read it.
+The tools run under `-m peer` only. `pytest -m peer tests/ir/test_mlir_tools.py --update-golden` keeps what they print for the small modules
+in `golden/`, so that the default run checks that we still read it.
 """
 
 from __future__ import annotations
@@ -170,7 +171,14 @@ def random_constants(dtype: Any, rng: np.random.Generator) -> list[np.ndarray[An
     few = bits.reshape(-1).view(dtype)
     with np.errstate(all="ignore"):
         whole = rng.integers(0, 120, 6).astype(dtype) * np.asarray(1000 if dtype.itemsize > 2 else 1, dtype)
-    return [few, few[:1].reshape(()), np.tile(few, 20).reshape(2, 70), np.full((3, 3), few[0]), np.zeros((0, 4), dtype), whole.reshape(2, 3)]
+    return [
+        few,
+        few[:1].reshape(()),
+        np.tile(few, 20).reshape(2, 70),
+        np.full((3, 3), few[0]),
+        np.zeros((0, 4), dtype),
+        whole.reshape(2, 3),
+    ]
 
 
 @pytest.mark.peer
@@ -186,14 +194,36 @@ def test_a_tool_keeps_every_bit_of_constants_of_every_type(tool: Tool) -> None:
 @TOOL
 def test_a_tool_keeps_every_bit_of_float_attributes(tool: Tool) -> None:
     rng = np.random.default_rng(4)
-    values = [struct.unpack("<d", rng.bytes(8))[0] for _ in range(300)] + [0.0, -0.0, 1e22, 1e23, 5e-324, 0.1, float("inf"), float("nan"), 123456789.0]
+    values = [struct.unpack("<d", rng.bytes(8))[0] for _ in range(300)] + [
+        0.0,
+        -0.0,
+        1e22,
+        1e23,
+        5e-324,
+        0.1,
+        float("inf"),
+        float("nan"),
+        123456789.0,
+    ]
     there_and_back(installed(tool), [(str(v), one_op(tensor.Full(value=v, dtype=f64))) for v in values], locations=False)
 
 
 @pytest.mark.peer
 @TOOL
 def test_a_tool_keeps_every_character_of_strings_and_places(tool: Tool) -> None:
-    texts = ["", " ", "é 😀", 'a "b" \\ c', "\n\t\r\0\x1b\x7f", 'é "😀" \\ \0', "a\u2028b\x85", "// no comment", "%0 = loc(unknown)", "{-#", "C:\\m.py"]
+    texts = [
+        "",
+        " ",
+        "é 😀",
+        'a "b" \\ c',
+        "\n\t\r\0\x1b\x7f",
+        'é "😀" \\ \0',
+        "a\u2028b\x85",
+        "// no comment",
+        "%0 = loc(unknown)",
+        "{-#",
+        "C:\\m.py",
+    ]
     named = []
     for text in texts:
         # In a place xDSL takes escapes, or letters beyond ASCII, not both.
@@ -220,7 +250,8 @@ def test_a_random_module_with_places_reads_back_as_it_was(level: str, form: str,
 
 
 PLACES = [
-    Location("m.py", 3, 4), Location("m.py", 3, 4, 9), Location("m.py", 3, 4, 9, "fc1"), Location(name="fc1"), Location("m.py"), Location("m.py", name="x"), Location(),
+    Location("m.py", 3, 4), Location("m.py", 3, 4, 9), Location("m.py", 3, 4, 9, "fc1"), Location(name="fc1"), Location("m.py"),
+    Location("m.py", name="x"), Location(),
     Location('a "file".py', 1, 1, 2), Location("m.py", 7),
 ]  # fmt: skip
 
@@ -236,7 +267,8 @@ def test_structures_that_differ_are_told_apart() -> None:
     module = parse_module(text, "m.tir")
     assert not first_difference(module, module.clone(), locations=True, names=True)
     changes = {
-        "nn.add %x, %y": "nn.add %y, %x", "value = 1.0": "value = 1", "dtype = f32} : tensor<f32>": "dtype = f64} : tensor<f64>", "return %a": "return %y",
+        "nn.add %x, %y": "nn.add %y, %x", "value = 1.0": "value = 1", "dtype = f32} : tensor<f32>": "dtype = f64} : tensor<f64>",
+        "return %a": "return %y",
         "nn.add": "nn.sub", "@main": "@other", "%y: tensor<Nx4xf32>)": "%y: tensor<4xf32>)", "value = 1.0,": "value = 1.0, shape = [2],",
     }  # fmt: skip
     for old, new in changes.items():

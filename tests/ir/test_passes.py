@@ -93,7 +93,17 @@ class Options(Pass):
     names: tuple[str, ...] = ()
 
 
-@given(st.builds(Options, st.text(), st.integers(), st.floats(allow_nan=False), st.booleans(), st.tuples(st.integers()), st.lists(st.text()).map(tuple)))
+@given(
+    st.builds(
+        Options,
+        st.text(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.booleans(),
+        st.tuples(st.integers()),
+        st.lists(st.text()).map(tuple),
+    )
+)
 def test_options_of_every_kind_are_written_so_that_they_can_be_read_back(options):
     register_pass(Options)
     assert parse_passes(f"options,{pass_text(options)}") == [Options(), options]
@@ -221,7 +231,12 @@ LADDER = {
     4: ["ms 100.0%  passes"],
     5: ["ms 100.0%  passes", "// after the stage one\nmodule {"],
     6: ["ms 100.0%  passes", "// after 01-swap-function\nmodule {", "// after 02-swap-function (unchanged)"],
-    7: ["ms 100.0%  passes", "// after 01-swap-function\nmodule {", "// after 02-swap-function (unchanged)", "rewrite exp_to_tanh at place.tir:3:8: <tensor.map"],
+    7: [
+        "ms 100.0%  passes",
+        "// after 01-swap-function\nmodule {",
+        "// after 02-swap-function (unchanged)",
+        "rewrite exp_to_tanh at place.tir:3:8: <tensor.map",
+    ],
 }
 
 
@@ -307,7 +322,11 @@ def test_arrays_that_a_module_was_run_on_are_kept_beside_it(tmp_path, monkeypatc
 def test_a_pass_that_changes_what_is_computed_is_found_by_running_it():
     inputs = [np.ones((2, 3), np.float32)]
     PassManager([SwapFunction("cos", "sin")], inputs=inputs).run(parse_module(TEXT))
-    with pytest.raises(PassError, match=r"the pass changed what is computed: result 0 at \[\d, \d\]: expected (.|\n)* elements are wrong(.|\n)*the pass 'swap-function' failed"):
+    with pytest.raises(
+        PassError,
+        match=r"the pass changed what is computed: result 0 at \[\d, \d\]: expected (.|\n)* elements are wrong(.|\n)*the pass "
+        "'swap-function' failed",
+    ):
         PassManager([SwapFunction()], inputs=inputs).run(parse_module(TEXT))
 
 

@@ -73,7 +73,9 @@ def test_the_module_given_stays_as_it_is():
 
 def test_a_property_of_two_ops_keeps_both_and_what_connects_them():
     def follows(module):
-        return any(op.name == "nn.sin" and op.x.producer(nn.Add) is not None and op.x.producer(nn.Add).x.producer(nn.Tanh) for op in module.walk())
+        return any(
+            op.name == "nn.sin" and op.x.producer(nn.Add) is not None and op.x.producer(nn.Add).x.producer(nn.Tanh) for op in module.walk()
+        )
 
     small = reduce_module(parse_module(CHAIN), follows)
     assert [op.name for op in small.walk() if op.dialect == "nn"] == ["nn.tanh", "nn.add", "nn.sin"]
@@ -101,7 +103,10 @@ def test_sizes_shrink_in_types_attributes_constants_and_inputs_at_once():
         return has("nn.reshape")(case.module) and bool((evaluate(case.module, case.inputs)[0] == 92).any())
 
     small = reduce_case(Case(module, (x,)), fails)
-    assert body(small.module)[1:3] == ["func @main(%t: tensor<1x1xf32>) -> tensor<1x1xf32> {", "%z = nn.reshape %t {shape = [1, 1]} : tensor<1x1xf32>"]
+    assert body(small.module)[1:3] == [
+        "func @main(%t: tensor<1x1xf32>) -> tensor<1x1xf32> {",
+        "%z = nn.reshape %t {shape = [1, 1]} : tensor<1x1xf32>",
+    ]
     assert small.inputs[0].tolist() == [[92]]
 
 
@@ -173,7 +178,12 @@ def test_of_kernels_the_call_that_fails_is_left_with_the_memory_that_it_found():
 
     small = reduce_case(Case(parse_module(KERNELS), (x,)), depends_on("tanh"), REDUCTIONS)
     assert [f.sym_name for f in small.module.functions] == ["main", "second"]
-    assert [op.name for op in small.module.function("second").walk() if op.dialect == "kernel"] == ["kernel.constant", "kernel.load", "kernel.apply", "kernel.store"]
+    assert [op.name for op in small.module.function("second").walk() if op.dialect == "kernel"] == [
+        "kernel.constant",
+        "kernel.load",
+        "kernel.apply",
+        "kernel.store",
+    ]
     (array,) = small.inputs
     np.testing.assert_allclose(array, np.exp(x[: array.size]), rtol=1e-6)
 
@@ -217,4 +227,6 @@ def test_what_is_left_of_a_random_module_is_valid_runs_and_is_always_the_same(le
     assert fails(small)
     assert cost(small) <= cost(start)
     assert print_module(small.module) == print_module(again.module)
-    assert len(small.inputs) == sum(role != "output" for role in small.module.function().arg_roles or ["input"] * len(small.module.function().args))
+    assert len(small.inputs) == sum(
+        role != "output" for role in small.module.function().arg_roles or ["input"] * len(small.module.function().args)
+    )

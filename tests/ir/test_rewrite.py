@@ -93,11 +93,14 @@ def test_rules_that_undo_each_other_end_in_an_error_that_names_them_and_no_other
 
     # Thirty rewrites that are well: they come first, and more often than the others.
     chain = "\n".join(f'%v{i} = tensor.map %{f"v{i - 1}" if i else "x"} {{fn = "neg"}}' for i in range(60))
-    module = parse_module(f'func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{chain}\n%a = tensor.map %v59 {{fn = "sin"}}\nreturn %a\n}}', "net.tir")
+    module = parse_module(
+        f'func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{chain}\n%a = tensor.map %v59 {{fn = "sin"}}\nreturn %a\n}}', "net.tir"
+    )
     with pytest.raises(RewriteError) as caught:
         rewrite_greedily(module, [cancel_neg, forth, back], budget=50)
     assert str(caught.value).splitlines() == [
-        "net.tir:62:6: error[E0404]: expected patterns to come to an end within 50 rewrites but these kept firing: 'forth' (11 times), 'back' (10 times)",
+        "net.tir:62:6: error[E0404]: expected patterns to come to an end within 50 rewrites but these kept firing: 'forth' (11 times), "
+        "'back' (10 times)",
         "net.tir:62:6: note: 'forth' (sin(x) -> cos(x)) fired last on 'tensor.map'",
         "net.tir:62:6: note: 'back' (cos(x) -> sin(x)) fired last on 'tensor.map'",
     ]
@@ -111,7 +114,10 @@ def test_the_work_list_looks_again_at_those_around_what_changed_and_at_nothing_e
         """x  ->  x, never"""
         looked.append(op.result.name)
 
-    text = "\n".join(f'%v{i} = tensor.map %{f"v{i - 1}" if i else "x"} {{fn = "{"neg" if i in (4, 5) else "exp"}"}}' for i in range(9)) + "\nreturn %v8"
+    text = (
+        "\n".join(f'%v{i} = tensor.map %{f"v{i - 1}" if i else "x"} {{fn = "{"neg" if i in (4, 5) else "exp"}"}}' for i in range(9))
+        + "\nreturn %v8"
+    )
     body(text, [look, cancel_neg])
     # Each once, from the front; then the producer and the user of the pair that went.
     assert looked == ["v0", "v1", "v2", "v3", "v4", "v5", "v3", "v6", "v7", "v8"]

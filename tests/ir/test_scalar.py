@@ -10,17 +10,27 @@ from polyreme.ir.scalar import FUNCTIONS, apply_scalar, identity_of, scalar_func
 from polyreme.ir.types import SCALARS, f32, i1, i32, u8
 
 ONE = {
-    "neg": lambda a: -a, "abs": abs, "sign": lambda a: (a > 0) - (a < 0), "exp": math.exp, "expm1": math.expm1, "sin": math.sin, "cos": math.cos,
+    "neg": lambda a: -a, "abs": abs, "sign": lambda a: (a > 0) - (a < 0), "exp": math.exp, "expm1": math.expm1, "sin": math.sin,
+    "cos": math.cos,
     "tan": math.tan, "atan": math.atan, "sinh": math.sinh, "cosh": math.cosh, "tanh": math.tanh, "erf": math.erf, "floor": math.floor,
-    "gelu": lambda a: a / 2 * math.erfc(-a * math.sqrt(0.5)), "ceil": math.ceil, "round": round, "trunc": math.trunc, "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "isnan": math.isnan, "isinf": math.isinf,
+    "gelu": lambda a: a / 2 * math.erfc(-a * math.sqrt(0.5)), "ceil": math.ceil, "round": round, "trunc": math.trunc,
+    "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "isnan": math.isnan, "isinf": math.isinf,
     "isfinite": math.isfinite,
 }  # fmt: skip
-POSITIVE = {"log": math.log, "log1p": math.log1p, "log2": math.log2, "log10": math.log10, "sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a)}
+POSITIVE = {
+    "log": math.log,
+    "log1p": math.log1p,
+    "log2": math.log2,
+    "log10": math.log10,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda a: 1 / math.sqrt(a),
+}
 BOUNDED = {"asin": math.asin, "acos": math.acos}
 TWO = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b, "max": max, "min": min,
     "floor_divide": lambda a, b: math.floor(a / b), "mod": lambda a, b: a - math.floor(a / b) * b, "atan2": math.atan2,
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
 }  # fmt: skip
 
 RANGES = [(ONE, np.linspace(-3, 3, 25)), (POSITIVE, np.linspace(0.125, 9, 25)), (BOUNDED, np.linspace(-1, 1, 17))]
@@ -45,7 +55,8 @@ def test_functions_of_two_numbers(name, fn):
     np.testing.assert_allclose(apply_scalar(name, (a, b)).astype(np.float64), expected, rtol=1e-6)
 
 
-# 16 operands of both sides, and what Paddle 3.3.1 gives for x // y: of the exact quotient, which 7 // 0.1 and 1 // 0.1 round up to a whole number.
+# 16 operands of both sides, and what Paddle 3.3.1 gives for x // y: of the exact quotient, which 7 // 0.1 and 1 // 0.1 round up to a whole
+# number.
 DIVIDENDS = [7.0, 7.0, 1.0, 6.0, 5.0, -5.0, np.inf, -np.inf, 1.0, -1.0, 0.0, -0.0, -0.0, 5.0, -7.0, np.nan]
 DIVISORS = [0.1, -0.7, 0.1, 0.2, -np.inf, np.inf, 1.0, 2.0, 0.0, 0.0, 0.0, -3.0, 3.0, np.inf, 1e30, 1.0]
 QUOTIENTS = {

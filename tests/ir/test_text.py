@@ -137,7 +137,9 @@ def test_garbage_is_refused_with_a_place_and_never_crashes(data):
     text = data.draw(st.sampled_from([SEED, GENERIC_SEED, print_module(parse_module(SEED), generic=True, locations=True)]))
     for _ in range(data.draw(st.integers(1, 3))):
         at, end = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
-        piece = data.draw(st.one_of(st.just(""), st.sampled_from(list("{}()[]<>:,=%@\"'#!?x-0\\\n") + ["tensor<", "dense<", "loc("]), st.text(max_size=5)))
+        piece = data.draw(
+            st.one_of(st.just(""), st.sampled_from(list("{}()[]<>:,=%@\"'#!?x-0\\\n") + ["tensor<", "dense<", "loc("]), st.text(max_size=5))
+        )
         text = text[:at] + piece + text[end if data.draw(st.booleans()) else at :]
     try_to_read(text)
 
@@ -192,7 +194,12 @@ def test_deep_or_long_text_is_refused(text):
 
 def test_regions_may_nest_and_no_deeper_than_the_limit():
     def nested(depth):
-        return "func @f(%n: index) {\n" + "".join(f"kernel.parallel %n {{ (%i{k}: index)\n" for k in range(depth)) + "kernel.yield\n}\n" * depth + "return\n}"
+        return (
+            "func @f(%n: index) {\n"
+            + "".join(f"kernel.parallel %n {{ (%i{k}: index)\n" for k in range(depth))
+            + "kernel.yield\n}\n" * depth
+            + "return\n}"
+        )
 
     assert print_module(parse_module(nested(60))).count("kernel.parallel") == 60
     with pytest.raises(ParseError, match="expected regions to nest at most 64 deep"):
@@ -204,7 +211,9 @@ def test_large_constants_stand_at_the_end_in_hex_and_may_be_left_out():
     for generic in (False, True):
         text = print_module(module, generic)
         assert re.search(r"\{value = dense_resource<constant>", text)
-        assert re.search(r'\n\{-#\n  dialect_resources: \{\n    builtin: \{\n      constant: "0x40000000[0-9A-F]{800}"\n    \}\n  \}\n#-\}\n$', text)
+        assert re.search(
+            r'\n\{-#\n  dialect_resources: \{\n    builtin: \{\n      constant: "0x40000000[0-9A-F]{800}"\n    \}\n  \}\n#-\}\n$', text
+        )
     elided = print_module(module, elide=50)
     assert "{value = dense<...>} : tensor<100xf32>" in elided
     assert "dense_resource<__elided__> : tensor<100xf32>" in print_module(module, generic=True, elide=50)
@@ -261,7 +270,20 @@ def test_ops_without_a_location_are_located_in_the_text():
     assert fused.location == Location("net.tir", 6, 10, 22)
 
 
-@pytest.mark.parametrize("text", ["tensor<4x>", "tensor<>", "tensor<4xf32", "vector<4x4xf32>", "vector<Nxf32>", "tensor<?xf32>", 'tensor<?xf32, ["N", "T"]>', "tensor<-1xf32>", "memref<4xf32>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tensor<4x>",
+        "tensor<>",
+        "tensor<4xf32",
+        "vector<4x4xf32>",
+        "vector<Nxf32>",
+        "tensor<?xf32>",
+        'tensor<?xf32, ["N", "T"]>',
+        "tensor<-1xf32>",
+        "memref<4xf32>",
+    ],
+)
 def test_types_that_are_misspelt(text):
     with pytest.raises(LiteralError):
         parse_type(text)
@@ -269,7 +291,10 @@ def test_types_that_are_misspelt(text):
 
 def test_a_line_of_no_file_is_no_place():
     place = 'fused["":10:3, "a.py":10:9]'
-    module = parse_module(f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : () -> ()}}) : () -> ()')
+    module = parse_module(
+        f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : '
+        f'() -> ()}}) : () -> ()'
+    )
     text = print_module(module, generic=True, locations=True)
     assert not module.function("f").block.terminator.location
     assert print_module(parse_module(text), generic=True, locations=True) == text
@@ -282,12 +307,25 @@ def test_the_identity_of_a_module_depends_on_every_element_of_a_long_constant():
     text = identity_text(module_with(array))
     assert len(text) < 1000
     assert identity_text(module_with(same)) == text
-    assert len({text, identity_text(module_with(other)), identity_text(module_with(turned)), identity_text(module_with(array.astype(np.float64)))}) == 4
+    assert (
+        len(
+            {
+                text,
+                identity_text(module_with(other)),
+                identity_text(module_with(turned)),
+                identity_text(module_with(array.astype(np.float64))),
+            }
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize("place", ['"a.py":0:14 to :19', 'fused["a.py":0:10, "a.py":0:19]'])
 def test_a_place_without_a_line_has_no_end(place):
-    module = parse_module(f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : () -> ()}}) : () -> ()')
+    module = parse_module(
+        f'"builtin.module"() ({{"func.func"() ({{"func.return"() : () -> () loc({place})}}) {{sym_name = "f", function_type = () -> ()}} : '
+        f'() -> ()}}) : () -> ()'
+    )
     for generic in (False, True):
         text = print_module(module, generic=generic, locations=True)
         again = parse_module(text)

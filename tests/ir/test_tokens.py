@@ -24,26 +24,35 @@ FILES = sorted((ROOT / "tests" / "filetests").rglob("*.tir"))
 # What the lines say, token by token: text and name. Spaces between tokens are left out.
 LINES = {
     "%y = nn.softmax %x {axis = -1} : tensor<8x128xf32>": [
-        ("%y", "value"), ("=", "punctuation"), ("nn.softmax", "op"), ("%x", "value"), ("{", "punctuation"), ("axis", "attribute"), ("=", "punctuation"),
-        ("-1", "number"), ("}", "punctuation"), (":", "punctuation"), ("tensor<", "type"), ("8", "number"), ("x", "punctuation"), ("128", "number"),
+        ("%y", "value"), ("=", "punctuation"), ("nn.softmax", "op"), ("%x", "value"), ("{", "punctuation"), ("axis", "attribute"),
+        ("=", "punctuation"),
+        ("-1", "number"), ("}", "punctuation"), (":", "punctuation"), ("tensor<", "type"), ("8", "number"), ("x", "punctuation"),
+        ("128", "number"),
         ("x", "punctuation"), ("f32", "scalar"), (">", "type"),
     ],
     "return %a, %b#1 // done": [("return", "keyword"), ("%a", "value"), (",", "punctuation"), ("%b#1", "value"), ("// done", "comment")],
     "func @main(%func: index) attributes {arg_roles = [\"input\"]} {": [
-        ("func", "keyword"), ("@main", "symbol"), ("(", "punctuation"), ("%func", "value"), (":", "punctuation"), ("index", "scalar"), (")", "punctuation"),
-        ("attributes", "keyword"), ("{", "punctuation"), ("arg_roles", "attribute"), ("=", "punctuation"), ("[", "punctuation"), ('"input"', "string"),
+        ("func", "keyword"), ("@main", "symbol"), ("(", "punctuation"), ("%func", "value"), (":", "punctuation"), ("index", "scalar"),
+        (")", "punctuation"),
+        ("attributes", "keyword"), ("{", "punctuation"), ("arg_roles", "attribute"), ("=", "punctuation"), ("[", "punctuation"),
+        ('"input"', "string"),
         ("]", "punctuation"), ("}", "punctuation"), ("{", "punctuation"),
     ],
     "module @\"odd name\" {": [("module", "keyword"), ('@"odd name"', "symbol"), ("{", "punctuation")],
     "{shape = [2*N+1, floordiv(M, 2)], dtype = bf16, keep = true}": [
-        ("{", "punctuation"), ("shape", "attribute"), ("=", "punctuation"), ("[", "punctuation"), ("2", "number"), ("*", "punctuation"), ("N", "size"),
-        ("+", "punctuation"), ("1", "number"), (",", "punctuation"), ("floordiv", "function"), ("(", "punctuation"), ("M", "size"), (",", "punctuation"),
-        ("2", "number"), (")", "punctuation"), ("]", "punctuation"), (",", "punctuation"), ("dtype", "attribute"), ("=", "punctuation"), ("bf16", "scalar"),
+        ("{", "punctuation"), ("shape", "attribute"), ("=", "punctuation"), ("[", "punctuation"), ("2", "number"), ("*", "punctuation"),
+        ("N", "size"),
+        ("+", "punctuation"), ("1", "number"), (",", "punctuation"), ("floordiv", "function"), ("(", "punctuation"), ("M", "size"),
+        (",", "punctuation"),
+        ("2", "number"), (")", "punctuation"), ("]", "punctuation"), (",", "punctuation"), ("dtype", "attribute"), ("=", "punctuation"),
+        ("bf16", "scalar"),
         (",", "punctuation"), ("keep", "attribute"), ("=", "punctuation"), ("true", "constant"), ("}", "punctuation"),
     ],
     ": tensor<Nx(2*max_x+1)xindex>, vector<16xi1>": [
-        (":", "punctuation"), ("tensor<", "type"), ("N", "size"), ("x", "punctuation"), ("(", "size"), ("2", "number"), ("*", "punctuation"), ("max_x", "size"),
-        ("+", "punctuation"), ("1", "number"), (")", "size"), ("x", "punctuation"), ("index", "scalar"), (">", "type"), (",", "punctuation"),
+        (":", "punctuation"), ("tensor<", "type"), ("N", "size"), ("x", "punctuation"), ("(", "size"), ("2", "number"),
+        ("*", "punctuation"), ("max_x", "size"),
+        ("+", "punctuation"), ("1", "number"), (")", "size"), ("x", "punctuation"), ("index", "scalar"), (">", "type"),
+        (",", "punctuation"),
         ("vector<", "type"), ("16", "number"), ("x", "punctuation"), ("i1", "scalar"), (">", "type"),
     ],
     "-> !polyreme.buffer<?x4xcomplex<f32>, [\"2*N\"]>": [
@@ -51,34 +60,44 @@ LINES = {
         ("complex<f32>", "scalar"), (",", "punctuation"), ("[", "punctuation"), ('"2*N"', "size"), ("]", "punctuation"), (">", "type"),
     ],
     '"polyreme.nn.exp"(%0) <{size = #polyreme.size<"4*N">, a = array<i32: 1, 2>}>': [
-        ('"polyreme.nn.exp"', "op"), ("(", "punctuation"), ("%0", "value"), (")", "punctuation"), ("<", "punctuation"), ("{", "punctuation"),
-        ("size", "attribute"), ("=", "punctuation"), ('#polyreme.size<"4*N">', "size"), (",", "punctuation"), ("a", "attribute"), ("=", "punctuation"),
-        ("array<", "constant"), ("i32", "scalar"), (":", "punctuation"), ("1", "number"), (",", "punctuation"), ("2", "number"), (">", "constant"),
+        ('"polyreme.nn.exp"', "op"), ("(", "punctuation"), ("%0", "value"), (")", "punctuation"), ("<", "punctuation"),
+        ("{", "punctuation"),
+        ("size", "attribute"), ("=", "punctuation"), ('#polyreme.size<"4*N">', "size"), (",", "punctuation"), ("a", "attribute"),
+        ("=", "punctuation"),
+        ("array<", "constant"), ("i32", "scalar"), (":", "punctuation"), ("1", "number"), (",", "punctuation"), ("2", "number"),
+        (">", "constant"),
         ("}", "punctuation"), (">", "punctuation"),
     ],
     "{value = dense<[1.0, -2.5e-3, inf]>, bits = 0x7FF0 : f64, file = \"a // b\"}": [
         ("{", "punctuation"), ("value", "attribute"), ("=", "punctuation"), ("dense<", "constant"), ("[", "punctuation"), ("1.0", "number"),
-        (",", "punctuation"), ("-2.5e-3", "number"), (",", "punctuation"), ("inf", "number"), ("]", "punctuation"), (">", "constant"), (",", "punctuation"),
+        (",", "punctuation"), ("-2.5e-3", "number"), (",", "punctuation"), ("inf", "number"), ("]", "punctuation"), (">", "constant"),
+        (",", "punctuation"),
         ("bits", "attribute"), ("=", "punctuation"), ("0x7FF0", "number"), (":", "punctuation"), ("f64", "scalar"), (",", "punctuation"),
         ("file", "attribute"), ("=", "punctuation"), ('"a // b"', "string"), ("}", "punctuation"),
     ],
     "^bb0(%i: index):": [
-        ("^bb0", "label"), ("(", "punctuation"), ("%i", "value"), (":", "punctuation"), ("index", "scalar"), (")", "punctuation"), (":", "punctuation"),
+        ("^bb0", "label"), ("(", "punctuation"), ("%i", "value"), (":", "punctuation"), ("index", "scalar"), (")", "punctuation"),
+        (":", "punctuation"),
     ],
     "kernel.load %x, _ loc(\"f.0\"(\"m.py\":3:14 to :19))": [
-        ("kernel.load", "op"), ("%x", "value"), (",", "punctuation"), ("_", "absent"), ("loc(", "location"), ('"f.0"', "location"), ("(", "location"),
-        ('"m.py"', "location"), (":", "location"), ("3", "location"), (":", "location"), ("14", "location"), ("to", "location"), (":", "location"),
+        ("kernel.load", "op"), ("%x", "value"), (",", "punctuation"), ("_", "absent"), ("loc(", "location"), ('"f.0"', "location"),
+        ("(", "location"),
+        ('"m.py"', "location"), (":", "location"), ("3", "location"), (":", "location"), ("14", "location"), ("to", "location"),
+        (":", "location"),
         ("19", "location"), (")", "location"), (")", "location"),
     ],
     "#loc1 = loc(unknown)": [("#loc1", "alias"), ("=", "punctuation"), ("loc(", "location"), ("unknown", "location"), (")", "location")],
     "dense<...>": [("dense<", "constant"), ("...", "punctuation"), (">", "constant")],
     "{value = dense_resource<w_0> : tensor<4xf32>}": [
-        ("{", "punctuation"), ("value", "attribute"), ("=", "punctuation"), ("dense_resource<w_0>", "constant"), (":", "punctuation"), ("tensor<", "type"),
+        ("{", "punctuation"), ("value", "attribute"), ("=", "punctuation"), ("dense_resource<w_0>", "constant"), (":", "punctuation"),
+        ("tensor<", "type"),
         ("4", "number"), ("x", "punctuation"), ("f32", "scalar"), (">", "type"), ("}", "punctuation"),
     ],
     "{-# dialect_resources: { builtin: { w: \"0x04\" } } #-}": [
-        ("{-#", "resources"), ("dialect_resources", "attribute"), (":", "punctuation"), ("{", "punctuation"), ("builtin", "attribute"), (":", "punctuation"),
-        ("{", "punctuation"), ("w", "attribute"), (":", "punctuation"), ('"0x04"', "string"), ("}", "punctuation"), ("}", "punctuation"), ("#-}", "resources"),
+        ("{-#", "resources"), ("dialect_resources", "attribute"), (":", "punctuation"), ("{", "punctuation"), ("builtin", "attribute"),
+        (":", "punctuation"),
+        ("{", "punctuation"), ("w", "attribute"), (":", "punctuation"), ('"0x04"', "string"), ("}", "punctuation"), ("}", "punctuation"),
+        ("#-}", "resources"),
     ],
 }  # fmt: skip
 
@@ -124,9 +143,12 @@ def test_every_terminal_of_the_grammar_has_a_token() -> None:
     """A sample of each named terminal of `grammar.lark`, which is the list of what there is."""
     lark = (ROOT / "ir" / "syntax" / "grammar.lark").read_text()
     samples = {
-        "RETURN": "return", "FUNC": "func", "MODULE": "module", "ATTRIBUTES": "attributes", "LOC": "loc(", "UNKNOWN": "loc(unknown)", "OPNAME": "nn.relu",
-        "VALUE": "%x#0", "SYMBOL": "@main", "LABEL": "^bb0", "ABSENT": "_", "TYPE": "pending<4xf32>", "DENSE": "dense<1.0>", "ARRAY": "array<i32: 1>",
-        "SIZE": '#polyreme.size<"N">', "STRING": '"text"', "FLOAT": "-1.5e+3", "BITS": "0xFF", "INT": "12", "WORD": "axis", "SIGN": "-", "STAR": "*",
+        "RETURN": "return", "FUNC": "func", "MODULE": "module", "ATTRIBUTES": "attributes", "LOC": "loc(", "UNKNOWN": "loc(unknown)",
+        "OPNAME": "nn.relu",
+        "VALUE": "%x#0", "SYMBOL": "@main", "LABEL": "^bb0", "ABSENT": "_", "TYPE": "pending<4xf32>", "DENSE": "dense<1.0>",
+        "ARRAY": "array<i32: 1>",
+        "SIZE": '#polyreme.size<"N">', "STRING": '"text"', "FLOAT": "-1.5e+3", "BITS": "0xFF", "INT": "12", "WORD": "axis", "SIGN": "-",
+        "STAR": "*",
         "END_CALL": ")", "ALIAS": "#loc0",
     }  # fmt: skip
     terminals = set(re.findall(r"^([A-Z_]+)(?:\.\d)?:", lark, re.MULTILINE))

@@ -87,7 +87,9 @@ def test_a_value_of_another_function(module):
 
 
 def test_a_value_of_an_inner_region():
-    module = parse_module("func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n kernel.yield\n }\n %j = kernel.apply %n {fn = \"neg\"}\n return\n}")
+    module = parse_module(
+        'func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n kernel.yield\n }\n %j = kernel.apply %n {fn = "neg"}\n return\n}'
+    )
     _, loop, use, _ = parts(module)
     use.set_operand(0, loop.block.args[0])
     assert "operand 0 of 'kernel.apply', %i: index, is defined in a region that does not enclose this use" in messages(module)
@@ -173,7 +175,8 @@ def test_attributes_missing_unknown_of_another_kind_and_not_normal(module):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (TensorType((-1,), f32), "expected sizes from 0 to 9223372036854775807 for argument 0 of a block of 'func.func' but got tensor<-1xf32>"),
+        (TensorType((-1,), f32), "expected sizes from 0 to 9223372036854775807 for argument 0 of a block of 'func.func' but got "
+        "tensor<-1xf32>"),
         (BufferType((1,) * 33, f32), "expected a rank of at most 32 for argument 0 of a block of 'func.func' but got 33"),
         (VectorType(0, f32), "expected a vector with lanes for argument 0 of a block of 'func.func' but got vector<0xf32>"),
     ],

@@ -1,4 +1,6 @@
-"""Checks of algorithms that declare how exact they are: kernels of a given builder, whose results are within the bound on numpy and as machine code."""
+"""Checks of algorithms that declare how exact they are: kernels of a given builder, whose results are within the bound on numpy and as
+machine code.
+"""
 
 from __future__ import annotations
 

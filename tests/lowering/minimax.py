@@ -2,8 +2,8 @@
 
     python -m tests.lowering.minimax
 
-prints every table, with the largest relative error of the function that it serves. Everything is computed in decimal numbers of 110 digits from power series
-with rational coefficients; only the result is rounded to float64.
+prints every table, with the largest relative error of the function that it serves. Everything is computed in decimal numbers of 110 digits
+from power series with rational coefficients; only the result is rounded to float64.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def factorial(n: int) -> Fraction:
 
 @dataclass(frozen=True)
 class Table:
-    """A polynomial in t with `count` coefficients near `function`, for low <= t <= high; an error there counts `weight` times in what it serves."""
+    """A polynomial in t with `count` coefficients near `function`, for low <= t <= high; an error there counts `weight` times in what it
+    serves.
+    """
 
     name: str
     function: Real
@@ -84,7 +86,8 @@ def polynomial(coefficients: list[Decimal], t: Decimal) -> Decimal:
 def fit(table: Table, rounds: int = 12) -> tuple[list[float], float]:
     """The coefficients, lowest power first, and the largest weighted error before they were rounded.
 
-    Remez' exchange on a fixed grid, dense at the ends: solve for an error that alternates on count + 1 points, then move those to the error's extremes.
+    Remez' exchange on a fixed grid, dense at the ends: solve for an error that alternates on count + 1 points, then move those to the
+    error's extremes.
     """
     with localcontext(CONTEXT):
         return _exchange(table, rounds)
@@ -144,7 +147,14 @@ def tables() -> list[Table]:
         Table("EXPM1_SHORT", series(lambda k: 1 / factorial(k + 2)), lambda r: r * r / (r.exp() - 1) if r else r, 0.0, half_ln2 / 8, 6),
         Table("LOG", series(lambda k: Fraction(2, 2 * k + 3)), lambda z: z / 2, 0.0, (3 - math.sqrt(8)) ** 2, 7),
         Table("LOG_REST", series(lambda k: Fraction(2, 2 * k + 5)), lambda z: z * z / 2, 0.0, (3 - math.sqrt(8)) ** 2, 7),
-        Table("ERF_SMALL", lambda z: two_over_root_pi() * erf_series()(z) - 1, lambda z: 1 / (two_over_root_pi() * erf_series()(z)), 0.0, 0.925**2, 12),
+        Table(
+            "ERF_SMALL",
+            lambda z: two_over_root_pi() * erf_series()(z) - 1,
+            lambda z: 1 / (two_over_root_pi() * erf_series()(z)),
+            0.0,
+            0.925**2,
+            12,
+        ),
         Table("ERF_LARGE", lambda x: -(1 - erf(x)).ln() / x - 1, lambda x: x * (1 - erf(x)) / erf(x), 0.925, 6.0, 18),
         Table("SIN", series(lambda k: (-1) ** (k + 1) / factorial(2 * k + 3)), lambda z: z, 0.0, (math.pi / 4) ** 2, 6),
         Table("COS", series(lambda k: (-1) ** k / factorial(2 * k + 4)), lambda z: z * z, 0.0, (math.pi / 4) ** 2, 6),

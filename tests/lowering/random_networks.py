@@ -1,4 +1,5 @@
-"""Random networks of convolutions of all kinds, products, norms, poolings and residuals, at odd and free sizes, as modules at `nn` level."""
+"""Random networks of convolutions of all kinds, products, norms, poolings and residuals, at odd and free sizes, as modules at `nn` level.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,23 @@ class Branches(nn.Layer):
 
 def _image(draw: random.Random, channels: int) -> tuple[list[Any], int]:
     """Layers on an image, and how many channels they give."""
-    kind = draw.choice(("conv", "conv", "conv", "depthwise", "depthwise", "pointwise", "grouped", "dilated", "transposed", "pool", "residual", "branches", "norm"))
+    kind = draw.choice(
+        (
+            "conv",
+            "conv",
+            "conv",
+            "depthwise",
+            "depthwise",
+            "pointwise",
+            "grouped",
+            "dilated",
+            "transposed",
+            "pool",
+            "residual",
+            "branches",
+            "norm",
+        )
+    )
     wide = draw.choice(CHANNELS)
     stride, taps = draw.choice((1, 1, 2)), draw.choice((3, 3, 5, 7))
     act = draw.choice(ACTIVATIONS)()

@@ -1,4 +1,6 @@
-"""The arena of a model with free sizes: buffers that live together never overlap, whatever the sizes are, and layers write where others have read."""
+"""The arena of a model with free sizes: buffers that live together never overlap, whatever the sizes are, and layers write where others
+have read.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_an_image_that_gets_smaller_from_layer_to_layer_takes_little_more_than_w
 
 
 def offsets(of_threads: list[tuple[int, int]], together: bool = False) -> dict[str, tuple[int, int]]:
-    """(first byte, last byte but one) of buffers with so many elements, of which a thread has so many, each written by a loop of its own or, `together`, all by one, and of one that is live all the time."""
+    """(first byte, last byte but one) of buffers with so many elements, of which a thread has so many, each written by a loop of its own
+    or, `together`, all by one, and of one that is live all the time.
+    """
     module, (out,), b = one_function([], [BufferType((16,), f32)])
     code = Code(b)
 

@@ -1,4 +1,6 @@
-"""Attention as one group: which ops form it, and that its kernels compute what the ops do: odd sizes, masks, rows that see nothing, large scores, free sizes."""
+"""Attention as one group: which ops form it, and that its kernels compute what the ops do: odd sizes, masks, rows that see nothing, large
+scores, free sizes.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ M, N, B = symbol("M"), symbol("N"), symbol("B")
 class Case:
     """Attention of [batch, queries, heads * depth] to keys [batch, keys, heads * depth] and values [batch, keys, heads * width].
 
-    `mask` is the shape of what is added to the scores; `causal` hides keys after a query with -inf, by a sum or by a choice. Sizes called B, M and N are
-    `named` at run time.
+    `mask` is the shape of what is added to the scores; `causal` hides keys after a query with -inf, by a sum or by a choice. Sizes called
+    B, M and N are `named` at run time.
     """
 
     batch: Dim
@@ -54,7 +56,8 @@ class Case:
         main = Func.empty("main", types, arg_names=("q", "k", "v", "mask")[: len(types)], arg_roles=("input",) * len(types))
         b = Builder.at_end(main.block)
         q, k, v = (
-            b(nn.Transpose, b(nn.Reshape, x, shape=(self.batch, n, heads, d)), perm=(0, 2, 1, 3)) for x, (n, d) in zip(main.args, sizes, strict=False)
+            b(nn.Transpose, b(nn.Reshape, x, shape=(self.batch, n, heads, d)), perm=(0, 2, 1, 3))
+            for x, (n, d) in zip(main.args, sizes, strict=False)
         )
         scores = b(nn.MatMul, b(nn.Mul, q, b(nn.Full, value=self.depth**-0.5, dtype=dtype)), k, transpose_y=True)
         if self.mask:
@@ -100,7 +103,9 @@ def assert_same(got: Any, expected: Any, dtype: ScalarType = f32) -> None:
 
 
 def check(case: Case, seed: int = 0, scale: float = 1.0, hidden: float = 0.0, sizes: tuple[tuple[int, int, int], ...] = ()) -> None:
-    """One kernel takes the attention, and agrees with the ops one by one, on one thread and on two, for each of `sizes` in place of `named`."""
+    """One kernel takes the attention, and agrees with the ops one by one, on one thread and on two, for each of `sizes` in place of
+    `named`.
+    """
     module = case.module()
     compiled = compile_module(module)
     assert sum(func.sym_name.startswith("attention") for func in compiled.lowered.functions) == (case.keys != 1)
@@ -133,7 +138,18 @@ def cases(draw: Any, most: int = 600) -> Case:
     if draw(st.booleans()):
         mask = tuple(draw(st.sampled_from([1, n])) for n in (batch, heads, queries, keys))[draw(st.integers(0, 2)) :]
     causal = draw(st.sampled_from(["", "", "add", "select"]))
-    return Case(batch, heads, queries, keys, depth, width, mask, causal, draw(st.sampled_from([0, 0, 3, -2])), draw(st.sampled_from([f32, f32, f32, f64])))
+    return Case(
+        batch,
+        heads,
+        queries,
+        keys,
+        depth,
+        width,
+        mask,
+        causal,
+        draw(st.sampled_from([0, 0, 3, -2])),
+        draw(st.sampled_from([f32, f32, f32, f64])),
+    )
 
 
 @ONCE
@@ -199,8 +215,15 @@ def test_views_of_keys_and_values_cost_no_kernel() -> None:
 
 
 def cached(queries: int, past: Dim, returned: bool = False) -> Module:
-    """Attention of [2, queries, 3 * 24] to the keys and values of a cache [2, 2, 3, past, 24], then to new ones; with `returned` the longer keys are given, too."""
-    main = Func.empty("main", [TensorType((2, 2, 3, past, 24), f32), *[TensorType((2, queries, 72), f32)] * 3], arg_names=("past", "q", "k", "v"), arg_roles=("input",) * 4)
+    """Attention of [2, queries, 3 * 24] to the keys and values of a cache [2, 2, 3, past, 24], then to new ones; with `returned` the longer
+    keys are given, too.
+    """
+    main = Func.empty(
+        "main",
+        [TensorType((2, 2, 3, past, 24), f32), *[TensorType((2, queries, 72), f32)] * 3],
+        arg_names=("past", "q", "k", "v"),
+        arg_roles=("input",) * 4,
+    )
     b = Builder.at_end(main.block)
     q, k, v = (b(nn.Transpose, b(nn.Reshape, x, shape=(2, queries, 3, 24)), perm=(0, 2, 1, 3)) for x in main.args[1:])
     longer = []

@@ -54,7 +54,9 @@ class Net:
 
 
 def network(batch: Any) -> Module:
-    """Convolutions, a depthwise one, a residual, a pooling, a scale of each channel by its mean, and a product with large weights at the end."""
+    """Convolutions, a depthwise one, a residual, a pooling, a scale of each channel by its mean, and a product with large weights at the
+    end.
+    """
     net = Net(batch)
     b = net.b
     x = b(nn.Relu, net.conv(net.x, 16))
@@ -214,7 +216,9 @@ def test_what_leaves_the_scan_are_pixels_and_not_windows_of_them():
 
 
 def test_inputs_whose_rows_have_an_unknown_size_are_left_alone() -> None:
-    main = Func.empty("main", [TensorType((symbol("N"),), f32), TensorType((2, symbol("N")), f32)], arg_names=["x", "w"], arg_roles=("input", "input"))
+    main = Func.empty(
+        "main", [TensorType((symbol("N"),), f32), TensorType((2, symbol("N")), f32)], arg_names=["x", "w"], arg_roles=("input", "input")
+    )
     b = Builder.at_end(main.block)
     b.insert(Return([b(tensor.Map, b(tensor.Contract, main.args[1], main.args[0], spec="ma,a->m"), fn="tanh")]))
     func = main.finish()

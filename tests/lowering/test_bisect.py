@@ -1,4 +1,6 @@
-"""Bisecting in Python: random modules with a pass that spoils one kind of op, drift that no op explains, and steps between kernels and machine code."""
+"""Bisecting in Python: random modules with a pass that spoils one kind of op, drift that no op explains, and steps between kernels and
+machine code.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -139,4 +141,8 @@ def test_steps_are_reported_as_they_are_taken(machine_code):
     module = parse_module("func @main(%x: tensor<4xf32>) -> tensor<4xf32> { %y = nn.exp %x : tensor<4xf32>  return %y }")
     lines = []
     assert bisect(module, random_inputs(module.function()), [Canonicalize(), nn_to_tensor], HOST, machine_code, report=lines.append) is None
-    assert [line.split() for line in lines] == [["ok", "canonicalize"], ["ok", "nn-to-tensor"], *([["ok", "machine-code"]] if machine_code else [])]
+    assert [line.split() for line in lines] == [
+        ["ok", "canonicalize"],
+        ["ok", "nn-to-tensor"],
+        *([["ok", "machine-code"]] if machine_code else []),
+    ]

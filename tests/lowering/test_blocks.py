@@ -39,13 +39,16 @@ needs_tiles = pytest.mark.skipif(not tiles_allowed(), reason="this machine has n
 Axes = Sequence[tuple[int, int, int]]
 
 
-def block(rows: int, row: int, starts: Sequence[int], places: Sequence[int], columns: int, width: int, axes: Axes, sizes: tuple[int, int, int]) -> Module:
+def block(
+    rows: int, row: int, starts: Sequence[int], places: Sequence[int], columns: int, width: int, axes: Axes, sizes: tuple[int, int, int]
+) -> Module:
     """out = a block of sums, A read from word 3 on and B from word 5; what is asked for ahead lies far behind both."""
     a, b, out = (BufferType((n,), i32) for n in sizes)
     module, args, builder = one_function([a, b], [out])
     counts, moves_a, moves_b = zip(*axes, strict=True) if axes else ((), (), ())
     builder(
-        kernel.DotBlock, args[0], builder.number(3), args[1], builder.number(5), args[2], builder.number(1 << 20), rows=rows, row=row, starts=tuple(starts), places=tuple(places), columns=columns,
+        kernel.DotBlock, args[0], builder.number(3), args[1], builder.number(5), args[2], builder.number(1 << 20), rows=rows, row=row,
+        starts=tuple(starts), places=tuple(places), columns=columns,
         width=width, counts=counts, moves_a=moves_a, moves_b=moves_b, lines=2,
     )  # fmt: skip
     finish(builder)
@@ -184,7 +187,16 @@ def test_convolutions_by_blocks_are_those_of_dot_products(name):
 
 
 @needs_tiles
-@pytest.mark.parametrize("case", [*CONVOLUTIONS.values(), Case((1, 56, 56, 64), 64, (3, 3), pad=1), Case((3, 14, 14, 256), 256, (3, 3), pad=1), Case((1, 7, 7, 512), 512, (3, 3), pad=1)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        *CONVOLUTIONS.values(),
+        Case((1, 56, 56, 64), 64, (3, 3), pad=1),
+        Case((3, 14, 14, 256), 256, (3, 3), pad=1),
+        Case((1, 7, 7, 512), 512, (3, 3), pad=1),
+    ],
+    ids=str,
+)
 def test_convolutions_by_tiles_give_the_bits_of_dot_products_on_all_threads(case):
     x, w = bytes_of(case.x, np.uint8), bytes_of((case.out, case.x[3], *case.taps), np.int8, 1)
     wanted = case.expected(x, w)

@@ -85,7 +85,10 @@ def test_a_size_that_is_not_known_has_no_bucket() -> None:
 
 
 def test_the_fingerprint_tells_plans_apart() -> None:
-    plans = [gradient_schedule(floats(*counts), [f"p{i}" for i in range(len(counts))], buffer, buffer) for counts, buffer in (([4, 5], 1), ([4, 6], 1), ([4, 5], 0))]
+    plans = [
+        gradient_schedule(floats(*counts), [f"p{i}" for i in range(len(counts))], buffer, buffer)
+        for counts, buffer in (([4, 5], 1), ([4, 6], 1), ([4, 5], 0))
+    ]
     assert len({fingerprint(p) for p in plans}) == 3
     assert fingerprint(plans[0]) == fingerprint(gradient_schedule(floats(4, 5), ["p0", "p1"], 1, 1))
     assert [members for _, members in buckets_of(plans[0].function())] == [(0, 1)]

@@ -91,7 +91,9 @@ def test_a_norm_of_groups_has_its_lanes_along_all_channels(groups: int, few: int
     axes = tuple(range(2, 3 + spatial))
     normed = net.b(nn.Standardize, split, net.constant(groups, few), net.constant(groups, few), axes=axes, affine=(1, 2), epsilon=1e-5)[0]
     y = net.conv(net.b(nn.Silu, net.b(nn.Reshape, normed, shape=(2, groups * few, *sizes))), 4)
-    made = check_same(net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2)))), np.random.default_rng(0).standard_normal((2, 3, *sizes)))
+    made = check_same(
+        net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2)))), np.random.default_rng(0).standard_normal((2, 3, *sizes))
+    )
     narrow = [op for op in made.walk() if isinstance(op, tensor.Map) and {x.type.shape[-1:] for x in op.xs} > {(1,)} and few in op.result.type.shape[-1:]]  # type: ignore[union-attr]
     assert (not narrow) == (few < 16 <= groups * few)
 
@@ -109,8 +111,17 @@ def test_few_channels_are_computed_for_several_pixels_at_once(out: int, width: i
 
 
 @settings(max_examples=20, deadline=None)
-@given(groups=st.integers(2, 8), inside=st.integers(1, 9), out=st.integers(1, 9), taps=st.integers(1, 3), stride=st.integers(1, 2), batch=st.integers(1, 2))
-def test_groups_of_few_channels_are_put_together_to_fill_a_vector(groups: int, inside: int, out: int, taps: int, stride: int, batch: int) -> None:
+@given(
+    groups=st.integers(2, 8),
+    inside=st.integers(1, 9),
+    out=st.integers(1, 9),
+    taps=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    batch=st.integers(1, 2),
+)
+def test_groups_of_few_channels_are_put_together_to_fill_a_vector(
+    groups: int, inside: int, out: int, taps: int, stride: int, batch: int
+) -> None:
     net = Net(batch, 7, 6, groups * inside)
     x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))
     y = net.b(nn.Transpose, net.conv(x, groups * out, taps, stride, groups), perm=(0, 2, 3, 1))
@@ -132,7 +143,9 @@ def test_without_blocks_a_nan_stays_within_the_windows_that_see_it() -> None:
 
 
 def test_weights_that_are_arguments_are_put_beside_each_other_too() -> None:
-    main = Func.empty("main", [TensorType((1, 4, 5, 9), f64), TensorType((2, 4, 3, 3), f64)], arg_names=["x", "w"], arg_roles=("input", "param"))
+    main = Func.empty(
+        "main", [TensorType((1, 4, 5, 9), f64), TensorType((2, 4, 3, 3), f64)], arg_names=["x", "w"], arg_roles=("input", "param")
+    )
     b = Builder.at_end(main.block)
     y = b(nn.Conv, main.args[0], main.args[1], padding=(1, 1, 1, 1))
     b.insert(Return([b(nn.Transpose, y, perm=(0, 2, 3, 1))]))
@@ -142,7 +155,9 @@ def test_weights_that_are_arguments_are_put_beside_each_other_too() -> None:
     made = turned(module)
     assert rows_of_products(made) == [(2, 16)]
     inputs = [np.random.default_rng(0).standard_normal(shape) for shape in ((1, 4, 5, 9), (2, 4, 3, 3))]
-    np.testing.assert_allclose(evaluate(made.function("main"), inputs)[0], evaluate(module.function("main"), inputs)[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        evaluate(made.function("main"), inputs)[0], evaluate(module.function("main"), inputs)[0], rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("numbers", [{"out": 9}, {"out": 3, "stride": 2}, {"out": 3, "taps": 1}, {"out": 8, "groups": 8}])
@@ -232,7 +247,25 @@ def test_a_function_that_gives_back_all_it_computes_stays_as_it_is() -> None:
     assert str(turned(module)) == str(module)
 
 
-STEPS = ("conv", "strided", "grouped", "depthwise", "pointwise", "transposed", "relu", "scale", "residual", "pool", "mean", "concat", "slice", "pad", "flip", "shuffle", "outside")
+STEPS = (
+    "conv",
+    "strided",
+    "grouped",
+    "depthwise",
+    "pointwise",
+    "transposed",
+    "relu",
+    "scale",
+    "residual",
+    "pool",
+    "mean",
+    "concat",
+    "slice",
+    "pad",
+    "flip",
+    "shuffle",
+    "outside",
+)
 
 
 def step(net: Net, kind: str, x: Value) -> Value:

@@ -70,8 +70,16 @@ FIRES = {
     "transpose of a row": ([TensorType((1, 3), f32)], lambda b, x: b(tt.Transpose, x, perm=(1, 0)), ["tensor.reshape"]),
     "two reshapes": ([X], lambda b, x: b(nn.Reshape, b(nn.Reshape, x, shape=(4 * N,)), shape=(N, 2, 2)), ["nn.reshape"]),
     "reshape there and back": ([X], lambda b, x: b(nn.Reshape, b(nn.Reshape, x, shape=(4 * N,)), shape=(N, 4)), []),
-    "broadcast of a number": ([X], lambda b, x: b(tt.Broadcast, b(tt.Full, value=2, shape=(1, 1), dtype=f32), shape=(N, 4)), ["tensor.full"]),
-    "broadcast in a map": ([X, TensorType((1, 4), f32)], lambda b, x, y: b(tt.Map, x, b(tt.Broadcast, y, shape=(N, 4)), fn="add"), ["tensor.map"]),
+    "broadcast of a number": (
+        [X],
+        lambda b, x: b(tt.Broadcast, b(tt.Full, value=2, shape=(1, 1), dtype=f32), shape=(N, 4)),
+        ["tensor.full"],
+    ),
+    "broadcast in a map": (
+        [X, TensorType((1, 4), f32)],
+        lambda b, x, y: b(tt.Map, x, b(tt.Broadcast, y, shape=(N, 4)), fn="add"),
+        ["tensor.map"],
+    ),
     "slice of all": ([X], lambda b, x: b(tt.Slice, x, starts=(0, 0), stops=(N, 4), strides=(1, 1)), []),
     "two slices": (
         [TensorType((9,), f32)],
@@ -94,7 +102,11 @@ FIRES = {
     "divide by 8": ([X], mapped("div", 8.0), ["tensor.full", "tensor.map"]),
     "view of one number": ([X], lambda b, x: b(tt.Reshape, b(tt.Full, value=2, shape=(2, 3), dtype=f32), shape=(6,)), ["tensor.full"]),
     "constants": ([], lambda b: b(tt.Map, b(tt.Iota, shape=(3,), axis=0, dtype=f32), number(b, 0.5), fn="mul"), ["tensor.constant"]),
-    "constants that become one number": ([], lambda b: b(nn.Add, b(nn.Full, value=1, dtype=f32), b(nn.Full, value=2, dtype=f32)), ["nn.full"]),
+    "constants that become one number": (
+        [],
+        lambda b: b(nn.Add, b(nn.Full, value=1, dtype=f32), b(nn.Full, value=2, dtype=f32)),
+        ["nn.full"],
+    ),
 }
 
 
@@ -106,7 +118,11 @@ def test_canonical_form(types, body, left):
 STAYS = {
     "floats plus 0, which turns -0 into 0": ([X], mapped("add", 0.0), 2),
     "minus -0, which turns -0 into 0": ([X], mapped("sub", -0.0), 2),
-    "times 1 that repeats": ([TensorType((1, 4), f32)], lambda b, x: b(tt.Map, x, b(tt.Full, value=1.0, shape=(3, 4), dtype=f32), fn="mul"), 2),
+    "times 1 that repeats": (
+        [TensorType((1, 4), f32)],
+        lambda b, x: b(tt.Map, x, b(tt.Full, value=1.0, shape=(3, 4), dtype=f32), fn="mul"),
+        2,
+    ),
     "1 divided by": ([X], lambda b, x: b(tt.Map, number(b, 1.0), x, fn="div"), 2),
     "exp of exp": ([X], lambda b, x: b(tt.Map, b(tt.Map, x, fn="exp"), fn="exp"), 2),
     "max of different ones": ([X, X], lambda b, x, y: b(tt.Map, x, y, fn="max"), 1),
@@ -136,7 +152,11 @@ STAYS = {
     "one reshape": ([X], lambda b, x: b(nn.Reshape, x, shape=(4 * N,)), 1),
     "pad by something": ([X], lambda b, x: b(nn.Pad, x, padding=(0, 0, 0, 1)), 1),
     "concat of two": ([X], lambda b, x: b(nn.Concat, [x, x], axis=0), 1),
-    "concat along another axis": ([X, X], lambda b, x, y: b(nn.Concat, [b(nn.Concat, [x, y], axis=0), b(nn.Concat, [y, x], axis=0)], axis=1), 3),
+    "concat along another axis": (
+        [X, X],
+        lambda b, x, y: b(nn.Concat, [b(nn.Concat, [x, y], axis=0), b(nn.Concat, [y, x], axis=0)], axis=1),
+        3,
+    ),
     "sum along a size of 4": ([X], lambda b, x: b(tt.Reduce, x, fn="add", axes=(1,)), 1),
     "relu of tanh": ([X], lambda b, x: b(nn.Relu, b(nn.Tanh, x)), 2),
     "size not known": ([X], lambda b, x: b(nn.DimValue, size=N, dtype=f32), 1),
@@ -202,7 +222,9 @@ def test_different_ops_are_not_merged(body):
     assert len(cleaned([X, X], body, [Cse()])[0]) == 2
 
 
-@pytest.mark.parametrize(("a", "b"), [((0.0,), (-0.0,)), ((1,), (True,)), ((1, (2.0,)), (1, (2,)))], ids=["signs of zeros", "kinds", "kinds in lists"])
+@pytest.mark.parametrize(
+    ("a", "b"), [((0.0,), (-0.0,)), ((1,), (True,)), ((1, (2.0,)), (1, (2,)))], ids=["signs of zeros", "kinds", "kinds in lists"]
+)
 def test_lists_that_compare_equal_are_told_apart_by_what_is_in_them(a, b):
     assert attribute_key(a) == attribute_key(a) != attribute_key(b)
 

@@ -104,10 +104,14 @@ for name in sys.argv[1:]:
 
 
 def test_code_does_not_depend_on_what_was_made_before():
-    """LLVM's switches are ones of the whole process, and what a GPU's code is by itself is not what it is once the scheduler was switched on."""
+    """LLVM's switches are ones of the whole process, and what a GPU's code is by itself is not what it is once the scheduler was switched
+    on.
+    """
     names = ["cuda:sm_80", *TARGETS]
     found = [
-        subprocess.run([sys.executable, "-c", ORDERS, *order], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"}).stdout.split("\n")
+        subprocess.run(
+            [sys.executable, "-c", ORDERS, *order], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"}
+        ).stdout.split("\n")
         for order in (names, names[::-1])
     ]
     assert sorted(found[0]) == sorted(found[1])
@@ -122,7 +126,10 @@ def test_targets_are_found_by_name_and_by_triple():
     assert find_target("native") is host()
 
 
-@pytest.mark.parametrize(("name", "cpu", "message"), [("native", "zenver4", "x86_64 that LLVM knows .*did you mean 'znver4'"), ("aarch64", "znver4", "of aarch64 .* but got 'znver4'")])
+@pytest.mark.parametrize(
+    ("name", "cpu", "message"),
+    [("native", "zenver4", "x86_64 that LLVM knows .*did you mean 'znver4'"), ("aarch64", "znver4", "of aarch64 .* but got 'znver4'")],
+)
 def test_unknown_processors_are_errors(name, cpu, message):
     with pytest.raises(PolyremeError, match=message) as caught:
         find_target(name, cpu=cpu)
@@ -157,7 +164,10 @@ def test_the_host_has_what_its_widest_vectors_need():
     assert all(16 << 10 <= size for size in target.caches)
 
 
-@pytest.mark.parametrize(("cpu", "streams", "largest"), [("znver3", 8, 16 << 20), ("znver4", 1, 32 << 20), ("znver5", 1, 32 << 20), ("sapphirerapids", 8, 4 << 20)])
+@pytest.mark.parametrize(
+    ("cpu", "streams", "largest"),
+    [("znver3", 8, 16 << 20), ("znver4", 1, 32 << 20), ("znver5", 1, 32 << 20), ("sapphirerapids", 8, 4 << 20)],
+)
 def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
     core = core_of(replace(TARGETS["x86-64-avx2"], cpu=cpu, caches=(32 << 10, 512 << 10, 32 << 20)))
     assert (core.memory_streams, core.caches[2]) == (streams, largest)
@@ -166,7 +176,8 @@ def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
 
 def test_llvm_is_not_loaded_before_something_is_compiled():
     code = (
-        "import sys; import polyreme.lowering.emit.llvm.codegen, polyreme.lowering.emit.llvm.emit_module, polyreme.lowering.machines.targets as t;"
+        "import sys; import polyreme.lowering.emit.llvm.codegen, polyreme.lowering.emit.llvm.emit_module, "
+        "polyreme.lowering.machines.targets as t;"
         "t.find_target('aarch64'); assert 'llvmlite' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -65,7 +65,10 @@ class Case:
             bias = array((1,) * (len(out) - 1) + (sizes[out[-1]],))
             whole = array(tuple(sizes[c] for c in out))
             expected = np.maximum(expected + bias, 0) * whole
-            types += [TensorType((1,) * (len(out) - 1) + (sizes[out[-1]],), self.dtype), TensorType(tuple(sizes[c] for c in out), self.dtype)]
+            types += [
+                TensorType((1,) * (len(out) - 1) + (sizes[out[-1]],), self.dtype),
+                TensorType(tuple(sizes[c] for c in out), self.dtype),
+            ]
             inputs += [bias, whole]
 
         def make(b: Any, *args: Any) -> Any:
@@ -81,7 +84,11 @@ class Case:
 
 
 ORDINARY = [
-    *(Case("mk,kn->mn", (m, k), (k, n), constant) for m, k, n in [(1, 1, 1), (1, 7, 33), (17, 23, 50), (9, 64, 48), (25, 5, 16), (3, 130, 7)] for constant in (False, True)),
+    *(
+        Case("mk,kn->mn", (m, k), (k, n), constant)
+        for m, k, n in [(1, 1, 1), (1, 7, 33), (17, 23, 50), (9, 64, 48), (25, 5, 16), (3, 130, 7)]
+        for constant in (False, True)
+    ),
     *(Case("mk,nk->mn", (m, k), (n, k)) for m, k, n in [(1, 40, 19), (3, 17, 8), (8, 16, 5), (30, 37, 21), (5, 3, 9)]),
     *(Case("km,kn->mn", (k, m), (k, n)) for m, k, n in [(19, 21, 18), (5, 1, 33), (2, 100, 3)]),
     Case("km,nk->mn", (20, 18), (35, 20)),
@@ -112,13 +119,26 @@ SYMBOLIC = [
     Case("bmk,bkn->bmn", (N, 5, 7), (N, 7, 18), n=4),
     Case("mk,kn->mn", (N, N), (N, N), n=19),
 ]
-EMPTY = [Case("mk,kn->mn", (0, 3), (3, 4)), Case("mk,kn->mn", (3, 0), (0, 4)), Case("mk,kn->mn", (3, 2), (2, 0)), Case("bk,bk->b", (0, 4), (0, 4))]
-TAILS = [Case(c.spec, c.a, c.b, c.constant, c.dtype, c.n, tail=True) for c in (*ORDINARY[2:6:2], ORDINARY[12], ORDINARY[14], ORDINARY[21], ORDINARY[27], *SYMBOLIC[:4])]
+EMPTY = [
+    Case("mk,kn->mn", (0, 3), (3, 4)),
+    Case("mk,kn->mn", (3, 0), (0, 4)),
+    Case("mk,kn->mn", (3, 2), (2, 0)),
+    Case("bk,bk->b", (0, 4), (0, 4)),
+]
+TAILS = [
+    Case(c.spec, c.a, c.b, c.constant, c.dtype, c.n, tail=True)
+    for c in (*ORDINARY[2:6:2], ORDINARY[12], ORDINARY[14], ORDINARY[21], ORDINARY[27], *SYMBOLIC[:4])
+]
 HALVES = [
-    *(Case("mk,kn->mn", (m, k), (k, n), True, tail=tail) for m, k, n, tail in [(13, 7, 24, True), (30, 33, 40, False), (66, 50, 120, True), (16, 144, 24, True)]),
+    *(
+        Case("mk,kn->mn", (m, k), (k, n), True, tail=tail)
+        for m, k, n, tail in [(13, 7, 24, True), (30, 33, 40, False), (66, 50, 120, True), (16, 144, 24, True)]
+    ),
     Case("mk,nk->mn", (20, 9), (12, 9), True, f64, tail=True),
 ]
-OTHER_TYPES = [Case(c.spec, c.a, c.b, c.constant, t, c.n) for c in (ORDINARY[4], ORDINARY[12], ORDINARY[21], SYMBOLIC[5]) for t in (f64, i32)]
+OTHER_TYPES = [
+    Case(c.spec, c.a, c.b, c.constant, t, c.n) for c in (ORDINARY[4], ORDINARY[12], ORDINARY[21], SYMBOLIC[5]) for t in (f64, i32)
+]
 
 
 @pytest.mark.parametrize("case", [*ORDINARY, *SYMBOLIC, *EMPTY, *TAILS, *HALVES, *OTHER_TYPES], ids=str)
@@ -128,7 +148,9 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> 
 
 
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "aarch64"])
-@pytest.mark.parametrize("case", [*ORDINARY[2:8], *ORDINARY[12:16], ORDINARY[21], *SYMBOLIC[3:6], *EMPTY[:2], *TAILS[:3], *HALVES[:2], HALVES[4]], ids=str)
+@pytest.mark.parametrize(
+    "case", [*ORDINARY[2:8], *ORDINARY[12:16], ORDINARY[21], *SYMBOLIC[3:6], *EMPTY[:2], *TAILS[:3], *HALVES[:2], HALVES[4]], ids=str
+)
 def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
     module, inputs, expected = case.build()
     check_evaluated(module, inputs, expected, case.dtype, TARGETS[target])
@@ -202,8 +224,13 @@ def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: i
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-@pytest.mark.parametrize(("m", "k", "n", "whole"), [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)])
-def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is_slow(m: int, k: int, n: int, whole: bool, dtype: ScalarType) -> None:
+@pytest.mark.parametrize(
+    ("m", "k", "n", "whole"),
+    [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)],
+)
+def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is_slow(
+    m: int, k: int, n: int, whole: bool, dtype: ScalarType
+) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
     near = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 16 << 20))
     slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
@@ -213,8 +240,14 @@ def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-@pytest.mark.parametrize(("spec", "a", "b"), [("mk,kn->mn", (24, 203), (203, 70)), ("mk,kn->mn", (300, 60), (60, 48)), ("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31))], ids=str)
-def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_level(spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType) -> None:
+@pytest.mark.parametrize(
+    ("spec", "a", "b"),
+    [("mk,kn->mn", (24, 203), (203, 70)), ("mk,kn->mn", (300, 60), (60, 48)), ("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31))],
+    ids=str,
+)
+def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_level(
+    spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType
+) -> None:
     module, inputs, expected = Case(spec, a, b, dtype=dtype, tail=True).build()
     fast = replace(host(), caches=(8 << 10, 1 << 20, 16 << 20), third_level_bytes=20)
     slow = replace(fast, caches=(8 << 10, 16 << 10, 16 << 20), third_level_bytes=9.5)
@@ -284,8 +317,10 @@ def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        Case("mk,kn->mn", (1, 130), (130, 512), True), Case("mk,kn->mn", (1, 131), (131, 777), True), Case("mk,kn->mn", (1, 130), (130, 40), True),
-        Case("mk,nk->mn", (1, 130), (130, 130), True), Case("bmk,bkn->bmn", (3, 1, 70), (3, 70, 145), True), Case("mk,kn->mn", (1, 130), (130, 300), True, f64),
+        Case("mk,kn->mn", (1, 130), (130, 512), True), Case("mk,kn->mn", (1, 131), (131, 777), True),
+        Case("mk,kn->mn", (1, 130), (130, 40), True),
+        Case("mk,nk->mn", (1, 130), (130, 130), True), Case("bmk,bkn->bmn", (3, 1, 70), (3, 70, 145), True),
+        Case("mk,kn->mn", (1, 130), (130, 300), True, f64),
         Case("mk,kn->mn", (1, 131), (131, 777), True, tail=True),
     ],
     ids=str,
@@ -300,9 +335,12 @@ def test_one_row_reads_weights_that_are_far_in_streams(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "kilobytes", "alternates"), [(1, 777, 256, True), (N, 777, 256, True), (32, 777, 96, True), (33, 777, 256, False), (1, 777, 2048, False), (1, 777, 72, False), (1, 300, 256, False)]
+    ("m", "n", "kilobytes", "alternates"),
+    [(1, 777, 256, True), (N, 777, 256, True), (32, 777, 96, True), (33, 777, 256, False), (1, 777, 2048, False), (1, 777, 72, False), (1, 300, 256, False)]
 )  # fmt: skip
-def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_a_part_of_them(m: Dim, n: int, kilobytes: int, alternates: bool) -> None:
+def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_a_part_of_them(
+    m: Dim, n: int, kilobytes: int, alternates: bool
+) -> None:
     """Forwards and backwards they give the same bits, on one thread and two."""
     module, inputs, expected = Case("mk,kn->mn", (m, 131), (131, n), True, n=3).build()
     target = replace(host(), caches=(1 << 10, kilobytes << 10, 1 << 20))
@@ -320,7 +358,9 @@ def test_streams_are_of_weights_that_do_not_stay_near_and_pages_apart(k: int, n:
     """Not where the second-level cache holds them all, and not where two streams would share a page."""
     module, _, _ = Case("mk,kn->mn", (1, k), (k, n), True).build()
     target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, 64 << 10, 1 << 20), reads_ahead=True)
-    several, single = (re.sub(r"contract_\w+", "", print_module(to_kernels(module, replace(target, memory_streams=count))[0])) for count in (8, 1))
+    several, single = (
+        re.sub(r"contract_\w+", "", print_module(to_kernels(module, replace(target, memory_streams=count))[0])) for count in (8, 1)
+    )
     assert (several != single) == streams
 
 
@@ -343,7 +383,9 @@ def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(
 @pytest.mark.parametrize("m", [3100, 3333])
 @pytest.mark.parametrize(("k", "spec"), [(64, "mk,kn->mn"), (75, "mk,kn->mn"), (64, "km,kn->mn")])
 def test_tiles_ask_for_the_next_rows_where_these_come_from_far(m: int, k: int, spec: str) -> None:
-    """While the first panel is multiplied: the others find them in the second-level cache, which holds all rows where it is larger. Only lines of steps are asked for."""
+    """While the first panel is multiplied: the others find them in the second-level cache, which holds all rows where it is larger. Only
+    lines of steps are asked for.
+    """
     module, inputs, expected = Case(spec, (m, k) if spec[0] == "m" else (k, m), (k, 130), True, tail=True).build()
     near, far = (replace(host(), caches=(1 << 10, size, 1 << 30), bf16_terms=False) for size in (8 << 20, 64 << 10))
     for target in (near, far):
@@ -354,7 +396,11 @@ def test_tiles_ask_for_the_next_rows_where_these_come_from_far(m: int, k: int, s
         lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], caches=target.caches))
         lefts = [op for op in lowered.walk() if isinstance(op, kernel.Prefetch) and op.buffer.type.shape in ((m, k), (k, m))]
         asked.append(bool(lefts))
-        guards = [op.condition.producer(kernel.Apply) for op in lowered.walk() if isinstance(op, kernel.If) and any(x in lefts for x in op.then_body.block)]
+        guards = [
+            op.condition.producer(kernel.Apply)
+            for op in lowered.walk()
+            if isinstance(op, kernel.If) and any(x in lefts for x in op.then_body.block)
+        ]
         assert bool(guards) == bool(lefts) and all(test.fn == "eq" for test in guards)
     assert asked == [False, spec[0] == "m"]
 
@@ -436,7 +482,11 @@ def test_tiles_that_ask_for_two_lines_in_a_round_stay_in_registers(m: int, k: in
     made, _ = to_kernels(module, target)
     assert print_module(made).count("kernel.prefetch") >= 2
     outline_constants(made)
-    (text,) = (assembly(part.text(), target, part.reduce) for part in split_llvm(made, target) if any(f.sym_name.startswith("contract") for f in part.functions))
+    (text,) = (
+        assembly(part.text(), target, part.reduce)
+        for part in split_llvm(made, target)
+        if any(f.sym_name.startswith("contract") for f in part.functions)
+    )
     assert text.count("vfmadd") >= 24
     # What came before a part of a long sum waits on the stack, but no loop of steps reads from there.
     blocks = re.split(r"^\.?\w+:|^\tj\w+", text, flags=re.MULTILINE)

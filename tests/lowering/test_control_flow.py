@@ -1,4 +1,6 @@
-"""Branches and loops: random programs give the same evaluated, lowered, compiled and in a library, and their gradients are those of finite differences."""
+"""Branches and loops: random programs give the same evaluated, lowered, compiled and in a library, and their gradients are those of finite
+differences.
+"""
 
 from __future__ import annotations
 
@@ -287,7 +289,9 @@ SIZE = "nn.dim_value {size = 2*N, dtype = i32}"
 
 
 @pytest.mark.parametrize("test", ["less", "less_equal"])
-@pytest.mark.parametrize("first, last, step", [(0, "6", 1), (1, "6", 2), (-3, "2", 4), (6, "6", 1), (7, "6", 3), (0, SIZE, 1), (1, SIZE, 2), (3, SIZE, 1)])
+@pytest.mark.parametrize(
+    "first, last, step", [(0, "6", 1), (1, "6", 2), (-3, "2", 4), (6, "6", 1), (7, "6", 3), (0, SIZE, 1), (1, SIZE, 2), (3, SIZE, 1)]
+)
 def test_a_loop_that_counts_is_a_scan_whose_gradients_need_no_host(first: int, last: str, step: int, test: str) -> None:
     number = last if last is SIZE else f"nn.full {{value = {last}, dtype = i32}}"
     module = parse_module(COUNTING.format(first=first, last=number, step=step, test=test))

@@ -60,7 +60,9 @@ def convolved(x: Any, w: Any, case: Case) -> Any:
     out, per_group = w.shape[0] // case.groups, w.shape[1]
     y = np.zeros((x.shape[0], w.shape[0], *places))
     for taps in itertools.product(*map(range, w.shape[2:])):
-        at = tuple(slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(taps, places, strict=True))
+        at = tuple(
+            slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(taps, places, strict=True)
+        )
         for g in range(case.groups):
             part = x[(slice(None), slice(g * per_group, (g + 1) * per_group), *at)]
             weights = w[(slice(g * out, (g + 1) * out), slice(None), *taps)].astype(np.float64)
@@ -106,7 +108,9 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
             image = b(tensor.Reshape, image, shape=(batch, case.groups, case.w[1], *image.type.shape[2:]))
             weights = b(tensor.Reshape, weights, shape=(case.groups, case.w[0] // case.groups, *case.w[1:]))
         axes = tuple(range(first, first + spatial))
-        windows = b(tensor.Window, image, axes=axes, sizes=case.w[2:], strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial)
+        windows = b(
+            tensor.Window, image, axes=axes, sizes=case.w[2:], strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial
+        )
         y = b(tensor.Contract, windows, weights, spec=f"n{group}c{places}{taps},{group}oc{taps}->n{group}o{places}")
         y = b(tensor.Reshape, y, shape=(batch, case.w[0], *y.type.shape[first:])) if case.groups > 1 else y
         if case.tail:
@@ -150,7 +154,9 @@ GROUPED = [
     Case((2, 4, 9, 9), (4, 1, 3, 3), stride=2, pad=1, groups=4),
     Case((2, 6, 15), (12, 1, 3), groups=6),
 ]
-TAILS = [replace(c, tail=t) for c in (PLAIN[0], PLAIN[1], PLAIN[2], PLAIN[5], GROUPED[0]) for t in ("relu", *POOLS) if c.x[-1] > 9 or t == "relu"]
+TAILS = [
+    replace(c, tail=t) for c in (PLAIN[0], PLAIN[1], PLAIN[2], PLAIN[5], GROUPED[0]) for t in ("relu", *POOLS) if c.x[-1] > 9 or t == "relu"
+]
 PARAMETERS = [replace(c, constant=False) for c in (PLAIN[0], PLAIN[1], PLAIN[3], PLAIN[8], GROUPED[1], TAILS[1])]
 FREE = [replace(c, free=True) for c in (PLAIN[0], PLAIN[1], PLAIN[3], PLAIN[8], GROUPED[0], TAILS[1], PARAMETERS[1])]
 DOUBLE = [replace(c, dtype=f64) for c in (PLAIN[0], PLAIN[1], TAILS[1])]
@@ -241,7 +247,10 @@ def test_a_pooling_with_small_results_is_made_with_lanes_along_channels_where_ve
 
 
 def test_lenets_convolutions_take_their_pooling_along() -> None:
-    for case in (Case((4, 1, 28, 28), (6, 1, 3, 3), pad=1, tail="relu, max 2/2"), Case((4, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2")):
+    for case in (
+        Case((4, 1, 28, 28), (6, 1, 3, 3), pad=1, tail="relu, max 2/2"),
+        Case((4, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2"),
+    ):
         lowered, builders = to_kernels(module_of(case)[0], host())
         assert builders == ["conv"]
         kernels = [f.sym_name.split("_")[0] for f in lowered.functions if f.sym_name != "main"]
@@ -271,10 +280,15 @@ def gradient_modules(case: Case) -> tuple[Module, Module]:
     x, w, _ = case.arrays()
     places = convolved(x, w, case).shape[2:]
     batch: Dim = N if case.free else case.x[0]
-    types = [TensorType((batch, *case.x[1:]), case.dtype), TensorType(case.w, case.dtype), TensorType((batch, case.w[0], *places), case.dtype)]
+    types = [
+        TensorType((batch, *case.x[1:]), case.dtype),
+        TensorType(case.w, case.dtype),
+        TensorType((batch, case.w[0], *places), case.dtype),
+    ]
     spatial = case.spatial
     numbers = {
-        "strides": (case.stride,) * spatial, "padding": (case.pad,) * 2 * spatial, "dilations": (case.dilation,) * spatial, "groups": case.groups,
+        "strides": (case.stride,) * spatial, "padding": (case.pad,) * 2 * spatial, "dilations": (case.dilation,) * spatial,
+        "groups": case.groups,
     }  # fmt: skip
     modules = []
     for by in ("x", "w"):
@@ -318,7 +332,9 @@ def adjoint_by_x(dy: Any, w: Any, case: Case) -> Any:
     """Each tap carries dy back to where it read."""
     wide = np.zeros((case.x[0], case.x[1], *(n + 2 * case.pad for n in case.x[2:])))
     for at, channels, outs, taps in _taps(dy.shape[2:], case):
-        wide[(slice(None), channels, *at)] += np.einsum("no...,oc->nc...", dy[:, outs].astype(np.float64), w[(outs, slice(None), *taps)].astype(np.float64))
+        wide[(slice(None), channels, *at)] += np.einsum(
+            "no...,oc->nc...", dy[:, outs].astype(np.float64), w[(outs, slice(None), *taps)].astype(np.float64)
+        )
     return wide[(slice(None), slice(None), *(slice(case.pad, case.pad + n) for n in case.x[2:]))]
 
 
@@ -335,7 +351,9 @@ def adjoint_by_w(x: Any, dy: Any, case: Case) -> Any:
 def _taps(places: tuple[int, ...], case: Case) -> Any:
     out = case.w[0] // case.groups
     for taps in itertools.product(*map(range, case.w[2:])):
-        at = tuple(slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(taps, places, strict=True))
+        at = tuple(
+            slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(taps, places, strict=True)
+        )
         for g in range(case.groups):
             yield at, slice(g * case.w[1], (g + 1) * case.w[1]), slice(g * out, (g + 1) * out), taps
 

@@ -1,4 +1,6 @@
-"""Convolutions by Winograd's algorithm down the columns of an image: results within the declared bound of float64, and when they are chosen."""
+"""Convolutions by Winograd's algorithm down the columns of an image: results within the declared bound of float64, and when they are
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def bound_of(case: Case, x: Array, w: Array, bias: Array, size: int) -> Array:
 
 
 def by_columns(size: int = max(ACCURACY), kept: bool = False) -> Callable[[Request], KernelPlan | None]:
-    """A builder that makes any such convolution of pieces of this size, or of as many rows as there are, with weights that are known or may change."""
+    """A builder that makes any such convolution of pieces of this size, or of as many rows as there are, with weights that are known or may
+    change.
+    """
 
     def build(request: Request) -> KernelPlan | None:
         image = find_image(replace(request, kept=request.constant) if kept else request)
@@ -82,13 +86,17 @@ def by_columns(size: int = max(ACCURACY), kept: bool = False) -> Callable[[Reque
 @example(Case((1, 4, 6, 6), (3, 4, 5, 5)), 2, "aarch64", 1.0)
 @given(
     st.builds(
-        lambda batch, channels, high, wide, outputs, taps, pad, tail: Case((batch, channels, high, wide), (outputs, channels, 5, taps), pad=pad, tail=tail),
-        st.integers(1, 2), st.integers(4, 6), st.integers(9, 12), st.integers(7, 9), st.sampled_from([3, 16, 20]), st.integers(1, 5), st.integers(0, 1),
+        lambda batch, channels, high, wide, outputs, taps, pad,
+        tail: Case((batch, channels, high, wide), (outputs, channels, 5, taps), pad=pad, tail=tail),
+        st.integers(1, 2), st.integers(4, 6), st.integers(9, 12), st.integers(7, 9), st.sampled_from([3, 16, 20]), st.integers(1, 5),
+        st.integers(0, 1),
         st.sampled_from(["", "relu", *POOLS]),
     ),
     st.sampled_from(sorted(ACCURACY)), st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from([0.0, 2.0]),
 )  # fmt: skip
-def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, size: int, target: str, spread: float) -> None:
+def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
+    case: Case, size: int, target: str, spread: float
+) -> None:
     module, inputs, x, w = inputs_of(case, spread)
     bias = case.arrays()[2]
     lowered = bounds.to_kernels(module, like_zen4(TARGETS[target]), by_columns(size))

@@ -27,8 +27,9 @@ N = symbol("N")
 
 @dataclass(frozen=True)
 class Case:
-    """Windows of `taps` over `x` [batch, *sizes, channels], padded by `pad` (before and after) along each spatial axis; `fn` is "conv" or the pooling's. `free` leaves
-    the batch open, `open` the sizes of the image."""
+    """Windows of `taps` over `x` [batch, *sizes, channels], padded by `pad` (before and after) along each spatial axis; `fn` is "conv" or
+    the pooling's. `free` leaves the batch open, `open` the sizes of the image.
+    """
 
     x: tuple[int, ...]
     taps: tuple[int, ...]
@@ -62,7 +63,9 @@ def expected_of(case: Case) -> Any:
     places = [(n - (k - 1) * case.dilation - 1) // case.stride + 1 for n, k in zip(x.shape[1:-1], case.taps, strict=True)]
     y: Any = None
     for tap in product(*map(range, case.taps)):
-        at = tuple(slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(tap, places, strict=True))
+        at = tuple(
+            slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip(tap, places, strict=True)
+        )
         part = x[(slice(None), *at)]
         if case.fn == "conv":
             weights = w[(Ellipsis, *tap)]
@@ -108,7 +111,8 @@ def _only_sliding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "build_conv", build_sliding)
 
 
-# The most places of a window along each axis, less one: there are few where there are three axes, since on numpy each vector of each place takes some microseconds.
+# The most places of a window along each axis, less one: there are few where there are three axes, since on numpy each vector of each place
+# takes some microseconds.
 ROOM = {1: (20,), 2: (6, 20), 3: (2, 2, 8)}
 
 
@@ -160,7 +164,11 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> 
     products.check_native(module, inputs, expected_of(case), case.dtype)
 
 
-@pytest.mark.parametrize("case", [Case((1, 1, 1, 20), (3, 3), pad=(1, 1), constant=False, open=True), Case((1, 4, 4, 17), (3, 5), 2, (2, 1), constant=False, open=True)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [Case((1, 1, 1, 20), (3, 3), pad=(1, 1), constant=False, open=True), Case((1, 4, 4, 17), (3, 5), 2, (2, 1), constant=False, open=True)],
+    ids=str,
+)
 def test_one_kernel_serves_images_of_any_width(case: Case) -> None:
     made = compile_module(module_of(case)[0], host()).load()
     for width in range(case.x[2], 30):

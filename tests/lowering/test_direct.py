@@ -35,8 +35,9 @@ SIZES = tuple(map(symbol, "HWD"))
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of an image [batch, *sizes, channels] (or planar) with `w` [out, channels / groups, *taps]; symbolic are the batch when `free`, and the
-    sizes of the image when `open`."""
+    """A convolution of an image [batch, *sizes, channels] (or planar) with `w` [out, channels / groups, *taps]; symbolic are the batch when
+    `free`, and the sizes of the image when `open`.
+    """
 
     x: tuple[int, ...]
     w: tuple[int, ...]
@@ -52,7 +53,10 @@ class Case:
     tail: str = ""
 
     def __str__(self) -> str:
-        words = [f"x{list(self.x)} w{list(self.w)} s{self.stride}p{self.pad[0]},{self.pad[1]}d{self.dilation}g{self.groups} {self.dtype}", self.tail]
+        words = [
+            f"x{list(self.x)} w{list(self.w)} s{self.stride}p{self.pad[0]},{self.pad[1]}d{self.dilation}g{self.groups} {self.dtype}",
+            self.tail,
+        ]
         return " ".join([*words, *(name for name in ("planar", "constant", "free", "open") if getattr(self, name))])
 
     @property
@@ -70,7 +74,9 @@ class Case:
 
     @property
     def places(self) -> tuple[int, ...]:
-        return tuple((n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.sizes, self.w[2:], strict=True))
+        return tuple(
+            (n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.sizes, self.w[2:], strict=True)
+        )
 
     def arrays(self) -> list[Any]:
         rng = np.random.default_rng(11)
@@ -85,7 +91,9 @@ def expected(case: Case) -> Any:
     x = np.pad(x.astype(np.float64), [(0, 0), *[case.pad] * case.spatial, (0, 0)])
     reach = [(k - 1) * case.dilation + 1 for k in case.w[2:]]
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(1, case.spatial + 1)))
-    windows = windows[(slice(None), *[slice(None, None, case.stride)] * case.spatial, slice(None), *[slice(None, None, case.dilation)] * case.spatial)]
+    windows = windows[
+        (slice(None), *[slice(None, None, case.stride)] * case.spatial, slice(None), *[slice(None, None, case.dilation)] * case.spatial)
+    ]
     out, per_group, letters, taps = case.w[0] // case.groups, case.w[1], "hwd"[: case.spatial], "klm"[: case.spatial]
     parts = []
     for g in range(case.groups):
@@ -120,7 +128,9 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
         if any(case.pad):
             low, high = ([p if i in around else 0 for i in range(len(letters))] for p in case.pad)
             image = b(tensor.Pad, image, low=tuple(low), high=tuple(high), interior=(0,) * len(letters))
-        windows = b(tensor.Window, image, axes=axes, sizes=case.w[2:], strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial)
+        windows = b(
+            tensor.Window, image, axes=axes, sizes=case.w[2:], strides=(case.stride,) * spatial, dilations=(case.dilation,) * spatial
+        )
         group = "g" if case.groups > 1 else ""
         y = b(tensor.Contract, windows, weights, spec=f"{letters}{taps},{group}oc{taps}->n{places}{group}o")
         if case.tail:
@@ -347,17 +357,27 @@ def test_zeros_around_an_image_are_left_out_and_other_numbers_are_copied_with_it
             return b(tensor.Contract, windows, w, spec="nabcmk,ocmk->nabo")
 
         module = root_of([TensorType((1, 9, 9, 16), f32), TensorType((48, 16, 3, 3), f32)], make)
-        x, w = (np.random.default_rng(i).standard_normal(t.shape).astype(np.float32) for i, t in enumerate(a.type for a in module.function("main").args))
+        x, w = (
+            np.random.default_rng(i).standard_normal(t.shape).astype(np.float32)
+            for i, t in enumerate(a.type for a in module.function("main").args)
+        )
         kernels = to_kernels(module, host())
         np.testing.assert_allclose(evaluate(kernels, [x, w])[0], evaluate(module, [x, w])[0], rtol=1e-4, atol=1e-4)
-        return any(isinstance(op, kernel.Alloc) and op.space == "local" for f in kernels.functions for op in f.walk() if f.sym_name.startswith("conv"))
+        return any(
+            isinstance(op, kernel.Alloc) and op.space == "local"
+            for f in kernels.functions
+            for op in f.walk()
+            if f.sym_name.startswith("conv")
+        )
 
     assert [scratch(0.0, stride) for stride in (1, 2)] == [False, False]
     assert [scratch(1.0, stride) for stride in (1, 2)] == [True, True]
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machine_follows_it(follows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machine_follows_it(
+    follows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, asked = Case((1, 9, 9, 16), (64, 16, 3, 3)), list[int]()
 
     def prefetch(buffer: Any, index: Any, **_: Any) -> tuple[()]:
@@ -394,7 +414,15 @@ def directs(case: Case, target: Target) -> Direct:
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"])
-@pytest.mark.parametrize("case", [Case((1, 56, 56, 16), (512, 16, 1, 1), stride=2), Case((1, 15, 15, 16), (400, 16, 3, 3), pad=(1, 1)), Case((1, 9, 2, 8), (96, 8, 3, 3), pad=(1, 1))], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((1, 56, 56, 16), (512, 16, 1, 1), stride=2),
+        Case((1, 15, 15, 16), (400, 16, 3, 3), pad=(1, 1)),
+        Case((1, 9, 2, 8), (96, 8, 3, 3), pad=(1, 1)),
+    ],
+    ids=str,
+)
 def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(case: Case, target: str) -> None:
     """Two pixels by six vectors would have twelve sums, and room for nine vectors besides where there are sixteen registers."""
     high, wide, vectors = directs(case, TARGETS[target]).tile
@@ -433,4 +461,6 @@ def test_what_gives_pixels_last_or_slides_over_nothing_is_left_to_others() -> No
     with pytest.raises(PassError):
         to_kernels(root_of([image, weights], make), host())
     with pytest.raises(PassError):
-        to_kernels(root_of([TensorType((9, 4), f32), TensorType((4, 8), f32)], lambda b, x, w: b(tensor.Contract, x, w, spec="rc,co->ro")), host())
+        to_kernels(
+            root_of([TensorType((9, 4), f32), TensorType((4, 8), f32)], lambda b, x, w: b(tensor.Contract, x, w, spec="rc,co->ro")), host()
+        )

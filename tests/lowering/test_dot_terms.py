@@ -25,7 +25,9 @@ from tests.lowering.kernels import finish, one_function
 Array = np.ndarray[Any, Any]
 WIDE = TARGETS["x86-64-avx512"]
 TERMS_TARGET = replace(WIDE, features=WIDE.features + ",+amx-tile,+amx-int8,+amx-bf16")
-needs_bf16_tiles = pytest.mark.skipif(not has_bf16_tiles(host()), reason="this machine has no tile registers of bf16, or its system does not lend them")
+needs_bf16_tiles = pytest.mark.skipif(
+    not has_bf16_tiles(host()), reason="this machine has no tile registers of bf16, or its system does not lend them"
+)
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
@@ -54,9 +56,14 @@ def test_terms_add_up_to_the_number():
 
 
 def block(rows: int, steps: int, cuts: int, apart: int = LANES, begun: int | None = 0) -> Module:
-    """The first half of the sums = half number `begun` of `before`, or zeros, + a @ b, and `terms` get those of `more` behind its first half, which is b."""
+    """The first half of the sums = half number `begun` of `before`, or zeros, + a @ b, and `terms` get those of `more` behind its first
+    half, which is b.
+    """
     size, count = TERMS * PAIRS * steps * LANES, rows * LANES
-    types = [BufferType((n,), t) for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (2 * count, f32), (2 * steps * max(cuts, 1) * apart, f32))]
+    types = [
+        BufferType((n,), t)
+        for n, t in ((steps * TERMS * rows * PAIRS, i32), (size, i32), (2 * count, f32), (2 * steps * max(cuts, 1) * apart, f32))
+    ]
     module, args, builder = one_function(types, [BufferType((2 * size,), i32), BufferType((2 * count,), f32)])
     a, b, before, more, terms, sums = args
     zero = builder.number(0)
@@ -70,9 +77,17 @@ def block(rows: int, steps: int, cuts: int, apart: int = LANES, begun: int | Non
     return module
 
 
-@pytest.mark.parametrize(("rows", "steps", "cuts", "apart", "begun"), [(16, 4, 2, 32, 0), (16, 1, 16, 32, None), (1, 3, 0, 32, 1), (13, 5, 3, 40, None), (7, 2, 1, 1000, 1)])
+@pytest.mark.parametrize(
+    ("rows", "steps", "cuts", "apart", "begun"),
+    [(16, 4, 2, 32, 0), (16, 1, 16, 32, None), (1, 3, 0, 32, 1), (13, 5, 3, 40, None), (7, 2, 1, 1000, 1)],
+)
 def test_a_block_is_the_product_of_its_rows_and_lanes_also_by_tiles(rows, steps, cuts, apart, begun):
-    x, w, before, more = numbers(rows, 32 * steps), numbers(32 * steps, LANES, seed=1), numbers(2, rows, LANES, seed=2), numbers(2 * steps * max(cuts, 1), apart, seed=3)
+    x, w, before, more = (
+        numbers(rows, 32 * steps),
+        numbers(32 * steps, LANES, seed=1),
+        numbers(2, rows, LANES, seed=2),
+        numbers(2 * steps * max(cuts, 1), apart, seed=3),
+    )
     module = block(rows, steps, cuts, apart, begun)
     inputs = [words_of_rows(x), words_of_lanes(w), before.reshape(-1), more.reshape(-1)]
     first = np.zeros((rows, LANES)) if begun is None else before[begun].astype(np.float64)

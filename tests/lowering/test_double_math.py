@@ -1,6 +1,7 @@
 """The float64 functions stay within their stated error, and their coefficients are what Remez' exchange finds.
 
-Measured against the C library's functions with 64 bits of mantissa, which leave 11 bits below float64's last; erf and gelu against a power series in decimal numbers.
+Measured against the C library's functions with 64 bits of mantissa, which leave 11 bits below float64's last; erf and gelu against a power
+series in decimal numbers.
 """
 
 import math
@@ -25,13 +26,58 @@ needs_x86 = pytest.mark.skipif(host().arch != "x86_64", reason="runs x86 code")
 TWO_ARGUMENTS = ("atan2", "pow")
 BY_SERIES = ("erf", "gelu")
 COUNT = 1 << 15
-SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 5e-324, -5e-324, 2.2250738585072014e-308, -2.2250738585072014e-308]
-SPECIAL += [1.7976931348623157e308, 709.782712893384, 709.7827128933841, -745.1332191019411, -745.1332191019412, -708.4, 710.4758600739439, -37.5, 1 - 2.0**-53]
-SPECIAL += [1 + 2.0**-52, 2.0**53, 2.0**53 + 2, 2.0**30, 2.0**30 - 1, 1e300, 1e22, math.pi, math.pi / 2, math.tan(0.5), 0.925, 6.0, 1e-17, -1e-17]
+SPECIAL = [
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1,
+    -1,
+    0.5,
+    -0.5,
+    2,
+    -2,
+    3,
+    -3,
+    5e-324,
+    -5e-324,
+    2.2250738585072014e-308,
+    -2.2250738585072014e-308,
+]
+SPECIAL += [
+    1.7976931348623157e308,
+    709.782712893384,
+    709.7827128933841,
+    -745.1332191019411,
+    -745.1332191019412,
+    -708.4,
+    710.4758600739439,
+    -37.5,
+    1 - 2.0**-53,
+]
+SPECIAL += [
+    1 + 2.0**-52,
+    2.0**53,
+    2.0**53 + 2,
+    2.0**30,
+    2.0**30 - 1,
+    1e300,
+    1e22,
+    math.pi,
+    math.pi / 2,
+    math.tan(0.5),
+    0.925,
+    6.0,
+    1e-17,
+    -1e-17,
+]
 # Where results are ordinary.
 RANGES = {
-    "exp": (-746, 710), "expm1": (-40, 710), "log": (0, 10), "log1p": (-1, 10), "log2": (0, 10), "log10": (0, 10), "tanh": (-22, 22), "sigmoid": (-745, 745),
-    "erf": (-6.5, 6.5), "gelu": (-9, 9), "rsqrt": (0, 10), "sin": (-1e6, 1e6), "cos": (-1e6, 1e6), "tan": (-1e6, 1e6), "asin": (-1, 1), "acos": (-1, 1),
+    "exp": (-746, 710), "expm1": (-40, 710), "log": (0, 10), "log1p": (-1, 10), "log2": (0, 10), "log10": (0, 10), "tanh": (-22, 22),
+    "sigmoid": (-745, 745),
+    "erf": (-6.5, 6.5), "gelu": (-9, 9), "rsqrt": (0, 10), "sin": (-1e6, 1e6), "cos": (-1e6, 1e6), "tan": (-1e6, 1e6), "asin": (-1, 1),
+    "acos": (-1, 1),
     "atan": (-10, 10), "sinh": (-711, 711), "cosh": (-711, 711), "atan2": (-10, 10), "pow": (0, 10),
 }  # fmt: skip
 
@@ -64,8 +110,10 @@ def _gelu(x):
 
 
 TRUE = {
-    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "pow": np.power,
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "tanh": np.tanh, "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
+    "pow": np.power,
     "erf": _by_series(_erf), "gelu": _by_series(_gelu), "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid,
 }  # fmt: skip
 
@@ -77,7 +125,15 @@ def arguments(name, count=COUNT):
     part = count // 4
     bits = rng.integers(0, 1 << 64, part, dtype=np.uint64).view(np.float64)
     near = rng.uniform(max(low, -6), min(high, 6), part // 2)
-    x = np.concatenate([near, rng.uniform(low, high, part - len(near)), rng.uniform(low, high, part) * np.exp2(rng.uniform(-60, 0, part)), 1 + rng.normal(0, 0.1, part), bits])
+    x = np.concatenate(
+        [
+            near,
+            rng.uniform(low, high, part - len(near)),
+            rng.uniform(low, high, part) * np.exp2(rng.uniform(-60, 0, part)),
+            1 + rng.normal(0, 0.1, part),
+            bits,
+        ]
+    )
     if name not in TWO_ARGUMENTS:
         x[-len(SPECIAL) :] = SPECIAL
         return [x]
@@ -169,6 +225,13 @@ def test_float64_results_do_not_depend_on_the_number_of_lanes(name):
 def test_the_coefficients_are_minimax(table):
     found, error = minimax.fit(table)
     form = exponentials.FORMATS["double"]
-    tables = {"EXP": form.exp, "EXPM1": form.expm1, "EXP_SHORT": form.exp_short, "EXPM1_SHORT": form.expm1_short, "ERF_SMALL": form.erf_small, "ERF_LARGE": form.erf_large}
+    tables = {
+        "EXP": form.exp,
+        "EXPM1": form.expm1,
+        "EXP_SHORT": form.exp_short,
+        "EXPM1_SHORT": form.expm1_short,
+        "ERF_SMALL": form.erf_small,
+        "ERF_LARGE": form.erf_large,
+    }
     assert tuple(found) == tables.get(table.name, getattr(double_math, table.name, None))
     assert error < 2.0**-56

@@ -28,7 +28,8 @@ DTYPES = (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, i1)
 FLOATS = (f16, bf16, f32, f64)
 # Rows whose machine code is a polynomial or libm's function, not the same arithmetic as numpy's.
 APPROXIMATE = {
-    "exp", "expm1", "log", "log1p", "log2", "log10", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sigmoid",
+    "exp", "expm1", "log", "log1p", "log2", "log10", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh",
+    "sigmoid",
     "erf", "gelu", "pow", "fma",
 }  # fmt: skip
 EPSILON = {"f16": 2**-10, "bf16": 2**-7, "f32": 2**-22, "f64": 2**-50}
@@ -37,7 +38,30 @@ EPSILON = {"f16": 2**-10, "bf16": 2**-7, "f32": 2**-22, "f64": 2**-50}
 def edge_values(dtype):
     """Numbers at which functions change their ways, as many as one vector twice and a bit."""
     if dtype.is_float:
-        info = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 0.3, -0.7, 7.25, 100.0, -100.0, np.inf, -np.inf, np.nan, 1e-6, 4e-8, 300.0, 60000.0]
+        info = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -0.5,
+            1.5,
+            2.5,
+            -2.5,
+            3.0,
+            0.3,
+            -0.7,
+            7.25,
+            100.0,
+            -100.0,
+            np.inf,
+            -np.inf,
+            np.nan,
+            1e-6,
+            4e-8,
+            300.0,
+            60000.0,
+        ]
         return np.array(info + [2.0, -3.0, 10.0, 0.1, 0.25, 5.0, 6.0, 7.0, 8.0, -9.0, 0.9]).astype(dtype.np)
     if dtype == i1:
         return np.array([True, False, True, True, False] * 5)
@@ -72,9 +96,12 @@ def elementwise(fn, arrays, result, lanes, dtype):
 
 
 def each_elementwise(fn, rows, lanes):
-    """The same for several (arrays, type of the result, type of the operands): one module takes LLVM a fraction of what many small ones do."""
+    """The same for several (arrays, type of the result, type of the operands): one module takes LLVM a fraction of what many small ones do.
+    """
     inputs = [[BufferType((len(a),), i1 if a.dtype == bool else dtype) for a in arrays] for arrays, _, dtype in rows]
-    module, args, b = one_function([type for types in inputs for type in types], [BufferType((len(arrays[0]),), result) for arrays, result, _ in rows])
+    module, args, b = one_function(
+        [type for types in inputs for type in types], [BufferType((len(arrays[0]),), result) for arrays, result, _ in rows]
+    )
     given = iter(args)
     for (arrays, result, _), output in zip(rows, args[len(args) - len(rows) :], strict=True):
         n, buffers = len(arrays[0]), [next(given) for _ in arrays]
@@ -286,7 +313,9 @@ def test_lanes_that_are_off_touch_no_memory(dtype, lanes):
 
 def test_gather_and_scatter_move_each_lane_by_itself():
     for lanes in (1, 8, 16):
-        module, args, b = one_function([BufferType((40,), f32), BufferType((lanes,), i64), BufferType((lanes,), i1)], [BufferType((40,), f32)])
+        module, args, b = one_function(
+            [BufferType((40,), f32), BufferType((lanes,), i64), BufferType((lanes,), i1)], [BufferType((40,), f32)]
+        )
         with b.loop(b.number(0), b.number(40)) as (i, _, _):
             b(kernel.Store, b.constant(0.0, f32), args[3], i)
         at = b.apply("cast", b(kernel.Load, args[1], b.number(0), lanes=lanes), dtype=index)
@@ -590,7 +619,9 @@ def test_names_of_kernels_and_values_never_collide_with_what_is_emitted_beside_t
         with b.parallel(b.number(8)) as i:
             b(kernel.Store, b.apply("exp", b(kernel.Load, func.args[0], i)), func.args[1], i)
         finish(b)
-    main, b = function(module, "main", [row] + [row] * len(names), ["input"] + ["output"] * len(names), ["arena"] + [f"y{k}" for k in range(len(names))])
+    main, b = function(
+        module, "main", [row] + [row] * len(names), ["input"] + ["output"] * len(names), ["arena"] + [f"y{k}" for k in range(len(names))]
+    )
     for name, out in zip(names, main.args[1:], strict=True):
         b(kernel.Call, main.args[0], out, callee=name)
     finish(b)

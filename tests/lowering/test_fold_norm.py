@@ -55,7 +55,11 @@ def norms(whole: Module) -> int:
 
 
 def statistics(constant: Any, channels: int, affine: bool = True, dtype: Any = np.float32) -> list[Any]:
-    vectors = [draw(channels, dtype=dtype), np.abs(draw(channels, dtype=dtype)) + dtype(0.1), *([draw(channels, dtype=dtype), draw(channels, dtype=dtype)] if affine else [])]
+    vectors = [
+        draw(channels, dtype=dtype),
+        np.abs(draw(channels, dtype=dtype)) + dtype(0.1),
+        *([draw(channels, dtype=dtype), draw(channels, dtype=dtype)] if affine else []),
+    ]
     return [constant(v) for v in vectors]
 
 
@@ -84,7 +88,9 @@ def test_a_norm_of_a_product_by_constants_becomes_part_of_it(body: Any) -> None:
 
 def test_it_is_a_product_with_a_bias_that_has_the_values_of_the_equation() -> None:
     weight, mean, variance, scale, shift = draw(2, 3, 1, 1), draw(2), np.float32([0.5, 2]), draw(2), draw(2)
-    made = folded(module(lambda b, c, x: b(nn.BatchNorm, b(nn.Conv, x, c(weight)), *map(c, (mean, variance, scale, shift)), epsilon=0.0), IMAGES))
+    made = folded(
+        module(lambda b, c, x: b(nn.BatchNorm, b(nn.Conv, x, c(weight)), *map(c, (mean, variance, scale, shift)), epsilon=0.0), IMAGES)
+    )
     (conv,) = (op for op in made.walk() if isinstance(op, nn.Conv))
     s = scale.astype(np.float64) / np.sqrt(variance)
     np.testing.assert_array_equal(conv.weight.producer().value.array, (weight * s.reshape(2, 1, 1, 1)).astype(np.float32))
@@ -121,7 +127,9 @@ def test_other_norms_stay(body: Any, types: Any) -> None:
 
 
 def test_a_norm_of_16_bit_floats_becomes_a_scale_and_a_shift_in_float32_and_leaves_the_weights() -> None:
-    whole = module(lambda b, c, x: b(nn.BatchNorm, b(nn.Conv, x, c(draw(4, 3, 1, 1, dtype=np.float16))), *statistics(c, 4, dtype=np.float16)), HALF)
+    whole = module(
+        lambda b, c, x: b(nn.BatchNorm, b(nn.Conv, x, c(draw(4, 3, 1, 1, dtype=np.float16))), *statistics(c, 4, dtype=np.float16)), HALF
+    )
     made = folded(whole)
     assert (norms(whole), norms(made)) == (1, 0)
     constants = [op.value.array.dtype for op in made.walk() if isinstance(op, nn.Constant)]
@@ -135,7 +143,8 @@ def test_a_model_for_inference_is_compiled_without_its_norms_and_computes_what_i
 
     paddle.seed(1)
     net = paddle.nn.Sequential(
-        paddle.nn.Conv2D(3, 4, 3, padding=1, bias_attr=False), paddle.nn.BatchNorm2D(4), paddle.nn.ReLU(), paddle.nn.Conv2D(4, 4, 3, groups=2), paddle.nn.BatchNorm2D(4),
+        paddle.nn.Conv2D(3, 4, 3, padding=1, bias_attr=False), paddle.nn.BatchNorm2D(4), paddle.nn.ReLU(),
+        paddle.nn.Conv2D(4, 4, 3, groups=2), paddle.nn.BatchNorm2D(4),
     )  # fmt: skip
     for _ in range(3):
         net(paddle.to_tensor(draw(4, 3, 6, 6)))

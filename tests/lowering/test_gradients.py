@@ -56,7 +56,12 @@ def gradients(func, inputs, seeds, wrt):
 
 def differentiable(case):
     func = case.module().function()
-    return case.cls in GRADIENTS and case.cls not in (nn.Cast, nn.FakeQuantize, nn.Overwrite) and func.function_type.results[0].dtype.is_float and bool(float_positions(func))
+    return (
+        case.cls in GRADIENTS
+        and case.cls not in (nn.Cast, nn.FakeQuantize, nn.Overwrite)
+        and func.function_type.results[0].dtype.is_float
+        and bool(float_positions(func))
+    )
 
 
 SMOOTH = [case for case in CASES if differentiable(case)]
@@ -313,7 +318,9 @@ def test_no_gradient_passes_whole_numbers_but_the_scale_of_dequantize_linear_has
     b = Builder.at_end(func.block)
     b(Return, [b(nn.DequantizeLinear, b(nn.QuantizeLinear, *func.args), func.args[1])])
     func.finish()
-    _, (dx, dscale) = gradients(func, [np.array([1, 2, -3], np.float32), np.array(0.5, np.float32)], [np.array([1, 10, 100], np.float32)], [0, 1])
+    _, (dx, dscale) = gradients(
+        func, [np.array([1, 2, -3], np.float32), np.array(0.5, np.float32)], [np.array([1, 10, 100], np.float32)], [0, 1]
+    )
     np.testing.assert_array_equal(dx, 0)
     assert dscale == 2 + 40 - 600
 
@@ -360,7 +367,8 @@ def test_an_op_with_a_rule_of_its_own_is_its_values_after_lowering():
 
 @pytest.mark.parametrize(
     ("reached", "kinds", "message"),
-    [((1,), [f64, f64], "numbers of the 1 inputs"), ((0,), [f64, f32], r"expected block arguments"), ((), [f64, f64], r"expected gradients \(\)")],
+    [((1,), [f64, f64], "numbers of the 1 inputs"), ((0,), [f64, f32], r"expected block arguments"), ((), [f64, f64], r"expected gradients "
+    r"\(\)")],
 )
 def test_rules_that_do_not_fit_are_refused(reached, kinds, message):
     func = Func.empty("main", [TensorType((3,), f64)])

@@ -165,7 +165,10 @@ def test_the_report_tells_buffers_lifetimes_offsets_peak_and_sharing() -> None:
     assert report.arena_bytes == max(report.live) == 8 * (96 + 64) * 4
     assert report.arguments["output"] == (1, 8 * 64 * 4)
     text = str(report)
-    assert re.match(r"arena: 5120 bytes \(5.12 kB\) for 3 buffers; 8192 \(8.19 kB\) if none shared bytes\nmost live: 5120 bytes at step \d+ of \d+: ", text)
+    assert re.match(
+        r"arena: 5120 bytes \(5.12 kB\) for 3 buffers; 8192 \(8.19 kB\) if none shared bytes\nmost live: 5120 bytes at step \d+ of \d+: ",
+        text,
+    )
     assert re.search(rf"\n{first.name} +3072 +{first.offset} .*={re.escape(third.name)}\n", text)
 
 
@@ -186,7 +189,9 @@ def test_free_sizes_stay_symbolic_until_they_are_given() -> None:
 
 
 def test_a_function_without_buffers_has_a_report_too() -> None:
-    report = inspect(parse_module("func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  %y = nn.tanh %x : tensor<3xf32>\n  return %y\n}\n")).memory
+    report = inspect(
+        parse_module("func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  %y = nn.tanh %x : tensor<3xf32>\n  return %y\n}\n")
+    ).memory
     assert report.arena_bytes == 0 and str(report).startswith("arena: 0 bytes (0 B) for 0 buffers")
 
 

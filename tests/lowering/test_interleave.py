@@ -40,7 +40,9 @@ def _transposed(rows: int, length: int, dtype: Any, outer: int = 3, free: bool =
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 8), st.integers(2, 70), DTYPES, st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]), st.booleans())
-def test_a_transpose_of_a_few_rows_writes_each_element_once_and_nothing_else(rows: int, length: int, dtype: Any, target: str, free: bool) -> None:
+def test_a_transpose_of_a_few_rows_writes_each_element_once_and_nothing_else(
+    rows: int, length: int, dtype: Any, target: str, free: bool
+) -> None:
     module, x, expected = _transposed(rows, length, dtype, free=free)
     lowered, _ = products.to_kernels(module, TARGETS[target])
     np.testing.assert_array_equal(evaluate(lowered, [x])[0], expected)
@@ -62,7 +64,8 @@ def test_other_transposes_are_left_to_the_loops(shape: tuple[int, ...], perm: tu
 
 
 def shuffled(parts: int, part: int, groups: int, sliced: bool) -> Module:
-    """`main` concatenates `parts` inputs [2, 3, part], of which the first is sliced from a longer one, and shuffles the result in `groups`."""
+    """`main` concatenates `parts` inputs [2, 3, part], of which the first is sliced from a longer one, and shuffles the result in `groups`.
+    """
     types = [TensorType((2, 3, part + 5 if sliced and i == 0 else part), f32) for i in range(parts)]
     main = Func.empty("main", types, arg_names=[f"x{i}" for i in range(parts)], arg_roles=("input",) * parts)
     b = Builder.at_end(main.block)
@@ -79,7 +82,9 @@ def shuffled(parts: int, part: int, groups: int, sliced: bool) -> Module:
     return module
 
 
-@pytest.mark.parametrize("parts, part, groups, sliced", [(2, 6, 2, False), (2, 6, 2, True), (3, 4, 3, True), (2, 6, 3, False), (2, 6, 4, True)])
+@pytest.mark.parametrize(
+    "parts, part, groups, sliced", [(2, 6, 2, False), (2, 6, 2, True), (3, 4, 3, True), (2, 6, 3, False), (2, 6, 4, True)]
+)
 def test_a_shuffle_of_what_was_concatenated_takes_turns_at_once(parts: int, part: int, groups: int, sliced: bool) -> None:
     module = shuffled(parts, part, groups, sliced)
     inputs = [np.random.default_rng(i).random(a.type.shape).astype(np.float32) for i, a in enumerate(module.function().args)]

@@ -99,8 +99,10 @@ def _computed(b: Builder, x: Value) -> list[Value]:
 APART: dict[str, Callable[[Builder, Value], list[Value]]] = {
     "results of the function": lambda b, x: [_plain(b, x), _plain(b, x)],
     "elementwise ops of two products": _gated,
-    "elementwise ops behind a reshape": lambda b, x: [b(tensor.Map, b(tensor.Reshape, _plain(b, x), shape=(1, 5, 8)), fn="exp") for _ in range(2)],
-    "rows that a reshape joins with columns": lambda b, x: [b(tensor.Transpose, b(tensor.Reshape, _plain(b, x), shape=(4, 10)), perm=(1, 0)) for _ in range(2)],
+    "elementwise ops behind a reshape": lambda b,
+    x: [b(tensor.Map, b(tensor.Reshape, _plain(b, x), shape=(1, 5, 8)), fn="exp") for _ in range(2)],
+    "rows that a reshape joins with columns": lambda b,
+    x: [b(tensor.Transpose, b(tensor.Reshape, _plain(b, x), shape=(4, 10)), perm=(1, 0)) for _ in range(2)],
     "one with a bias and one without": lambda b, x: [heads(b, x, 8), _transposed(b, x)],
     "products of two values": lambda b, x: [_transposed(b, x), _transposed(b, b(tensor.Map, x, fn="neg"))],
     "weights that are computed": _computed,
@@ -116,7 +118,12 @@ def test_products_stay_apart_for(what: str) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 4, 8])), min_size=2, max_size=4), st.integers(1, 5), st.integers(1, 5), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 4, 8])), min_size=2, max_size=4),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.booleans(),
+)
 def test_any_heads_have_the_same_values(shapes: list[tuple[int, int]], rows: int, steps: int, more: bool) -> None:
     def body(b: Builder, x: Value) -> list[Value]:
         extra = [_transposed(b, x)] if more and steps == 6 else []

@@ -10,7 +10,10 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 
 ELSEWHERE = {
-    "slice": ["nn.slice %e {starts = [0, 1], stops = [3, 3], strides = [1, 1]} : tensor<3x2xf32>", "nn.pad %a {padding = [0, 0, 0, 1], interior = [0, 0]} : tensor<3x3xf32>"],
+    "slice": [
+        "nn.slice %e {starts = [0, 1], stops = [3, 3], strides = [1, 1]} : tensor<3x2xf32>",
+        "nn.pad %a {padding = [0, 0, 0, 1], interior = [0, 0]} : tensor<3x3xf32>",
+    ],
     "reverse": ["nn.flip %e {axes = [1]} : tensor<3x3xf32>"],
     "transpose": ["nn.transpose %e {perm = [1, 0]} : tensor<3x3xf32>"],
 }

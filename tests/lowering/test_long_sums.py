@@ -1,4 +1,6 @@
-"""Products over long axes are as exact compiled as libraries of linear algebra are: sums of parts, not one chain, whose error grows with every step."""
+"""Products over long axes are as exact compiled as libraries of linear algebra are: sums of parts, not one chain, whose error grows with
+every step.
+"""
 
 from __future__ import annotations
 

@@ -128,12 +128,16 @@ def test_a_value_held_within_known_bounds_becomes_a_min_and_a_max(low, high, map
 
 
 @pytest.mark.parametrize(
-    ("kernel", "strides", "windows"), [((5, 5), (1, 1), 2), ((13, 13), (1, 1), 2), ((3, 3), (1, 1), 1), ((5, 5), (3, 3), 1), ((9, 4), (2, 1), 2), ((3, 3, 3), (2, 2, 2), 1), ((5, 5, 5), (1, 1, 1), 3)]
+    ("kernel", "strides", "windows"),
+    [((5, 5), (1, 1), 2), ((13, 13), (1, 1), 2), ((3, 3), (1, 1), 1), ((5, 5), (3, 3), 1), ((9, 4), (2, 1), 2), ((3, 3, 3), (2, 2, 2), 1), ((5, 5, 5), (1, 1, 1), 3)]
 )
 def test_the_largest_of_wide_windows_is_found_axis_by_axis(kernel, strides, windows):
     x = np.random.default_rng(0).standard_normal((2, 2, *(14, 15, 6)[: len(kernel)]))
     x.ravel()[::37] = np.nan
-    module = built([TensorType(x.shape, scalar_type("float64"))], lambda b, v: b(nn.MaxPool, v, kernel=kernel, strides=strides, padding=(1, 2) * len(kernel), ceil_mode=True))
+    module = built(
+        [TensorType(x.shape, scalar_type("float64"))],
+        lambda b, v: b(nn.MaxPool, v, kernel=kernel, strides=strides, padding=(1, 2) * len(kernel), ceil_mode=True),
+    )
     made = lowered(module, nn_to_tensor)
     assert sum(isinstance(op, tensor.Window) for op in made.walk()) == windows
     np.testing.assert_array_equal(evaluate(made, [x])[0], evaluate(module, [x])[0])

@@ -100,7 +100,12 @@ def test_kernels_are_found_again_by_another_model_with_the_same_layer(split, mon
     build_artifact(kernels(), host())
     made = []
     monkeypatch.setattr(objects, "assemble", lambda text, *how: made.append(text) or assemble(text, *how))
-    other = TWO_PRODUCTS.format(n=17).replace("%x", "%image").replace("nn.relu %y", "nn.tanh %y").replace("@main(", "@main(%more: tensor<2xf32>, ")
+    other = (
+        TWO_PRODUCTS.format(n=17)
+        .replace("%x", "%image")
+        .replace("nn.relu %y", "nn.tanh %y")
+        .replace("@main(", "@main(%more: tensor<2xf32>, ")
+    )
     module = lower(parse_module(other))
     outline_constants(module)
     build_artifact(module, host())
@@ -123,13 +128,21 @@ def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_other
     monkeypatch.setenv("POLYREME_JOBS", "1")
     monkeypatch.setattr(emit_module, "LEAST_OPS", 0)
     searched = {}
-    monkeypatch.setattr(objects, "assemble", lambda text, target, reduce: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce))
-    module = lower(parse_module(TWO_PRODUCTS.format(n=17).replace("return %z", "%s = nn.cumsum %z {axis = 0} : tensor<17x30xf32>\n  return %s")))
+    monkeypatch.setattr(
+        objects,
+        "assemble",
+        lambda text, target, reduce: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce),
+    )
+    module = lower(
+        parse_module(TWO_PRODUCTS.format(n=17).replace("return %z", "%s = nn.cumsum %z {axis = 0} : tensor<17x30xf32>\n  return %s"))
+    )
     outline_constants(module)
     # What the kernels say of themselves stands in their text.
     build_artifact(parse_module(print_module(module)), host())
     kernels_of = {name: reduce for name, reduce in searched.items() if name.startswith("kernel.")}
-    assert {name.split(".")[1].split("_")[0]: reduce for name, reduce in kernels_of.items()} == {"contract": False, "cumulate": True}, kernels_of
+    assert {name.split(".")[1].split("_")[0]: reduce for name, reduce in kernels_of.items()} == {"contract": False, "cumulate": True}, (
+        kernels_of
+    )
 
 
 def _defined(text):

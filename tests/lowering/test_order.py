@@ -75,7 +75,9 @@ def test_counting_ranks_gives_the_same_positions():
         for descending in (False, True):
             for count in (None, 2):
                 x = numbers((3, 9), dtype)
-                module = module_of(x.shape, scalar_type(x.dtype), lambda b, v, d=descending, c=count: b(tensor.Argsort, v, descending=d, count=c))
+                module = module_of(
+                    x.shape, scalar_type(x.dtype), lambda b, v, d=descending, c=count: b(tensor.Argsort, v, descending=d, count=c)
+                )
                 CountRanks().run(module)
                 assert not any(isinstance(op, tensor.Argsort) for op in module.walk())
                 np.testing.assert_array_equal(evaluate(module, [x])[0], order_array(x, -1, descending)[:, :count])
@@ -101,7 +103,9 @@ def test_running_combinations_along_each_axis_are_those_of_the_reference(dtype, 
             if fn in ("max", "min") or x.dtype.kind != "f":
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{shape} {axis}")
             else:
-                np.testing.assert_allclose(got.astype("f8"), wanted.astype("f8"), rtol=2e-3 if dtype == "float16" else 2e-5, err_msg=f"{shape} {axis}")
+                np.testing.assert_allclose(
+                    got.astype("f8"), wanted.astype("f8"), rtol=2e-3 if dtype == "float16" else 2e-5, err_msg=f"{shape} {axis}"
+                )
 
 
 @settings(max_examples=20)
@@ -133,7 +137,11 @@ def test_results_do_not_depend_on_the_number_of_threads():
     before = get_num_threads()
     x = np.random.default_rng(0).standard_normal((300, 257)).astype("float32")
     try:
-        for make in (lambda b, v: b(tensor.Cumulate, v, fn="add", axis=1), lambda b, v: b(tensor.Cumulate, v, fn="add", axis=0), lambda b, v: b(tensor.Argsort, v)):
+        for make in (
+            lambda b, v: b(tensor.Cumulate, v, fn="add", axis=1),
+            lambda b, v: b(tensor.Cumulate, v, fn="add", axis=0),
+            lambda b, v: b(tensor.Argsort, v),
+        ):
             executable = compile_module(module_of(x.shape, f32, make)).load()
             results = []
             for threads in (1, 2):

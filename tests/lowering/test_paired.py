@@ -46,7 +46,11 @@ def always(request: Request) -> KernelPlan | None:
 @example(Case(7, 37, 70, bias=True), 1, 3.0)
 @example(Case(6, 97, 33, residual=True, split=2), 1000, 0.0)
 @example(Case(33, 50, 20, turned=True, bias=True), 3, 3.0)
-@given(st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 40), st.booleans(), st.booleans(), st.booleans()), st.integers(1, 4), st.sampled_from([0.0, 3.0]))
+@given(
+    st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 40), st.booleans(), st.booleans(), st.booleans()),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 3.0]),
+)
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, room: int, spread: float) -> None:
     """However many tiles of rows are copied at a time, and for rows and steps of very different sizes."""
     inputs, constants = case.arrays(spread)
@@ -57,7 +61,18 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
 
 
-@pytest.mark.parametrize("case", [Case(49, 160, 96, bias=True), Case(50, 101, 200, residual=True), Case(196, 576, 24, turned=True), Case(2, 96, 33), Case(64, 66, 77, split=4), Case(700, 97, 40, bias=True)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(49, 160, 96, bias=True),
+        Case(50, 101, 200, residual=True),
+        Case(196, 576, 24, turned=True),
+        Case(2, 96, 33),
+        Case(64, 66, 77, split=4),
+        Case(700, 97, 40, bias=True),
+    ],
+    ids=str,
+)
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
@@ -83,7 +98,9 @@ def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: p
 
 @pytest.mark.parametrize("kind", ["one large element", "mostly zeros", "no zeros"])
 def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors keep to the norms: with scales by the greatest magnitudes, the first kind's were 4 times as large, since products of B's elements exceeded all others."""
+    """Errors keep to the norms: with scales by the greatest magnitudes, the first kind's were 4 times as large, since products of B's
+    elements exceeded all others.
+    """
     rng, case = np.random.default_rng(5), Case(4, 600, 32)
     x, w = rng.standard_normal((4, 600)), rng.standard_normal((600, 32)).astype(np.float32)
     if kind == "one large element":
@@ -96,11 +113,17 @@ def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.Mo
     assert np.sqrt(np.mean((error / norms) ** 2)) <= 0.3 * np.finfo(np.float32).eps
 
 
-@pytest.mark.parametrize("case", [Case(1, 50, 20, bias=True), Case(17, 100, 40, residual=True), Case(34, 48, 16, turned=True, split=2)], ids=str)
-def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "case", [Case(1, 50, 20, bias=True), Case(17, 100, 40, residual=True), Case(34, 48, 16, turned=True, split=2)], ids=str
+)
+def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
     inputs, constants = case.arrays(2.0)
-    lowered = to_kernels(case.module(inputs, constants, free=True), replace(WORTH, caches=(WORTH.caches[0], 30_000, WORTH.caches[2])), always)
+    lowered = to_kernels(
+        case.module(inputs, constants, free=True), replace(WORTH, caches=(WORTH.caches[0], 30_000, WORTH.caches[2])), always
+    )
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
 
 
@@ -130,7 +153,9 @@ def results(case: Case, x: Array, w: Array, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1e30, 1e-30), (1e-30, 1e30), (1e37, 1e-37), (1e-37, 1e36), (1e-35, 1e3)])
-def test_large_rows_by_small_columns_and_small_by_large_are_as_exact_as_others(rows: float, columns: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_rows_by_small_columns_and_small_by_large_are_as_exact_as_others(
+    rows: float, columns: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sums neither leave the range of floats nor come near its end before both scales are in them."""
     case = Case(5, 96, 20)
     (x,), (w,) = case.arrays()
@@ -141,7 +166,9 @@ def test_large_rows_by_small_columns_and_small_by_large_are_as_exact_as_others(r
 
 
 def test_scales_round_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small integers, times any power of two in each row and column, give what they give exactly: with scales that are no powers of two all results would be off."""
+    """Small integers, times any power of two in each row and column, give what they give exactly: with scales that are no powers of two all
+    results would be off.
+    """
     case, rng = Case(12, 48, 40), np.random.default_rng(3)
     x, w = rng.integers(-7, 8, (12, 48)), rng.integers(-7, 8, (48, 40))
     down, across = 2.0 ** rng.integers(-60, 60, (12, 1)), 2.0 ** rng.integers(-60, 60, 40)
@@ -201,7 +228,9 @@ def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(c
         (Case(49, 160, 16), {}, False),
     ],
 )  # fmt: skip
-def test_they_are_chosen_where_additions_are_free_beside_one_multiply_add_a_cycle(case: Case, changes: dict[str, object], is_taken: bool) -> None:
+def test_they_are_chosen_where_additions_are_free_beside_one_multiply_add_a_cycle(
+    case: Case, changes: dict[str, object], is_taken: bool
+) -> None:
     seen: list[bool] = []
 
     def look(request: Request) -> None:

@@ -27,7 +27,8 @@ from tests.lowering.products import root_of
 from tests.lowering.test_paired import WORTH, always, bound
 from tests.lowering.test_strassen import Array, Case
 
-# Who makes the panels: a kernel in front, or each task before its tiles, with rows of A in the second-level cache if they have room there, or far in any case.
+# Who makes the panels: a kernel in front, or each task before its tiles, with rows of A in the second-level cache if they have room there,
+# or far in any case.
 WAYS = ["front", "near", "far"]
 
 
@@ -58,7 +59,11 @@ def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module
 @example(Case(7, 37, 70, bias=True), "near", 3.0)
 @example(Case(5, 18, 150), "far", 1.0)
 @example(Case(33, 50, 20, turned=True, bias=True), "front", 3.0)
-@given(st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 150), st.booleans(), st.booleans()), st.sampled_from(WAYS), st.sampled_from([0.0, 3.0]))
+@given(
+    st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 150), st.booleans(), st.booleans()),
+    st.sampled_from(WAYS),
+    st.sampled_from([0.0, 3.0]),
+)
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, way: str, spread: float) -> None:
     inputs, others = case.arrays(spread)
     arguments = [*inputs, *others]
@@ -69,7 +74,18 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", [Case(49, 160, 96, bias=True), Case(50, 101, 200), Case(196, 576, 24, turned=True), Case(2, 96, 33), Case(300, 97, 1000), Case(70, 640, 130, turned=True)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(49, 160, 96, bias=True),
+        Case(50, 101, 200),
+        Case(196, 576, 24, turned=True),
+        Case(2, 96, 33),
+        Case(300, 97, 1000),
+        Case(70, 640, 130, turned=True),
+    ],
+    ids=str,
+)
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
@@ -80,7 +96,9 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 
 
 class Several(NamedTuple):
-    """x [3, 2, rows, steps] by w [3, 2, steps, lanes] with a bias; each x `split` into heads lies as [3, rows, 2, steps], and w `turned` as [3, 2, lanes, steps]."""
+    """x [3, 2, rows, steps] by w [3, 2, steps, lanes] with a bias; each x `split` into heads lies as [3, rows, 2, steps], and w `turned` as
+    [3, 2, lanes, steps].
+    """
 
     m: int
     k: int
@@ -96,7 +114,10 @@ class Several(NamedTuple):
 
     def module(self, arrays: Sequence[Array]) -> Module:
         spec = f"{'bmhk' if self.split else 'bhmk'},{'bhnk' if self.turned else 'bhkn'}->bhmn"
-        return root_of([TensorType(a.shape, f32) for a in arrays], lambda b, x, w, bias: b(tensor.Map, b(tensor.Contract, x, w, spec=spec), bias, fn="add"))
+        return root_of(
+            [TensorType(a.shape, f32) for a in arrays],
+            lambda b, x, w, bias: b(tensor.Map, b(tensor.Contract, x, w, spec=spec), bias, fn="add"),
+        )
 
     def expected_and_bound(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
         x, w, bias = (a.astype(np.float64) for a in arrays)
@@ -107,12 +128,19 @@ class Several(NamedTuple):
         return exact + bias, bound
 
 
-SEVERAL = [Several(5, 37, 70), Several(33, 50, 20, turned=True), Several(16, 48, 33, split=True), Several(31, 20, 49, turned=True, split=True)]
+SEVERAL = [
+    Several(5, 37, 70),
+    Several(33, 50, 20, turned=True),
+    Several(16, 48, 33, split=True),
+    Several(31, 20, 49, turned=True, split=True),
+]
 
 
 @pytest.mark.parametrize("cache", [20_000, 80_000, 1 << 20])
 @pytest.mark.parametrize("case", SEVERAL, ids=str)
-def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_not(case: Several, cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_not(
+    case: Several, cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     choose("near", monkeypatch)
     arrays = case.arrays()
     lowered = to_kernels(case.module(arrays), replace(WORTH, caches=(WORTH.caches[0], cache, WORTH.caches[2])), always)
@@ -120,7 +148,9 @@ def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_
 
 
 @pytest.mark.parametrize("case", [*SEVERAL, Several(130, 100, 70), Several(60, 300, 450, turned=True)], ids=str)
-def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_and_two_threads(
+    case: Several, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
     choose("near", monkeypatch)
@@ -149,7 +179,9 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("exponent", [-37, -30, -12, 12, 30, 36])
-def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(exponent: int, turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
+    exponent: int, turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40, turned=turned)
     (x,), (w,) = case.arrays()

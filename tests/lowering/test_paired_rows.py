@@ -29,7 +29,9 @@ from tests.lowering.test_paired import WORTH
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of `x` [batch, *sizes, channels] to `outputs` channels: `taps`, strides, dilations, and zeros before and behind the image for each axis; with `residual` it and a bias are added."""
+    """A convolution of `x` [batch, *sizes, channels] to `outputs` channels: `taps`, strides, dilations, and zeros before and behind the
+    image for each axis; with `residual` it and a bias are added.
+    """
 
     x: tuple[int, ...]
     outputs: int
@@ -49,7 +51,10 @@ class Case:
         rng = np.random.default_rng(7)
         x = rng.standard_normal(self.x) * 10.0 ** rng.uniform(-2, 2, (*self.x[:-1], 1))
         w = rng.standard_normal((self.outputs, self.x[-1], *self.taps))
-        residual, bias = rng.standard_normal((self.x[0], *self.places, self.outputs)), rng.standard_normal((1,) * (len(self.x) - 1) + (self.outputs,))
+        residual, bias = (
+            rng.standard_normal((self.x[0], *self.places, self.outputs)),
+            rng.standard_normal((1,) * (len(self.x) - 1) + (self.outputs,)),
+        )
         as_f32 = lambda arrays: [a.astype(np.float32) for a in arrays]
         return as_f32([x] + [residual] * self.residual), as_f32([w] + [bias] * self.residual)
 
@@ -62,7 +67,9 @@ class Case:
                 low, high = ((0, *(pad[i] for pad in self.pads), 0) for i in range(2))
                 x = b(tensor.Pad, x, low=low, high=high, interior=(0,) * rank)
             w = rest[self.residual]
-            x = b(tensor.Window, x, axes=tuple(range(1, 1 + count)), sizes=self.taps, strides=self.strides, dilations=self.dilations[:count])
+            x = b(
+                tensor.Window, x, axes=tuple(range(1, 1 + count)), sizes=self.taps, strides=self.strides, dilations=self.dilations[:count]
+            )
             y = b(tensor.Contract, x, w, spec="NaCm,OCm->NaO" if count == 1 else "NabCmn,OCmn->NabO")
             for other in (rest[0], rest[2]) if self.residual else ():
                 y = b(tensor.Map, y, other, fn="add")
@@ -75,7 +82,9 @@ class Case:
         padded = np.pad(x.astype(np.float64), [(0, 0), *self.pads, (0, 0)])
         taken = []
         for tap in product(*map(range, self.taps)):
-            where = [slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, n, s in zip(tap, self.dilations, self.places, self.strides, strict=False)]
+            where = [
+                slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, n, s in zip(tap, self.dilations, self.places, self.strides, strict=False)
+            ]
             taken.append(padded[(slice(None), *where)])
         return np.concatenate(taken, axis=-1)
 
@@ -116,7 +125,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several tasks."""
+    """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several
+    tasks.
+    """
     monkeypatch.setattr(inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     target = replace(WORTH, caches=(WORTH.caches[0], 40_000, WORTH.caches[2]))
@@ -146,7 +157,9 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     ],
     ids=str,
 )
-def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_winograds_way_is_no_better(case: Case, pairs: bool, winograd: bool) -> None:
+def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_winograds_way_is_no_better(
+    case: Case, pairs: bool, winograd: bool
+) -> None:
     seen: list[tuple[bool, bool]] = []
 
     def look(request: Request) -> None:

@@ -1,4 +1,6 @@
-"""Products of bytes that are kept as 16-bit numbers, two to a word: `kernel.dot2`, which machines want it, and convolutions with fewer multiplications, which are exact."""
+"""Products of bytes that are kept as 16-bit numbers, two to a word: `kernel.dot2`, which machines want it, and convolutions with fewer
+multiplications, which are exact.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,28 @@ def test_machine_code_adds_the_same_products_as_numpy_with_and_without_each_inst
         np.testing.assert_array_equal(load(build_artifact(module.clone(), target, "dots")).run(arrays)[0], wanted)
 
 
-@pytest.mark.parametrize(("name", "lanes", "instruction"), [("x86-64-avx512", 16, "vpmaddwd"), ("x86-64-avx2", 8, "vpmaddwd"), ("x86-64", 4, "pmaddwd"), ("aarch64", 4, "mla"), ("wasm32", 4, "i32x4")])
+@pytest.mark.parametrize(
+    ("name", "lanes", "instruction"),
+    [
+        ("x86-64-avx512", 16, "vpmaddwd"),
+        ("x86-64-avx2", 8, "vpmaddwd"),
+        ("x86-64", 4, "pmaddwd"),
+        ("aarch64", 4, "mla"),
+        ("wasm32", 4, "i32x4"),
+    ],
+)
 def test_each_machine_uses_its_own_instruction(name: str, lanes: int, instruction: str) -> None:
     text = assembly(emit_llvm(dots(lanes, kernel.Dot2), TARGETS[name], "dots"), TARGETS[name])
     assert instruction in text and "vpmovsx" not in text
 
 
 def test_bytes_stay_bytes_where_they_are_multiplied_as_such() -> None:
-    assert {name: multiplies_pairs(TARGETS[name]) for name in ("x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64")} == {"x86-64": True, "x86-64-avx2": True, "x86-64-avx512": True, "aarch64": False}
+    assert {name: multiplies_pairs(TARGETS[name]) for name in ("x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64")} == {
+        "x86-64": True,
+        "x86-64-avx2": True,
+        "x86-64-avx512": True,
+        "aarch64": False,
+    }
     assert not multiplies_pairs(WITH_VNNI)
     assert not multiplies_pairs(replace(TARGETS["x86-64-avx2"], features=TARGETS["x86-64-avx2"].features + ",+avxvnni"))
 
@@ -65,13 +81,21 @@ def test_bytes_stay_bytes_where_they_are_multiplied_as_such() -> None:
 def test_sums_of_a_tile_are_added_up_in_order() -> None:
     """LLVM would shorten chains of sums of integers, which takes registers that tiles of 12 sums do not leave."""
     lanes, steps, rows = 8, 4, 12
-    func = Func.empty("main", [BufferType((rows * steps,), i32), BufferType((steps * lanes,), i32), BufferType((rows * lanes,), i32)], arg_names=("a", "b", "out"), arg_roles=("input", "input", "output"))
+    func = Func.empty(
+        "main",
+        [BufferType((rows * steps,), i32), BufferType((steps * lanes,), i32), BufferType((rows * lanes,), i32)],
+        arg_names=("a", "b", "out"),
+        arg_roles=("input", "input", "output"),
+    )
     b = KernelBuilder.at_end(func.block)
     at = lambda i: b(kernel.Constant, value=i, dtype=index)
     sums = [b(kernel.Load, func.args[2], at(r * lanes), lanes=lanes) for r in range(rows)]
     for step in range(steps):
         column = b(kernel.Load, func.args[1], at(step * lanes), lanes=lanes)
-        sums = [b(kernel.Dot2, b(kernel.Broadcast, b(kernel.Load, func.args[0], at(r * steps + step)), lanes=lanes), column, total) for r, total in enumerate(sums)]
+        sums = [
+            b(kernel.Dot2, b(kernel.Broadcast, b(kernel.Load, func.args[0], at(r * steps + step)), lanes=lanes), column, total)
+            for r, total in enumerate(sums)
+        ]
     for r, total in enumerate(sums):
         b(kernel.Store, total, func.args[2], at(r * lanes))
     b.insert(Return([]))
@@ -83,7 +107,9 @@ def test_sums_of_a_tile_are_added_up_in_order() -> None:
 
 
 def test_numbers_that_are_no_bytes_are_refused() -> None:
-    x = root_of([TensorType((2, 4), i16)], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [np.ones((4, 3), np.int16)])
+    x = root_of(
+        [TensorType((2, 4), i16)], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [np.ones((4, 3), np.int16)]
+    )
     np.testing.assert_array_equal(evaluate(x, [np.full((2, 4), 255, np.int16)])[0], np.full((2, 3), 1020))
     with pytest.raises(PolyremeError, match="expected numbers from -255 to 255 in 16 bits"):
         evaluate(x, [np.full((2, 4), 256, np.int16)])
@@ -162,7 +188,8 @@ def run(module: Module, x: Array) -> Array:
 
 
 CASES = st.builds(
-    Case, st.tuples(st.integers(1, 2), st.integers(3, 11), st.integers(3, 11), st.integers(8, 40).map(lambda n: 2 * n)), st.integers(16, 70),
+    Case, st.tuples(st.integers(1, 2), st.integers(3, 11), st.integers(3, 11), st.integers(8, 40).map(lambda n: 2 * n)),
+    st.integers(16, 70),
     st.tuples(*[st.integers(0, 2)] * 4), st.booleans(), st.booleans(),
 )  # fmt: skip
 
@@ -209,7 +236,9 @@ def test_it_is_taken_where_it_pays(case: Case, is_taken: bool) -> None:
 def test_tiles_leave_registers_for_what_is_multiplied(n: int) -> None:
     """A tile of 4 rows by 3 vectors would have 12 sums, and room for three vectors and one number, but not for their product."""
     target = TARGETS["x86-64-avx2"]
-    module = root_of([TensorType((96, 128), i16)], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [np.ones((128, n), np.int16)])
+    module = root_of(
+        [TensorType((96, 128), i16)], lambda b, x, w: b(tensor.Contract, x, w, spec="mk,kn->mn", dtype=i32), [np.ones((128, n), np.int16)]
+    )
     made = to_kernels(module, target, build_contract)
     outline_constants(made)
     text = assembly(emit_llvm(made, target, "product"), target)

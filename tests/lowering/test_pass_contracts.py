@@ -1,4 +1,6 @@
-"""What every registered pass promises: it takes and leaves valid modules of the levels it declares, what they compute stays the same; and cleaning up converges."""
+"""What every registered pass promises: it takes and leaves valid modules of the levels it declares, what they compute stays the same; and
+cleaning up converges.
+"""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -198,6 +200,8 @@ class Nothing:
 def test_every_pattern_states_its_equation_and_has_examples_where_it_fires_and_where_it_must_not(pattern):
     assert "->" in pattern.equation
     assert any(fired(pattern, types, body)[0] for types, body, _ in FIRES.values()), "no example of FIRES shows it"
-    assert any(fired(pattern, types, body) == (0, True) for types, body, _ in STAYS.values()), "no example of STAYS has an op that it looks at and leaves alone"
+    assert any(fired(pattern, types, body) == (0, True) for types, body, _ in STAYS.values()), (
+        "no example of STAYS has an op that it looks at and leaves alone"
+    )
 
 

@@ -1,4 +1,6 @@
-"""Products whose second operand is copied beside the multiplications: in one block and in several, panels left over, pieces of rows, and which products they are."""
+"""Products whose second operand is copied beside the multiplications: in one block and in several, panels left over, pieces of rows, and
+which products they are.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_results_agree_with_float64_on_one_and_two_threads(spec: str, a: tuple[i
         (3, 100, 64, 1 << 20, False),  # or are not whole lines
     ],
 )
-def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_late(products: int, k: int, n: int, second: int, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_late(
+    products: int, k: int, n: int, second: int, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     m, asked, target = 132, set[int](), replace(FAST, caches=(32 << 10, second, 1 << 20))
 
     def prefetch(buffer: Any, index: Any, **_: Any) -> tuple[()]:

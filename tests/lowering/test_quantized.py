@@ -52,7 +52,16 @@ class Model(Builder):
     def conv(self, x: Value, out: int, taps: int, stride: int = 1, pad: int = 0, groups: int = 1) -> Value:
         channels = x.type.shape[1] // groups  # type: ignore[union-attr, operator]
         bias = self.constant(self.rng.standard_normal(out).astype(np.float32))
-        made: Value = self(nn.Conv, x, self.weight((out, channels, taps, taps), 0), bias, strides=(stride,) * 2, padding=(pad,) * 4, dilations=(1, 1), groups=groups)
+        made: Value = self(
+            nn.Conv,
+            x,
+            self.weight((out, channels, taps, taps), 0),
+            bias,
+            strides=(stride,) * 2,
+            padding=(pad,) * 4,
+            dilations=(1, 1),
+            groups=groups,
+        )
         return made
 
     def module(self, *results: Value) -> Module:
@@ -72,8 +81,9 @@ def float_contracts(module: Module) -> int:
 
 
 def check(module: Module, *inputs: Array, flips: float = 0.0) -> None:
-    """The lowered module and its machine code give what the model in floats gives: up to float32's rounding, and where a number is so near to a half that this rounding
-    decides, up to `flips`, what one step more or less of some activations makes of the result."""
+    """The lowered module and its machine code give what the model in floats gives: up to float32's rounding, and where a number is so near
+    to a half that this rounding decides, up to `flips`, what one step more or less of some activations makes of the result.
+    """
     wanted = evaluate(module, inputs)
     tensors = [lower(module, target, to="tensor") for target in (WITH_VNNI, TARGETS["x86-64-avx2"])]
     for got in (*(evaluate(made, inputs) for made in tensors), compile_module(module).load().run(list(inputs))):
@@ -92,7 +102,9 @@ def test_a_linear_layer_counts_in_integers_whatever_stands_for_zero(zero: int | 
 def test_what_lies_outside_of_the_range_is_clipped_infinities_too():
     b = Model((2, 8))
     module = b.module(b(nn.Linear, b.steps(b.main.args[0], 0.01, -100), b.weight((8, 4), 1), None))
-    x = np.array([[np.inf, -np.inf, 1e30, -1e30, 5.0, -5.0, 0.0, -0.0], [0.005, 0.015, -0.005, 0.025, 2.27, 2.28, -0.28, -0.29]], np.float32)
+    x = np.array(
+        [[np.inf, -np.inf, 1e30, -1e30, 5.0, -5.0, 0.0, -0.0], [0.005, 0.015, -0.005, 0.025, 2.27, 2.28, -0.28, -0.29]], np.float32
+    )
     check(module, x)
 
 
@@ -111,7 +123,10 @@ def test_a_matrix_by_a_transposed_constant_and_a_free_number_of_rows_are_integer
         check(module, np.random.default_rng(rows).standard_normal((rows, 3, 16)).astype(np.float32))
 
 
-@pytest.mark.parametrize(("channels", "taps", "stride", "pad", "zero"), [(3, 7, 2, 3, None), (8, 3, 1, 1, -128), (16, 1, 1, 0, 3), (12, 1, 2, 0, None), (6, 3, 2, 1, -7)])
+@pytest.mark.parametrize(
+    ("channels", "taps", "stride", "pad", "zero"),
+    [(3, 7, 2, 3, None), (8, 3, 1, 1, -128), (16, 1, 1, 0, 3), (12, 1, 2, 0, None), (6, 3, 2, 1, -7)],
+)
 def test_a_convolution_of_an_image_from_outside_is_an_integer_one(channels: int, taps: int, stride: int, pad: int, zero: int | None):
     b = Model((2, channels, 11, 13))
     module = b.module(b.conv(b.steps(b.main.args[0], 0.02, zero), 18, taps, stride, pad))
@@ -120,7 +135,9 @@ def test_a_convolution_of_an_image_from_outside_is_an_integer_one(channels: int,
 
 
 def bottleneck() -> Module:
-    """The pieces of a residual network: a stem with its pooling, a block with a convolution beside it, the mean of all pixels, and a classifier."""
+    """The pieces of a residual network: a stem with its pooling, a block with a convolution beside it, the mean of all pixels, and a
+    classifier.
+    """
     b = Model((1, 3, 20, 20), seed=5)
     x = b(nn.MaxPool, b(nn.Relu, b.conv(b.steps(b.main.args[0], 0.02), 16, 3, 2, 1)), kernel=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
     shared = b.steps(x, 0.05, -128)
@@ -138,7 +155,8 @@ def test_a_residual_network_moves_bytes_between_its_layers(target: Target, kind:
     module = bottleneck()
     tensors = lower(module, target, to="tensor", verify=True)
     assert len(integer_contracts(module)) == 6 and float_contracts(module) == 0
-    # Two convolutions of one activation share its bytes, what is pooled is bytes already, and no layer reads floats but the residual sums and the mean.
+    # Two convolutions of one activation share its bytes, what is pooled is bytes already, and no layer reads floats but the residual sums
+    # and the mean.
     made = [v.type.dtype for op in tensors.function().block for v in op.results if isinstance(op, tensor.Fused)]
     # The classifier has a single row.
     assert made.count(kind) == 6 - (kind == i16) and made.count(u8) + made.count(i16) == 6
@@ -236,7 +254,18 @@ def test_signals_and_volumes_are_products_of_bytes_too(sizes: tuple[int, ...]):
     b = Model((2, 6, *sizes))
     rank = len(sizes)
     w = b.weight((9, 6, *(3,) * rank), 0)
-    module = b.module(b(nn.Conv, b.steps(b.main.args[0], 0.02, -3), w, None, strides=(1,) * rank, padding=(1,) * (2 * rank), dilations=(1,) * rank, groups=1))
+    module = b.module(
+        b(
+            nn.Conv,
+            b.steps(b.main.args[0], 0.02, -3),
+            w,
+            None,
+            strides=(1,) * rank,
+            padding=(1,) * (2 * rank),
+            dilations=(1,) * rank,
+            groups=1,
+        )
+    )
     assert len(integer_contracts(module)) == 1
     assert any(op.sym_name.startswith("conv_") for op in lower(module).functions)
     check(module, np.random.default_rng(11).standard_normal((2, 6, *sizes)).astype(np.float32))

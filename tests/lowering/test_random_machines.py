@@ -1,4 +1,6 @@
-"""Facts about a machine decide how the work is cut, never what is computed: networks of random sizes, for machines of random facts, against what their ops mean."""
+"""Facts about a machine decide how the work is cut, never what is computed: networks of random sizes, for machines of random facts, against
+what their ops mean.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,26 @@ KB = 1 << 10
 def machines(draw: st.DrawFn) -> Target:
     """This one with other facts. LLVM cuts vectors that are too wide for it, and caches are small enough for small sizes to be far."""
     width = draw(st.sampled_from([16, 32, 64]))
-    flags = {name: draw(st.booleans()) for name in ("spare_adders", "reads_ahead", "half_vectors", "far_cores", "winograd", "strassen", "bf16_terms")}
+    flags = {
+        name: draw(st.booleans())
+        for name in ("spare_adders", "reads_ahead", "half_vectors", "far_cores", "winograd", "strassen", "bf16_terms")
+    }
     return replace(
         host(),
         vector_bytes=width,
         vector_registers=draw(st.sampled_from([16, 32])) if width < 64 else 32,
         masked=width > 16 or draw(st.booleans()),
-        caches=draw(st.sampled_from([host().caches, (8 * KB, 64 * KB, 16384 * KB), (16 * KB, 128 * KB, 1024 * KB), (4 * KB, 16 * KB, 64 * KB), (48 * KB, 2048 * KB, 16384 * KB)])),
+        caches=draw(
+            st.sampled_from(
+                [
+                    host().caches,
+                    (8 * KB, 64 * KB, 16384 * KB),
+                    (16 * KB, 128 * KB, 1024 * KB),
+                    (4 * KB, 16 * KB, 64 * KB),
+                    (48 * KB, 2048 * KB, 16384 * KB),
+                ]
+            )
+        ),
         third_level_bytes=draw(st.sampled_from([9.5, 20.0])),
         memory_bytes=draw(st.sampled_from([4.0, 10.0])),
         memory_streams=draw(st.sampled_from([1, 8])),
@@ -78,20 +93,30 @@ def _einsum(draw: st.DrawFn) -> Drawn:
 def _convolution(draw: st.DrawFn) -> Drawn:
     groups = draw(st.sampled_from([1, 1, 1, 2]))
     channels, out = (groups * draw(SIZES) for _ in range(2))
-    taps, stride, dilation = draw(st.sampled_from([1, 1, 2, 3, 3, 3, 5, 7])), draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([1, 1, 2]))
+    taps, stride, dilation = (
+        draw(st.sampled_from([1, 1, 2, 3, 3, 3, 5, 7])),
+        draw(st.sampled_from([1, 1, 2, 3])),
+        draw(st.sampled_from([1, 1, 2])),
+    )
     high, wide = (max(draw(PLACES), (taps - 1) * dilation + 1) for _ in range(2))
     conv = nn.Conv2D(channels, out, taps, stride, draw(st.sampled_from([0, taps // 2])), dilation, groups)
     f, pools = _activation(draw), draw(st.booleans())
-    return Network(lambda parts, x: (lambda y: F.adaptive_avg_pool2d(y, 1) if pools else y)(f(parts[1](parts[0](x)))), conv, nn.BatchNorm2D(out)), [
-        (draw(st.integers(1, 3)), channels, high, wide)
-    ]
+    return Network(
+        lambda parts, x: (lambda y: F.adaptive_avg_pool2d(y, 1) if pools else y)(f(parts[1](parts[0](x)))), conv, nn.BatchNorm2D(out)
+    ), [(draw(st.integers(1, 3)), channels, high, wide)]
 
 
 def _separable(draw: st.DrawFn) -> Drawn:
     given, wide, out = (draw(SIZES) for _ in range(3))
     taps, f = draw(st.sampled_from([3, 5])), _activation(draw)
-    parts = nn.Conv2D(given, wide, 1), nn.Conv2D(wide, wide, taps, draw(st.sampled_from([1, 2])), taps // 2, groups=wide), nn.Conv2D(wide, out, 1)
-    return Network(lambda parts, x: parts[2](f(parts[1](f(parts[0](x))))), *parts), [(draw(st.integers(1, 2)), given, draw(PLACES), draw(PLACES))]
+    parts = (
+        nn.Conv2D(given, wide, 1),
+        nn.Conv2D(wide, wide, taps, draw(st.sampled_from([1, 2])), taps // 2, groups=wide),
+        nn.Conv2D(wide, out, 1),
+    )
+    return Network(lambda parts, x: parts[2](f(parts[1](f(parts[0](x))))), *parts), [
+        (draw(st.integers(1, 2)), given, draw(PLACES), draw(PLACES))
+    ]
 
 
 def _attention(draw: st.DrawFn) -> Drawn:
@@ -110,14 +135,20 @@ KINDS = [_linear, _einsum, _convolution, _convolution, _separable, _attention, _
 
 
 def check(data: st.DataObject) -> None:
-    machine, open_batch, dtype = data.draw(machines()), data.draw(st.booleans()), data.draw(st.sampled_from(["float32", "float32", "float64"]))
+    machine, open_batch, dtype = (
+        data.draw(machines()),
+        data.draw(st.booleans()),
+        data.draw(st.sampled_from(["float32", "float32", "float64"])),
+    )
     kind = data.draw(st.sampled_from(KINDS))
     paddle.seed(0)
     network, shapes = data.draw(st.composite(kind)())
     network.eval()
     network.to(dtype=dtype)
     open_batch &= kind is not _einsum
-    spec = [paddle.static.InputSpec([None if open_batch and not axis else size for axis, size in enumerate(shape)], dtype) for shape in shapes]
+    spec = [
+        paddle.static.InputSpec([None if open_batch and not axis else size for axis, size in enumerate(shape)], dtype) for shape in shapes
+    ]
     module = model_module(network, spec, freeze=True)
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
@@ -132,7 +163,9 @@ def check(data: st.DataObject) -> None:
         set_num_threads(before)
     for one, two, meant in zip(*results, evaluate(module, inputs), strict=True):
         np.testing.assert_array_equal(one, two)
-        np.testing.assert_allclose(one, meant, rtol=0, atol=max(1.0, np.abs(meant).max(initial=0)) * (1e-4 if dtype == "float32" else 1e-11))
+        np.testing.assert_allclose(
+            one, meant, rtol=0, atol=max(1.0, np.abs(meant).max(initial=0)) * (1e-4 if dtype == "float32" else 1e-11)
+        )
 
 
 SEVERAL = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))

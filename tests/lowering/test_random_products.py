@@ -18,14 +18,27 @@ from polyreme.lowering.pipeline import assembly_text
 from tests.lowering.products import Array, check_evaluated, check_native, root_of, to_kernels
 
 # Operands, result; b is a batch, l a second contracted axis.
-SPECS = ["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->nm", "bmk,bkn->bmn", "bmk,bnk->bmn", "bmk,kn->bmn", "mkl,nkl->mn", "mbk,nbk->bmn", "mkl,lkn->mn"]
+SPECS = [
+    "mk,kn->mn",
+    "mk,nk->mn",
+    "km,kn->mn",
+    "km,nk->nm",
+    "bmk,bkn->bmn",
+    "bmk,bnk->bmn",
+    "bmk,kn->bmn",
+    "mkl,nkl->mn",
+    "mbk,nbk->bmn",
+    "mkl,lkn->mn",
+]
 ENDINGS = ["none", "bias relu", "residual", "two readers"]
 # Around the sizes of lanes, tiles, blocks and pieces, where the code changes.
 SIZES = st.one_of(st.integers(1, 20), st.sampled_from([31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 97, 100, 130]))
 LONG = st.one_of(SIZES, st.sampled_from([384, 511, 1025]))
 
 
-def product_of(spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bool, ending: str, seed: int = 0) -> tuple[Any, list[Array], Array]:
+def product_of(
+    spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bool, ending: str, seed: int = 0
+) -> tuple[Any, list[Array], Array]:
     """A group around one contract, its inputs, and the expected result in float64."""
     rng = np.random.default_rng(seed)
     (left, right), out = spec.split("->")[0].split(","), spec.split("->")[1]
@@ -34,7 +47,9 @@ def product_of(spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bo
     bias = rng.standard_normal([1] * (len(out) - 1) + [sizes[out[-1]]]).astype(dtype.np)
     expected = np.einsum(spec, a.astype(np.float64), b.astype(np.float64))
     inputs, extra = [a] if constant else [a, b], {"bias relu": [bias], "residual": [whole]}.get(ending, [])
-    expected = {"bias relu": lambda y: np.maximum(y + bias, 0), "residual": lambda y: y + whole, "two readers": lambda y: y * y + y}.get(ending, lambda y: y)(expected)
+    expected = {"bias relu": lambda y: np.maximum(y + bias, 0), "residual": lambda y: y + whole, "two readers": lambda y: y * y + y}.get(
+        ending, lambda y: y
+    )(expected)
 
     def make(build: Any, *args: Any) -> Any:
         x, w, rest = (args[0], args[-1], args[1:-1]) if constant else (args[0], args[1], args[2:])
@@ -78,15 +93,27 @@ def test_machine_code_gives_the_sums_of_float64_for_many_more_shapes(
 
 
 @settings(QUICK, max_examples=8)
-@given(**CASES, m=st.integers(1, 60), n=st.integers(1, 40), k=st.one_of(st.integers(1, 40), st.just(70)), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+@given(
+    **CASES,
+    m=st.integers(1, 60),
+    n=st.integers(1, 40),
+    k=st.one_of(st.integers(1, 40), st.just(70)),
+    target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]),
+)
 @example(spec="mk,kn->mn", constant=False, ending="none", m=131, n=8, k=70, target="x86-64")
-def test_kernels_of_every_target_stay_inside_of_their_buffers(spec: str, constant: bool, ending: str, m: int, n: int, k: int, target: str) -> None:
+def test_kernels_of_every_target_stay_inside_of_their_buffers(
+    spec: str, constant: bool, ending: str, m: int, n: int, k: int, target: str
+) -> None:
     module, inputs, expected = product_of(spec, {"m": m, "n": n, "k": k, "l": 2, "b": 2}, f32, constant, ending)
     check_evaluated(module, inputs, expected, f32, TARGETS[target])
 
 
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2"])
-@pytest.mark.parametrize(("m", "k", "n", "constant"), [(512, 512, 512, True), (128, 768, 3072, False), (49, 512, 200, True), (66, 129, 257, True), (1, 768, 768, True)], ids=str)
+@pytest.mark.parametrize(
+    ("m", "k", "n", "constant"),
+    [(512, 512, 512, True), (128, 768, 3072, False), (49, 512, 200, True), (66, 129, 257, True), (1, 768, 768, True)],
+    ids=str,
+)
 def test_the_loops_of_a_product_keep_their_sums_in_registers(m: int, k: int, n: int, constant: bool, target: str) -> None:
     """No vector goes to the stack and back beside the multiply-adds; these tiles were chosen to fit."""
     machine = TARGETS[target]

@@ -1,4 +1,5 @@
-"""Which arguments have gradients, where a branch or a loop decides: compared with what Python's own branches and loops leave on the tape."""
+"""Which arguments have gradients, where a branch or a loop decides: compared with what Python's own branches and loops leave on the tape.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ CASES: dict[str, tuple[Callable[..., Any], bool]] = {
     "by other values of the same": (lambda x, w: branch(x.sum() > 0, lambda: x * 2, lambda: paddle.tanh(x) * 3) + w * 1, True),
     "a loop that changes one": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: y * y + 1, [x])[0] + w, True),
     "a loop that reads another": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: y + w * w + 1, [x])[0], False),
-    "a loop that begins with nothing": (lambda x, w: loop(lambda y: (y + x).sum() < 9, lambda y: y + x * x + 1, [paddle.zeros([3])])[0], False),
+    "a loop that begins with "
+    "nothing": (lambda x, w: loop(lambda y: (y + x).sum() < 9, lambda y: y + x * x + 1, [paddle.zeros([3])])[0], False),
     "a loop that exchanges two": (lambda x, w: loop(lambda a, b: (a + b).sum() < 9, lambda a, b: (b + 1, a + 1), [x, w])[0], False),
     "a branch in a loop": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y * y + 1, lambda: y + 2), [x])[0], True),
-    "an uneven branch in a loop": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y + w * w + 1, lambda: y + 2), [x * w])[0], True),
+    "an uneven branch in a "
+    "loop": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y + w * w + 1, lambda: y + 2), [x * w])[0], True),
     "steps whose number is known": (lambda x, w: steps(lambda row, y: [y + row * w], [paddle.zeros([1])], [x])[0], True),
     "an even number of exchanges": (lambda x, w: steps(lambda a, b: [b, a], [x, w], count=4)[0] * 1, True),
 }
@@ -65,6 +68,8 @@ def test_a_known_number_of_exchanges_tells_whose_gradients_there_are(count: int)
     x, w = paddle.ones([3]), paddle.ones([3])
     # Both ways of the branch must reach what the exchanges leave in the first place.
     for other, decided in ((0, count % 2 == 0), (1, count % 2 == 1)):
-        function = lambda x, w, other=other: branch(x.sum() > 0, lambda: steps(lambda a, b: [b, a], [x, w], count=count)[0] * 1, lambda: [x, w][other] * 2)
+        function = lambda x, w, other=other: branch(
+            x.sum() > 0, lambda: steps(lambda a, b: [b, a], [x, w], count=count)[0] * 1, lambda: [x, w][other] * 2
+        )
         traced = trace(function, lambda stand_ins: (tuple(stand_ins), {}), [(x.type, "x", False), (w.type, "w", False)], {})
         assert (undecided(traced.func.block, traced.func.args) is None) == decided

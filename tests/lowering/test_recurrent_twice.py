@@ -1,4 +1,6 @@
-"""Recurrent layers of one row, whose weights are read for two steps at a time: what is read, in which order sums are made, and when it is done."""
+"""Recurrent layers of one row, whose weights are read for two steps at a time: what is read, in which order sums are made, and when it is
+done.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def is_twice(module: Module) -> bool:
 
 
 def visits(first: int, end: int, blank: bool | None = None) -> np.ndarray:
-    """What a thread that has the panels from `first` up to `end` multiplies, in its order: [steps][panels][…] of 1 + the number of the state's panel, times 100 where it is for two steps; 0 behind the last."""
+    """What a thread that has the panels from `first` up to `end` multiplies, in its order: [steps][panels][…] of 1 + the number of the
+    state's panel, times 100 where it is for two steps; 0 behind the last.
+    """
     module, (found,), b = one_function([], [BufferType((STEPS * PANELS * MOST,), i64)])
     code = Code(b)
     count = code.scratch(1, i64)
@@ -126,7 +130,9 @@ def test_layers_begin_with_zeros_or_with_nearly_nothing_but_zeros(kind, changed)
 
 
 def lowered(kind: Any, batch: Any = 1, units: int = 64, target: Target | None = None, backward: bool = False) -> Module:
-    return lower(layer(kind, 3, batch, units, f32, False, backward, False), small_caches(find_target("x86-64-avx512")) if target is None else target)
+    return lower(
+        layer(kind, 3, batch, units, f32, False, backward, False), small_caches(find_target("x86-64-avx512")) if target is None else target
+    )
 
 
 def test_weights_serve_two_steps_where_one_row_reads_them_out_of_a_farther_cache():
@@ -146,11 +152,17 @@ def test_sums_of_two_steps_stay_in_registers(load_cycles):
     assert choose_tile(256, 20, 1, Registers(32, 16), 2) is not None, "so many that there are registers for one step alone"
 
 
-@pytest.mark.parametrize(("target", "register"), [(find_target("x86-64-avx2"), "ymm"), (replace(find_target("x86-64-avx512"), load_cycles=0.01), "zmm")], ids=["few registers", "wide tiles"])
+@pytest.mark.parametrize(
+    ("target", "register"),
+    [(find_target("x86-64-avx2"), "ymm"), (replace(find_target("x86-64-avx512"), load_cycles=0.01), "zmm")],
+    ids=["few registers", "wide tiles"],
+)
 @pytest.mark.parametrize("batch", [1, 2, 8])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.SimpleRNN])
 def test_nothing_of_a_product_waits_on_the_stack(kind, batch, target, register):
-    """Loops of multiply-adds, but for those of the gates, which divide: where there is no room for the sums and a row of weights, each sum would else go through memory in every round."""
+    """Loops of multiply-adds, but for those of the gates, which divide: where there is no room for the sums and a row of weights, each sum
+    would else go through memory in every round.
+    """
     made = lowered(kind, batch, 256, target)
     plan_memory(made.function("main"))
     texts = [assembly(part.text(), target) for part in split_llvm(made, target)]

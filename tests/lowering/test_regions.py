@@ -57,7 +57,10 @@ def test_whole_or_split_evaluated_or_compiled_a_program_gives_the_same() -> None
     seen: list[Any] = []
     with host.with_functions(functions(seen)):
         found = [evaluate(module, inputs), evaluate(split(PROGRAM), inputs)]
-    found += [load_module(module, functions=functions(seen)).run(inputs), load_schedule(split(PROGRAM), functions=functions(seen)).run(inputs)]
+    found += [
+        load_module(module, functions=functions(seen)).run(inputs),
+        load_schedule(split(PROGRAM), functions=functions(seen)).run(inputs),
+    ]
     for y, z in found:
         assert y.tolist() == [[1, 4, 9], [4, 10, 18]] and z.tolist() == [9]
     assert seen == [[[1, 2, 3]] * 2] * 4
@@ -66,7 +69,15 @@ def test_whole_or_split_evaluated_or_compiled_a_program_gives_the_same() -> None
 def test_a_region_takes_a_value_only_for_its_size_when_nothing_else_tells_it() -> None:
     module = split(PROGRAM)
     assert regions(module) == [{"x": "input", "w": "param"}, {"w": "param", "k": "input"}, {"g": "input", "k": "input", "t": "input"}]
-    assert [op.name for op in module.function().block] == ["func.call", "host.call", "host.call", "func.call", "host.call", "func.call", "func.return"]
+    assert [op.name for op in module.function().block] == [
+        "func.call",
+        "host.call",
+        "host.call",
+        "func.call",
+        "host.call",
+        "func.call",
+        "func.return",
+    ]
 
 
 def test_a_constant_that_the_host_takes_stays_a_constant_in_the_regions() -> None:

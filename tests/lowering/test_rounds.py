@@ -21,7 +21,8 @@ MOST = 3
 
 
 def neighbours(width: int, rounds: int, first: int = 0, grain: int = 1, also: bool = False, of_threads: bool = True):
-    """Each round makes every cell of what it and its two neighbours were before, in up to `MOST` parts; `also` counts rounds beside that."""
+    """Each round makes every cell of what it and its two neighbours were before, in up to `MOST` parts; `also` counts rounds beside that.
+    """
     module, (start, state), b = one_function([BufferType((width,), i64)], [BufferType((2 * width + 1,), i64)])
     code = Code(b)
     with code.loop(0, width) as loop:

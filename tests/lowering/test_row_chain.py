@@ -1,4 +1,6 @@
-"""Chains by rows: a product or convolution, the windows over what it makes, and the next product in one kernel, against float64 and against the groups one by one."""
+"""Chains by rows: a product or convolution, the windows over what it makes, and the next product in one kernel, against float64 and against
+the groups one by one.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ from tests.lowering.products import root_of
 
 @dataclass(frozen=True)
 class Case:
-    """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product). With `planar` the wide ones are
-    made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size. `is_open`: rows and pixels are not known; with `planar`, those of the planar images."""
+    """`images` of `size` pixels with `channels`, of which `wide` are made, and `out` of these in turn (0: there is no last product). With
+    `planar` the wide ones are made by a convolution of 3 x 3 pixels with a stride of 2, of planar images of twice the size. `is_open`: rows
+    and pixels are not known; with `planar`, those of the planar images.
+    """
 
     size: tuple[int, int]
     channels: int
@@ -50,7 +54,9 @@ class Case:
 
     @property
     def places(self) -> tuple[int, int]:
-        high, wide = ((n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.size, self.taps, strict=True))
+        high, wide = (
+            (n + sum(self.pad) - (k - 1) * self.dilation - 1) // self.stride + 1 for n, k in zip(self.size, self.taps, strict=True)
+        )
         return high, wide
 
     def arrays(self) -> tuple[list[Any], list[Any]]:
@@ -98,7 +104,10 @@ def expected_of(case: Case) -> Any:
     wide = np.pad(wide, [(0, 0), case.pad, case.pad, (0, 0)])
     narrow: Any = np.zeros((case.images, *case.places, case.wide))
     for y, x in product(*map(range, case.taps)):
-        at = (slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride) for t, n in zip((y, x), case.places, strict=True))
+        at = (
+            slice(t * case.dilation, t * case.dilation + (n - 1) * case.stride + 1, case.stride)
+            for t, n in zip((y, x), case.places, strict=True)
+        )
         narrow += wide[(slice(None), *at)] * weights[2][:, y, x]
     narrow = np.maximum(narrow + weights[3], 0)
     if not case.out:
@@ -140,7 +149,9 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
     if case.is_open:
         image = (case.images, case.channels, symbol("H"), symbol("W")) if case.planar else (*size, case.channels)
         shapes[: len(images)] = [image, *[(*places, case.out)] * (len(images) - 1)]
-    return root_of([TensorType(shape, case.dtype) for shape in shapes], make, weights if case.constant else ()), images if case.constant else [*images, *weights]
+    return root_of(
+        [TensorType(shape, case.dtype) for shape in shapes], make, weights if case.constant else ()
+    ), images if case.constant else [*images, *weights]
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +168,19 @@ def cases(draw: Any) -> Case:
     size = draw(st.integers(9, 13)), draw(st.integers(8, 18))
     wide, out = draw(st.sampled_from([1, 5, 16, 20, 33])), draw(st.sampled_from([0, 1, 7, 17]))
     flags = {name: draw(st.booleans()) for name in ("residual", "constant", "planar", "is_open")}
-    return Case(size, draw(st.sampled_from([1, 3, 8])), wide, out, taps, stride, pad, dilation, draw(st.integers(1, 2)), dtype=draw(st.sampled_from([f32, f32, f64])), **flags)
+    return Case(
+        size,
+        draw(st.sampled_from([1, 3, 8])),
+        wide,
+        out,
+        taps,
+        stride,
+        pad,
+        dilation,
+        draw(st.integers(1, 2)),
+        dtype=draw(st.sampled_from([f32, f32, f64])),
+        **flags,
+    )
 
 
 @settings(max_examples=8, deadline=None)
@@ -210,7 +233,9 @@ def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_v
     products.check_native(module, inputs, expected_of(case), case.dtype, target)
 
 
-def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where_vectors_are_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where_vectors_are_halves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[tuple[int, int]] = []
 
     class Recorded(inverted_residual._Product):
@@ -334,7 +359,9 @@ def test_the_passes_know_of_cores_that_may_be_far() -> None:
 def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
     module = inverted_residuals(2)
     lowered = lower(module, TARGET)
-    scanned = [op for loop in lowered.function().walk() if isinstance(loop, kernel.Parallel) for op in loop.walk() if isinstance(op, kernel.Call)]
+    scanned = [
+        op for loop in lowered.function().walk() if isinstance(loop, kernel.Parallel) for op in loop.walk() if isinstance(op, kernel.Call)
+    ]
     assert sum(op.callee.name.startswith("inverted_residual") for op in scanned) == 2
     check(module)
 

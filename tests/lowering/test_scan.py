@@ -1,4 +1,6 @@
-"""Loops over steps: scans as kernels, recurrent layers among them, on random shapes; and the passes that move ops out of scans and take them apart."""
+"""Loops over steps: scans as kernels, recurrent layers among them, on random shapes; and the passes that move ops out of scans and take
+them apart.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def layer(kind: Any, steps: Any, batch: Any, units: int, dtype: Any, lengths: bo
     weight = (gates, units)
     shapes: dict[Any, list[tuple[Any, ...]]] = {
         nn.LSTM: [gate, weight, state, state], nn.GRU: [gate, weight, state, (gates,)], nn.SimpleRNN: [gate, weight, state],
-        nn.LSTMGradient: [gate, weight, state, state, states, states, states, states], nn.GRUGradient: [gate, weight, state, states, states, (gates,)],
+        nn.LSTMGradient: [gate, weight, state, state, states, states, states, states],
+        nn.GRUGradient: [gate, weight, state, states, states, (gates,)],
         nn.SimpleRNNGradient: [weight, states, states],
     }  # fmt: skip
     cls = {nn.LSTM: nn.LSTMGradient, nn.GRU: nn.GRUGradient, nn.SimpleRNN: nn.SimpleRNNGradient}[kind] if backward else kind
@@ -93,7 +96,8 @@ def assert_near(results: list[Any], expected: list[Any], dtype: Any) -> None:
 
 
 layers = st.fixed_dictionaries({
-    "kind": st.sampled_from(list(GATES)), "dtype": st.sampled_from([f32, f32, f64]), "lengths": st.booleans(), "backward": st.booleans(), "reverse": st.booleans(),
+    "kind": st.sampled_from(list(GATES)), "dtype": st.sampled_from([f32, f32, f64]), "lengths": st.booleans(), "backward": st.booleans(),
+    "reverse": st.booleans(),
 })  # fmt: skip
 
 

@@ -20,8 +20,10 @@ OWNERS, TURNS = 5, 6
 
 
 def shared_work(opens: bool) -> Module:
-    """Five owners of six turns each. An owner takes its own ones, which are closed until it comes, then those of others; `opens` off, it leaves out opening. The results: how often each
-    turn was taken, and for each owner the sum of what its turns left and how often that was put together."""
+    """Five owners of six turns each. An owner takes its own ones, which are closed until it comes, then those of others; `opens` off, it
+    leaves out opening. The results: how often each turn was taken, and for each owner the sum of what its turns left and how often that was
+    put together.
+    """
     sizes = [OWNERS * TURNS, OWNERS, OWNERS, OWNERS * Tickets.elements(TURNS)]
     module, (counts, sums, ends, notes), b = one_function([], [BufferType((n,), i64) for n in sizes])
     code = Code(b)

@@ -49,7 +49,9 @@ def check(types, build, size=5):
     lower(module, verify=True, inputs=arrays)
     for got, want in zip(compile_module(module).load().run(arrays), evaluate(module, arrays), strict=True):
         assert (got.shape, got.dtype) == (want.shape, want.dtype)
-        np.testing.assert_allclose(got, want, rtol=1e-12 if want.dtype.itemsize == 16 else 1e-5, atol=1e-5 if want.dtype == np.complex64 else 1e-12)
+        np.testing.assert_allclose(
+            got, want, rtol=1e-12 if want.dtype.itemsize == 16 else 1e-5, atol=1e-5 if want.dtype == np.complex64 else 1e-12
+        )
 
 
 @TYPES
@@ -77,7 +79,9 @@ def test_division_neither_overflows_nor_divides_by_0_where_the_quotient_is_a_num
 def test_what_moves_elements_moves_both_parts(dtype):
     def moved(b, x):
         flipped = b(nn.Flip, b(nn.Transpose, x, perm=(1, 0)), axes=(0,))
-        return b(nn.Concat, [b(nn.Reshape, flipped, shape=(5, 3, 1)), b(nn.Reshape, x, shape=(5, 3, 1))], axis=2), b(nn.Slice, x, starts=(1, 0), stops=(3, 5), strides=(1, 2))
+        return b(nn.Concat, [b(nn.Reshape, flipped, shape=(5, 3, 1)), b(nn.Reshape, x, shape=(5, 3, 1))], axis=2), b(
+            nn.Slice, x, starts=(1, 0), stops=(3, 5), strides=(1, 2)
+        )
 
     check([((3, 5), dtype)], moved)
     check([((3, N), dtype)], lambda b, x: b(tensor.Pad, x, low=(1, 0), high=(0, 2), interior=(0, 0), value=3.0))
@@ -96,7 +100,10 @@ def test_sums(dtype, axes):
 def test_products_of_matrices(dtype):
     check([((N, 7), dtype), ((7, 9), dtype)], lambda b, x, y: b(nn.MatMul, x, y))
     weight = data_of([((7, 9), dtype)])[0]
-    check([((2, N, 7), dtype)], lambda b, x: b(nn.Add, b(nn.MatMul, x, b(nn.Constant, value=weight)), b(nn.Full, value=1, shape=(9,), dtype=dtype)))
+    check(
+        [((2, N, 7), dtype)],
+        lambda b, x: b(nn.Add, b(nn.MatMul, x, b(nn.Constant, value=weight)), b(nn.Full, value=1, shape=(9,), dtype=dtype)),
+    )
 
 
 @pytest.mark.parametrize("real, dtype", [(f32, c64), (f64, c128), (i64, c64)])

@@ -1,4 +1,5 @@
-"""Products by Strassen's algorithm: exact formulas, results within the declared bound of float64 on every target, and when they are chosen."""
+"""Products by Strassen's algorithm: exact formulas, results within the declared bound of float64 on every target, and when they are chosen.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ from tests.lowering.products import root_of
 
 
 SCHEMES = pytest.mark.parametrize(
-    "scheme", [STRASSEN, BY_THIRDS, BY_THIRDS.turned, STRASSEN.few, BY_THIRDS.few], ids=["halves", "thirds", "thirds of rows", "few by halves", "few by thirds"]
+    "scheme",
+    [STRASSEN, BY_THIRDS, BY_THIRDS.turned, STRASSEN.few, BY_THIRDS.few],
+    ids=["halves", "thirds", "thirds of rows", "few by halves", "few by thirds"],
 )
 
 
@@ -74,7 +77,9 @@ def test_sums_of_a_scheme_begin_with_a_plus(scheme: Scheme) -> None:
 
 @SCHEMES
 def test_targets_are_the_parts_that_a_product_belongs_to_those_that_it_completes_in_front(scheme: Scheme) -> None:
-    """Adding every product to its targets, one after the other, gives the result: the first one of a part finds nothing there, the last one leaves nothing to add."""
+    """Adding every product to its targets, one after the other, gives the result: the first one of a part finds nothing there, the last one
+    leaves nothing to add.
+    """
     added: list[list[tuple[int, int]]] = [[] for _ in scheme.result]
     for number, targets in enumerate(scheme.targets):
         assert sorted(targets, key=lambda target: not target.last) == targets
@@ -95,7 +100,9 @@ def test_parts_are_numbered_from_the_outermost_level() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """x [rows, steps] by known weights [steps, lanes] ([lanes, steps] when `turned`), and what follows; with `split` the rows are two letters."""
+    """x [rows, steps] by known weights [steps, lanes] ([lanes, steps] when `turned`), and what follows; with `split` the rows are two
+    letters.
+    """
 
     m: int
     k: int
@@ -108,8 +115,16 @@ class Case:
     def arrays(self, spread: float = 0.0) -> tuple[list[Array], list[Array]]:
         """Inputs and constants; rows differ in size by up to 10**spread, and so do steps."""
         rng = np.random.default_rng(7)
-        x = rng.standard_normal((self.m, self.k)) * 10.0 ** rng.uniform(-spread, spread, (self.m, 1)) * 10.0 ** rng.uniform(-spread, spread, self.k)
-        w, bias, residual = rng.standard_normal((self.k, self.n)), rng.standard_normal((1,) * (self.split > 1) + (1, self.n)), rng.standard_normal((self.m, self.n))
+        x = (
+            rng.standard_normal((self.m, self.k))
+            * 10.0 ** rng.uniform(-spread, spread, (self.m, 1))
+            * 10.0 ** rng.uniform(-spread, spread, self.k)
+        )
+        w, bias, residual = (
+            rng.standard_normal((self.k, self.n)),
+            rng.standard_normal((1,) * (self.split > 1) + (1, self.n)),
+            rng.standard_normal((self.m, self.n)),
+        )
         rows = (self.split, self.m // self.split) if self.split > 1 else (self.m,)
         inputs = [x.reshape(*rows, self.k), *([residual.reshape(*rows, self.n)] if self.residual else [])]
         constants = [w.T if self.turned else w, *([bias] if self.bias else [])]
@@ -181,7 +196,9 @@ def _products(a: list[Array], b: list[Array], schemes: tuple[Scheme, ...]) -> li
     if not schemes:
         return [a[0] @ b[0]]
     scheme, *inner = schemes
-    added: Callable[[Terms, list[list[Array]]], list[Any]] = lambda terms, of: [sum(column) for column in zip(*(of[p] for p, _ in terms), strict=True)]
+    added: Callable[[Terms, list[list[Array]]], list[Any]] = lambda terms, of: [
+        sum(column) for column in zip(*(of[p] for p, _ in terms), strict=True)
+    ]
     left, right = _split(a, scheme.rows * scheme.steps), _split(b, scheme.steps * scheme.lanes)
     sums = [_products(added(x, left), added(y, right), tuple(inner)) for x, y in zip(scheme.left, scheme.right, strict=True)]
     return [value for terms in scheme.result for value in added(terms, sums)]
@@ -193,7 +210,9 @@ def _split(values: list[Array], count: int) -> list[list[Array]]:
     return [values[i : i + size] for i in range(0, len(values), size)]
 
 
-def with_cut(pick: Callable[[list[Cut]], Cut], ways: Sequence[str] = tuple(WAYS), used: list[Cut] | None = None) -> Callable[[Request], KernelPlan | None]:
+def with_cut(
+    pick: Callable[[list[Cut]], Cut], ways: Sequence[str] = tuple(WAYS), used: list[Cut] | None = None
+) -> Callable[[Request], KernelPlan | None]:
     """A builder that makes any product it can by Strassen's algorithm, cut as `pick` says."""
 
     def build(request: Request) -> KernelPlan | None:
@@ -214,7 +233,14 @@ CASES = st.builds(Case, st.integers(1, 14), st.integers(2, 40), st.integers(2, 7
 @example(Case(7, 37, 70, bias=True), "x86-64-avx512", "quarters", 5, 3.0, 1)
 @example(Case(6, 19, 33, residual=True, split=2), "aarch64", "thirds", 9, 0.0, 2)
 @example(Case(9, 33, 50, turned=True, bias=True), "x86-64-avx2", "halves", 7, 0.0, 3)
-@given(CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(list(WAYS)), st.integers(0, 1000), st.sampled_from([0.0, 3.0]), st.integers(1, 3))
+@given(
+    CASES,
+    st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]),
+    st.sampled_from(list(WAYS)),
+    st.integers(0, 1000),
+    st.sampled_from([0.0, 3.0]),
+    st.integers(1, 3),
+)
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
     case: Case, target: str, way: str, which: int, spread: float, pieces: int
 ) -> None:
@@ -234,7 +260,9 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 @pytest.mark.parametrize("chunk", [10, 8], ids=["even", "rest"])
 @pytest.mark.parametrize("way", ["halves", "thirds"])
 @pytest.mark.parametrize("case", [Case(20, 37, 70, bias=True, residual=True), Case(20, 33, 50, turned=True, split=4)], ids=str)
-def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_memory_outside_of_their_buffers(case: Case, way: str, chunk: int) -> None:
+def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_memory_outside_of_their_buffers(
+    case: Case, way: str, chunk: int
+) -> None:
     used: list[Cut] = []
 
     def build(request: Request) -> KernelPlan | None:
@@ -251,7 +279,11 @@ def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_mem
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.parametrize("case", [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, turned=True), Case(64, 64, 77, split=4)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, turned=True), Case(64, 64, 77, split=4)],
+    ids=str,
+)
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
@@ -264,8 +296,12 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     ("case", "target", "pieces", "which", "groups"),
     [(Case(8, 144, 200, bias=True), "x86-64-avx512", 2, 1, 8), (Case(12, 144, 100, True, residual=True, split=2), "x86-64-avx2", 1, 2, 2)],
 )
-def test_threads_make_combinations_and_add_up_beside_the_products(case: Case, target: str, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each for itself, and anew where its groups go on with another piece of the rows, and where there is memory for no more groups at a time."""
+def test_threads_make_combinations_and_add_up_beside_the_products(
+    case: Case, target: str, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each for itself, and anew where its groups go on with another piece of the rows, and where there is memory for no more groups at a
+    time.
+    """
     inputs, constants = case.arrays()
     used: list[Cut] = []
 
@@ -297,28 +333,43 @@ def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
-@pytest.mark.parametrize(("case", "pieces", "which", "groups"), [(Case(8, 144, 200, bias=True), 1, 1, 8), (Case(14, 176, 130, True, residual=True, split=2), 2, 2, 2), (Case(5, 144, 260), 1, 0, 1)])
-def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some(case: Case, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("case", "pieces", "which", "groups"),
+    [(Case(8, 144, 200, bias=True), 1, 1, 8), (Case(14, 176, 130, True, residual=True, split=2), 2, 2, 2), (Case(5, 144, 260), 1, 0, 1)],
+)
+def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some(
+    case: Case, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
 
     def pick(all: list[Cut]) -> Cut:
-        narrow = [replace(cut, piece=-(-cut.height // pieces), blocks=1, half_packed=True) for cut in all if cut.vectors == 1 and isinstance(cut.height, int)]
+        narrow = [
+            replace(cut, piece=-(-cut.height // pieces), blocks=1, half_packed=True)
+            for cut in all
+            if cut.vectors == 1 and isinstance(cut.height, int)
+        ]
         possible = [cut for cut in narrow if cut.beside]
         cut = possible[which % len(possible)]
         monkeypatch.setattr(strassen_plan, "MORE_RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
         return cut
 
-    lowered = to_kernels(case.module(inputs, constants), replace(TARGETS["x86-64-avx512"], multiply_adds=1), with_cut(pick, ("quarters",), used))
+    lowered = to_kernels(
+        case.module(inputs, constants), replace(TARGETS["x86-64-avx512"], multiply_adds=1), with_cut(pick, ("quarters",), used)
+    )
     assert used[0].groups_of_thread <= groups
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
-@pytest.mark.parametrize("case", [Case(128, 784, 300, bias=True), Case(197, 256, 512, residual=True), Case(37, 1040, 300), Case(300, 144, 1100)])
+@pytest.mark.parametrize(
+    "case", [Case(128, 784, 300, bias=True), Case(197, 256, 512, residual=True), Case(37, 1040, 300), Case(300, 144, 1100)]
+)
 def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    cheapest = with_cut(lambda all: min((replace(cut, half_packed=True) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
+    cheapest = with_cut(
+        lambda all: min((replace(cut, half_packed=True) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used
+    )
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
@@ -328,7 +379,9 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
     """Threads that outnumber the processors are stopped anywhere, so that others take their turns."""
     case = Case(128, 784, 512, bias=True)
     inputs, constants = case.arrays()
-    cheapest = with_cut(lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), [])
+    cheapest = with_cut(
+        lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), []
+    )
     executable = bounds.machine_code(to_kernels(case.module(inputs, constants), host(), cheapest))
     before = get_num_threads()
     try:
@@ -342,8 +395,12 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
         set_num_threads(before)
 
 
-def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, least: int = 0, most: int = 0) -> Callable[[Request], KernelPlan | None]:
-    """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and the `least` and `most` rows of a chunk, if they are given."""
+def with_any_rows(
+    way: str, which: int, used: list[Cut], tiles: int = 0, least: int = 0, most: int = 0
+) -> Callable[[Request], KernelPlan | None]:
+    """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and the `least` and `most` rows of a chunk,
+    if they are given.
+    """
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
@@ -364,7 +421,9 @@ def with_any_rows(way: str, which: int, used: list[Cut], tiles: int = 0, least: 
     CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(["halves", "thirds"]), st.integers(0, 1000),
     st.integers(1, 9), st.integers(1, 20), st.integers(1, 2), st.lists(st.integers(1, 20), min_size=2, max_size=2),
 )  # fmt: skip
-def test_one_kernel_serves_any_number_of_rows(case: Case, target: str, way: str, which: int, least: int, most: int, tiles: int, sizes: list[int]) -> None:
+def test_one_kernel_serves_any_number_of_rows(
+    case: Case, target: str, way: str, which: int, least: int, most: int, tiles: int, sizes: list[int]
+) -> None:
     """By all products of a scheme, in chunks of rows where there are many, or by those for few rows, whichever their number asks for."""
     used: list[Cut] = []
     inputs, constants = case.arrays()
@@ -376,7 +435,9 @@ def test_one_kernel_serves_any_number_of_rows(case: Case, target: str, way: str,
 
 
 @pytest.mark.parametrize("way", ["halves", "thirds"])
-@pytest.mark.parametrize("case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, turned=True, split=2)], ids=str)
+@pytest.mark.parametrize(
+    "case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, turned=True, split=2)], ids=str
+)
 def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
     used: list[Cut] = []
     inputs, constants = case.arrays()
@@ -390,7 +451,9 @@ def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_on
 
 def test_no_rows_at_all_give_none() -> None:
     inputs, constants = Case(4, 129, 200).arrays()
-    executable = bounds.machine_code(to_kernels(Case(4, 129, 200).module(inputs, constants, free=True), host(), with_any_rows("halves", -4, [])))
+    executable = bounds.machine_code(
+        to_kernels(Case(4, 129, 200).module(inputs, constants, free=True), host(), with_any_rows("halves", -4, []))
+    )
     assert executable.run([inputs[0][:0]])[0].shape == (0, 200)
 
 
@@ -413,7 +476,9 @@ def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -
         sized = replace(case, m=m)
         inputs, _ = sized.arrays()
         parts = [(first, min(32, m - first)) for first in range(0, m, 32)]
-        allowed = [replace(case, m=count).bound([a[first : first + count] for a in inputs], constants, used[count < 32]) for first, count in parts]
+        allowed = [
+            replace(case, m=count).bound([a[first : first + count] for a in inputs], constants, used[count < 32]) for first, count in parts
+        ]
         bounds.check_executable(executable, inputs, sized.expected(inputs, constants), np.concatenate(allowed))
 
 
@@ -422,7 +487,9 @@ def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: i
     case = Case(7, 160, 200)
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS["x86-64-avx512"], with_any_rows("halves", -4, used, blocks, 16, 100))
+    lowered = to_kernels(
+        case.module(inputs, constants, free=True), TARGETS["x86-64-avx512"], with_any_rows("halves", -4, used, blocks, 16, 100)
+    )
     (cut,) = used
     read: set[int] = set()
     asked: set[int] = set()
@@ -473,7 +540,9 @@ def test_the_kernel_that_packs_weights_does_what_the_pack_says(turned: bool) -> 
 # --- when they are chosen
 
 
-def chosen(a: tuple[Dim, ...], b: tuple[Dim, ...], spec: str = "mk,kn->mn", target: str = "x86-64-avx512", constant: bool = True, dtype: Any = f32) -> bool:
+def chosen(
+    a: tuple[Dim, ...], b: tuple[Dim, ...], spec: str = "mk,kn->mn", target: str = "x86-64-avx512", constant: bool = True, dtype: Any = f32
+) -> bool:
     """Whether the builder takes a product of these shapes."""
     found: list[KernelPlan | None] = []
 
@@ -504,8 +573,13 @@ def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes
     assert used[0].schemes == WAYS[way]
 
 
-@pytest.mark.parametrize(("steps", "lanes", "residual", "by_pieces"), [(1024, 256, False, True), (1024, 256, True, False), (256, 256, False, False), (512, 128, False, False)])
-def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_through_memory(steps: int, lanes: int, residual: bool, by_pieces: bool) -> None:
+@pytest.mark.parametrize(
+    ("steps", "lanes", "residual", "by_pieces"),
+    [(1024, 256, False, True), (1024, 256, True, False), (256, 256, False, False), (512, 128, False, False)],
+)
+def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_through_memory(
+    steps: int, lanes: int, residual: bool, by_pieces: bool
+) -> None:
     case = Case(12544, steps, lanes, residual=residual)
     used: list[Cut | None] = []
 
@@ -519,7 +593,9 @@ def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_thro
 
 
 @pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (384, 768, 3072), (128, 512, 512), (196, 1024, 256)])
-def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_take_the_units_of_multiply_adds(rows: int, steps: int, lanes: int) -> None:
+def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_take_the_units_of_multiply_adds(
+    rows: int, steps: int, lanes: int
+) -> None:
     case = Case(rows, steps, lanes)
     used: list[bool] = []
 
@@ -543,7 +619,9 @@ def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_ta
         ((49, 512, 2048), "direct", "direct"),
     ],
 )
-def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_the_pace(sizes: tuple[int, int, int], before: str, now: str) -> None:
+def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_the_pace(
+    sizes: tuple[int, int, int], before: str, now: str
+) -> None:
     """For panels can be made beside that, of weights that are hardly more than one level packs."""
     case = Case(*sizes)
     names = {schemes: name for name, schemes in WAYS.items()}
@@ -561,9 +639,12 @@ def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_th
 
 
 @pytest.mark.parametrize(
-    ("sizes", "levels"), [((128, 768, 3072), 1), ((384, 768, 768), 1), ((512, 512, 512), 0), ((784, 512, 128), 0), ((196, 1024, 256), 0)], ids=str
+    ("sizes", "levels"), [((128, 768, 3072), 1), ((384, 768, 768), 1), ((512, 512, 512), 0), ((784, 512, 128), 0), ((196, 1024, 256), 0)],
+    ids=str
 )
-def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_that_tiles_need(sizes: tuple[int, int, int], levels: int) -> None:
+def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_that_tiles_need(
+    sizes: tuple[int, int, int], levels: int
+) -> None:
     case, used = Case(*sizes), list[Cut | None]()
     target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
@@ -589,7 +670,18 @@ def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare
     target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes=10 if spare else 4.5)
     case = Case(128, 64, 64)
     to_kernels(case.module(*case.arrays()), target, lambda request: products.append(found) if (found := find_matrices(request)) else None)
-    shapes = [(128, 768, 768), (384, 768, 3072), (1, 2048, 1000), (49, 512, 2048), (196, 1024, 512), (784, 512, 256), (3136, 256, 128), (1000, 1000, 1000), (37, 90, 41), (12544, 1024, 256)]
+    shapes = [
+        (128, 768, 768),
+        (384, 768, 3072),
+        (1, 2048, 1000),
+        (49, 512, 2048),
+        (196, 1024, 512),
+        (784, 512, 256),
+        (3136, 256, 128),
+        (1000, 1000, 1000),
+        (37, 90, 41),
+        (12544, 1024, 256),
+    ]
     sized = [replace(products[0], m=m, k=k, n=n) for m, k, n in shapes]
     for a in sized:
         assert all(cut.cycles >= a.least_cycles(cut.schemes, cut.rows, cut.vectors) for cut in cuts(a))
@@ -608,8 +700,12 @@ def test_large_products_with_known_weights_are_taken() -> None:
     assert chosen((128, 512), (512, 512), "mk,nk->mn")
 
 
-@pytest.mark.parametrize(("steps", "lanes", "is_near", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)])
-def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(steps: int, lanes: int, is_near: bool, pace: float) -> None:
+@pytest.mark.parametrize(
+    ("steps", "lanes", "is_near", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)]
+)
+def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(
+    steps: int, lanes: int, is_near: bool, pace: float
+) -> None:
     case = Case(128, steps, lanes)
     chunks: list[Cut | None] = []
 

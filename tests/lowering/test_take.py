@@ -19,7 +19,11 @@ from polyreme.lowering.transforms.fuse import Fuse
 def module_of(size, shape, dtype="float32", positions="int64", after=None):
     """x[2 * which + row], `row` being a column of numbers; with `after`, a function of what is taken."""
     column = (*shape[:-1], 1)
-    types = [TensorType((size,), scalar_type(np.dtype(dtype))), TensorType(shape, scalar_type(np.dtype(positions))), TensorType(column, scalar_type(np.dtype(positions)))]
+    types = [
+        TensorType((size,), scalar_type(np.dtype(dtype))),
+        TensorType(shape, scalar_type(np.dtype(positions))),
+        TensorType(column, scalar_type(np.dtype(positions))),
+    ]
     main = Func.empty("main", types, arg_names=("x", "which", "row"), arg_roles=("input",) * 3)
     b = Builder.at_end(main.block)
     x, which, row = main.args
@@ -52,7 +56,13 @@ def test_elements_come_from_where_their_places_say(data):
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=2), st.lists(st.integers(1, 3), max_size=1), st.integers(1, 300), st.integers(1, 80), st.integers(0, 99))
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=2),
+    st.lists(st.integers(1, 3), max_size=1),
+    st.integers(1, 300),
+    st.integers(1, 80),
+    st.integers(0, 99),
+)
 def test_elements_of_all_rows_are_taken_at_the_same_places(rows, outer, length, size, seed):
     random = np.random.default_rng(seed)
     types = [TensorType((*rows, size), scalar_type(np.dtype("float32"))), TensorType((*outer, length), i64)]
@@ -104,7 +114,9 @@ def test_short_rows_and_whole_rows_are_left_to_other_loops():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
 def test_what_is_added_at_some_places_needs_no_zeros(dtype):
     element = scalar_type(np.dtype(dtype))
-    main = Func.empty("main", [TensorType((9, 40), element), TensorType((30, 40), element), TensorType((30,), i64)], arg_roles=("input",) * 3)
+    main = Func.empty(
+        "main", [TensorType((9, 40), element), TensorType((30, 40), element), TensorType((30,), i64)], arg_roles=("input",) * 3
+    )
     b = Builder.at_end(main.block)
     x, updates, which = main.args
     b.insert(Return([b(nn.Add, b(nn.ScatterAdd, updates, which, axis=0, size=9), x)]))

@@ -120,11 +120,17 @@ def test_softmax_along_any_axis(axis, shape):
 
 @pytest.mark.parametrize("size", [0, 1, 2, 15, 16, 17, 63, 64, 65, 1000])
 def test_a_free_size_of_any_length(size):
-    check([((N,), f32), ((N, 3), f64)], lambda b, x, y: (b(tensor.Map, x, fn="tanh"), b(tensor.Map, y, fn="neg"), b(tensor.Reduce, x, fn="add", axes=(0,))), (size,))
+    check(
+        [((N,), f32), ((N, 3), f64)],
+        lambda b, x, y: (b(tensor.Map, x, fn="tanh"), b(tensor.Map, y, fn="neg"), b(tensor.Reduce, x, fn="add", axes=(0,))),
+        (size,),
+    )
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize(("fn", "dtype"), [("add", f32), ("mul", f64), ("max", i32), ("min", f32), ("add", i64), ("and", i1), ("or", i1), ("max", u8)])
+@pytest.mark.parametrize(
+    ("fn", "dtype"), [("add", f32), ("mul", f64), ("max", i32), ("min", f32), ("add", i64), ("and", i1), ("or", i1), ("max", u8)]
+)
 def test_reductions_of_any_axes(axes, fn, dtype):
     check([((N, 6, 21), dtype)], lambda b, x: b(tensor.Reduce, x, fn=fn, axes=axes), (1, 5))
 
@@ -152,7 +158,9 @@ def test_a_result_that_comes_back_reshaped_is_computed_before_what_reads_it():
 def test_a_long_reduction_adds_in_an_order_that_threads_do_not_change():
     from polyreme.runtime.threads import get_num_threads, set_num_threads
 
-    module = module_of([((8, 100_000), f32), ((300, 700), f32)], lambda b, x, y: (b(tensor.Reduce, x, fn="add", axes=(1,)), softmax(b, y, 1)))
+    module = module_of(
+        [((8, 100_000), f32), ((300, 700), f32)], lambda b, x, y: (b(tensor.Reduce, x, fn="add", axes=(1,)), softmax(b, y, 1))
+    )
     run = native(lowered(module))
     inputs = [random_input(shape, f32, 0, seed) for seed, shape in enumerate([(8, 100_000), (300, 700)])]
     before = get_num_threads()
@@ -178,12 +186,27 @@ VIEWS = {
     "reshape": lambda b, x: b(tensor.Reshape, x, shape=(7 * N, 21)),
     "reshape of a transpose": lambda b, x: b(tensor.Reshape, b(tensor.Transpose, x, perm=(2, 1, 0)), shape=(3, 7, 7 * N)),
     "windows": lambda b, x: b(tensor.Window, x, axes=(1, 2), sizes=(3, 4), strides=(2, 3), dilations=(1, 2)),
-    "pooling": lambda b, x: b(tensor.Reduce, b(tensor.Window, x, axes=(1, 2), sizes=(2, 2), strides=(2, 2), dilations=(1, 1)), fn="max", axes=(3, 4)),
-    "overlapping pooling": lambda b, x: b(tensor.Reduce, b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(1,), dilations=(1,)), fn="add", axes=(3,)),
-    "fold": lambda b, x: b(tensor.Fold, b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(2,), dilations=(2,)), axes=(2,), sizes=(21,), strides=(2,), dilations=(2,)),
+    "pooling": lambda b, x: b(
+        tensor.Reduce, b(tensor.Window, x, axes=(1, 2), sizes=(2, 2), strides=(2, 2), dilations=(1, 1)), fn="max", axes=(3, 4)
+    ),
+    "overlapping pooling": lambda b, x: b(
+        tensor.Reduce, b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(1,), dilations=(1,)), fn="add", axes=(3,)
+    ),
+    "fold": lambda b, x: b(
+        tensor.Fold,
+        b(tensor.Window, x, axes=(2,), sizes=(3,), strides=(2,), dilations=(2,)),
+        axes=(2,),
+        sizes=(21,),
+        strides=(2,),
+        dilations=(2,),
+    ),
     "concat": lambda b, x: b(tensor.Concat, (x, b(tensor.Map, x, fn="neg"), x), axis=2),
-    "concat with single columns": lambda b, x: b(tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, 3), stops=(N, 7, 4), strides=(1, 1, 1)), x] * 2, axis=2),
-    "concat of single columns": lambda b, x: b(tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, i), stops=(N, 7, i + 1), strides=(1, 1, 1)) for i in (3, 1)], axis=2),
+    "concat with single columns": lambda b, x: b(
+        tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, 3), stops=(N, 7, 4), strides=(1, 1, 1)), x] * 2, axis=2
+    ),
+    "concat of single columns": lambda b, x: b(
+        tensor.Concat, [b(tensor.Slice, x, starts=(0, 0, i), stops=(N, 7, i + 1), strides=(1, 1, 1)) for i in (3, 1)], axis=2
+    ),
     "concat of rows that were taken": lambda b, x: b(tensor.Concat, [b(tensor.Reverse, taken(b, x), axes=(2,)), taken(b, x)], axis=2),
     "map of a concat": lambda b, x: b(tensor.Map, b(tensor.Concat, (x, x), axis=0), fn="abs"),
     "where the largest is": lambda b, x: b(tensor.ArgReduce, x, fn="max", axis=2),
@@ -301,7 +324,9 @@ def test_several_free_sizes_that_are_first_met_out_of_order():
         assert_same(native(lowered(module, builders=builders))(inputs), evaluate(module, inputs))
 
 
-@pytest.mark.parametrize(("size", "stride", "dilation", "whole"), [(2, 2, 1, 8), (2, 2, 1, 9), (2, 3, 1, 9), (3, 2, 1, 9), (2, 2, 2, 9), (1, 2, 1, 8)])
+@pytest.mark.parametrize(
+    ("size", "stride", "dilation", "whole"), [(2, 2, 1, 8), (2, 2, 1, 9), (2, 3, 1, 9), (3, 2, 1, 9), (2, 2, 2, 9), (1, 2, 1, 8)]
+)
 def test_folds_of_windows_apart_and_overlapping(size, stride, dilation, whole):
     places = (whole - (size - 1) * dilation - 1) // stride + 1
     types = [((N, places, 5, size), f32)]
@@ -325,7 +350,9 @@ def test_the_gradient_of_pooling_makes_no_copy_of_its_windows():
 
 
 @pytest.mark.parametrize("fn", ["add", "set"])
-@pytest.mark.parametrize("shape, named, axis", [((7, 5), (4,), 0), ((3, 6, 40), (2, 3), 1), ((9,), (30,), 0), ((4, 3), (0,), 0), ((2, 1, 3), (5,), 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape, named, axis", [((7, 5), (4,), 0), ((3, 6, 40), (2, 3), 1), ((9,), (30,), 0), ((4, 3), (0,), 0), ((2, 1, 3), (5,), 1)], ids=str
+)
 def test_a_scatter_takes_updates_in_the_order_of_the_index(shape, named, axis, fn):
     types = [(shape, f32), (named, i64), ((*shape[:axis], *named, *shape[axis + 1 :]), f32)]
     module = module_of(types, lambda b, x, i, u: b(tensor.Scatter, x, i, b(tensor.Map, u, u, fn="add"), axis=axis, fn=fn))

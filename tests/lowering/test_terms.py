@@ -1,4 +1,6 @@
-"""Products of float32 by tile registers of bf16: any sizes, chunks of rows, runs of blocks, any number of threads, and which products they are."""
+"""Products of float32 by tile registers of bf16: any sizes, chunks of rows, runs of blocks, any number of threads, and which products they
+are.
+"""
 
 from __future__ import annotations
 
@@ -314,7 +316,9 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
 
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("case", STRIDED, ids=str)
-def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(
+    case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bf16x3_plan, "FAR_SIZE", 0 if far else 4)
     module, inputs = strided_by_terms(case, SMALL)
     asked = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
@@ -324,7 +328,9 @@ def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(
 
 @needs_bf16_tiles
 @pytest.mark.parametrize("case", STRIDED, ids=str)
-def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_all_threads(case: Convolution, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_all_threads(
+    case: Convolution, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, inputs = strided_by_terms(case, host())
     first, *others = on_threads(module, host(), inputs, range(1, 5))
     np.testing.assert_allclose(first.reshape(convolved(case).shape), convolved(case), rtol=1e-4, atol=1e-4)
@@ -407,7 +413,10 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     assert last * few >= PAIRS and whole * many >= PAIRS and few >= many
 
 
-@pytest.mark.parametrize(("m", "k", "n", "chunks"), [(196, 1024, 256, 2), (196, 256, 257, 1), (177, 64, 32, 2), (176, 64, 32, 1), (209, 64, 32, 2), (784, 512, 128, 4)])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "chunks"),
+    [(196, 1024, 256, 2), (196, 256, 257, 1), (177, 64, 32, 2), (176, 64, 32, 1), (209, 64, 32, 2), (784, 512, 128, 4)],
+)
 def test_threads_have_rows_of_their_own_where_few_panels_follow(m: int, k: int, n: int, chunks: int) -> None:
     assert Plan(replace_sizes(m, k, n), TERMS_TARGET).chunks == chunks
 

@@ -48,7 +48,12 @@ def products(module: Module) -> int:
 def test_any_transposed_convolution_computes_what_the_definition_says(data: st.DataObject) -> None:
     spatial, groups = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([1, 1, 2]))
     numbers = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(spatial))
-    places, kernel, strides, dilations = numbers(1, 5), numbers(1, 4), numbers(1, 3), numbers(1, 2) if data.draw(st.booleans()) else (1,) * spatial
+    places, kernel, strides, dilations = (
+        numbers(1, 5),
+        numbers(1, 4),
+        numbers(1, 3),
+        numbers(1, 2) if data.draw(st.booleans()) else (1,) * spatial,
+    )
     pads = tuple((data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))) for _ in range(spatial))
     least = transposed_sizes(places, kernel, strides, pads, dilations)
     assume(all(n > 0 for n in least))
@@ -56,7 +61,9 @@ def test_any_transposed_convolution_computes_what_the_definition_says(data: st.D
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 2 * groups, *places)), rng.standard_normal((2 * groups, 3, *kernel))
     padding = tuple(n for pair in pads for n in pair)
-    before, after = lowered(x.shape, w, data.draw(st.booleans()), strides=strides, padding=padding, dilations=dilations, groups=groups, sizes=sizes)
+    before, after = lowered(
+        x.shape, w, data.draw(st.booleans()), strides=strides, padding=padding, dilations=dilations, groups=groups, sizes=sizes
+    )
     given_arrays = [x, w][: len(before.function("main").args)]
     (expected,), (got,) = evaluate(before, given_arrays), evaluate(after, given_arrays)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)

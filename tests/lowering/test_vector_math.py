@@ -18,8 +18,44 @@ TWO_ARGUMENTS = ("atan2", "pow")
 # sin, cos and tan of huge arguments are libm's; glibc's are within this.
 LIBM_BOUND = 1.0
 
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1e-45, -1e-45, 1.1754942e-38, -1.1754942e-38, 3.4028235e38, -3.4028235e38]
-SPECIAL += [88.72284, 88.7229, -87.33655, -103.97, -104.5, 0.99999994, 1.0000001, 16777216, 2.0**30, 2.0**30 - 64, math.pi, math.pi / 2, 0.925, 1e10, 1e22]
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1,
+    -1,
+    0.5,
+    -0.5,
+    2,
+    -2,
+    3,
+    -3,
+    1e-45,
+    -1e-45,
+    1.1754942e-38,
+    -1.1754942e-38,
+    3.4028235e38,
+    -3.4028235e38,
+]
+SPECIAL += [
+    88.72284,
+    88.7229,
+    -87.33655,
+    -103.97,
+    -104.5,
+    0.99999994,
+    1.0000001,
+    16777216,
+    2.0**30,
+    2.0**30 - 64,
+    math.pi,
+    math.pi / 2,
+    0.925,
+    1e10,
+    1e22,
+]
 
 
 def _erf(x):
@@ -37,7 +73,8 @@ def _sigmoid(x):
 
 TRUE = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "tanh": np.tanh, "sin": np.sin,
-    "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
+    "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
+    "cosh": np.cosh,
     "pow": np.power, "erf": _erf, "gelu": _gelu, "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid,
 }  # fmt: skip
 

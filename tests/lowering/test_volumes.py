@@ -65,13 +65,26 @@ small = st.integers(0, 2)
 
 
 @settings(max_examples=40, deadline=None)
-@given(depth=st.integers(1, 5), taps=st.integers(1, 4), stride=st.integers(1, 3), dilation=st.integers(1, 2), before=small, after=small, moved=st.sampled_from([1, 2]), constant=st.booleans())
-def test_planes_beside_each_other_give_what_volumes_do(depth: int, taps: int, stride: int, dilation: int, before: int, after: int, moved: int, constant: bool) -> None:
+@given(
+    depth=st.integers(1, 5),
+    taps=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    before=small,
+    after=small,
+    moved=st.sampled_from([1, 2]),
+    constant=st.booleans(),
+)
+def test_planes_beside_each_other_give_what_volumes_do(
+    depth: int, taps: int, stride: int, dilation: int, before: int, after: int, moved: int, constant: bool
+) -> None:
     if before + depth + after < (taps - 1) * dilation + 1:
         return
     rng = np.random.default_rng(0)
     x, weight = rng.standard_normal((2, 16, depth, 4, 5)), rng.standard_normal((3, 16, taps, 3, 3))
-    module = convolution(x.shape, weight, constant, strides=(stride, moved, moved), padding=(before, after, 1, 0, 1, 2), dilations=(dilation, 1, 1))
+    module = convolution(
+        x.shape, weight, constant, strides=(stride, moved, moved), padding=(before, after, 1, 0, 1, 2), dilations=(dilation, 1, 1)
+    )
     assert windows(check(module, x, *([] if constant else [weight]))) == [2]
 
 

@@ -1,4 +1,5 @@
-"""Orders of a value's last axis in memory: what a recurrent layer asks for, what a product makes of it, and that both mean the same values."""
+"""Orders of a value's last axis in memory: what a recurrent layer asks for, what a product makes of it, and that both mean the same values.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_an_order_has_every_element_once_and_blocks_side_by_side(blocks: int, wi
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.integers(2, 20), st.integers(7, 60), st.sampled_from([(2, 16, 1), (3, 32, 1), (4, 16, 2), (2, 32, 3)]), st.booleans(), st.booleans())
+@given(
+    st.integers(2, 20), st.integers(7, 60), st.sampled_from([(2, 16, 1), (3, 32, 1), (4, 16, 2), (2, 32, 3)]), st.booleans(), st.booleans()
+)
 def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tuple[int, int, int], bias: bool, residual: bool) -> None:
     """What the product is added to, a bias or a residual, lies in the usual order."""
     blocks, width, turns = order
@@ -81,8 +84,12 @@ def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: A
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
 
 
-def network(kind: Any, steps: int, units: int, inputs: int, reverse: bool, known: bool = True, also: bool = False) -> tuple[Module, list[np.ndarray]]:
-    """A layer with the product of its inputs, by weights that are known or inputs too; `also` returns the product. The module and its inputs."""
+def network(
+    kind: Any, steps: int, units: int, inputs: int, reverse: bool, known: bool = True, also: bool = False
+) -> tuple[Module, list[np.ndarray]]:
+    """A layer with the product of its inputs, by weights that are known or inputs too; `also` returns the product. The module and its
+    inputs.
+    """
     rng = np.random.default_rng(units + steps)
     gates = GATES[kind] * units
 
@@ -92,7 +99,12 @@ def network(kind: Any, steps: int, units: int, inputs: int, reverse: bool, known
     data = [some(steps, 1, inputs) * inputs**0.5]
     others = [some(inputs, gates), some(gates), some(gates, units), some(gates)]
     given_now = [*data, *([] if known else others)]
-    main = Func.empty("main", [TensorType(x.shape, f32) for x in given_now], arg_names=[f"x{i}" for i in range(len(given_now))], arg_roles=("input",) * len(given_now))
+    main = Func.empty(
+        "main",
+        [TensorType(x.shape, f32) for x in given_now],
+        arg_names=[f"x{i}" for i in range(len(given_now))],
+        arg_roles=("input",) * len(given_now),
+    )
     b = Builder.at_end(main.block)
     w, bias, recurrent, more = [b(nn.Constant, value=Dense(x)) for x in others] if known else main.args[1:]
     x = b(nn.Add, b(nn.MatMul, main.args[0], w), bias)

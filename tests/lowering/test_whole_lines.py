@@ -1,4 +1,6 @@
-"""Elementwise results past the caches in whole lines, where the machine puts lines together slowly: the same numbers at any place in memory, each written once."""
+"""Elementwise results past the caches in whole lines, where the machine puts lines together slowly: the same numbers at any place in
+memory, each written once.
+"""
 
 from dataclasses import replace
 
@@ -92,7 +94,9 @@ def test_results_of_two_types_and_an_operand_of_bytes():
     assert counts(made)[0] == 1
     rng = np.random.default_rng(1)
     inputs = [rng.integers(-9, 9, 5003).astype(np.int8), rng.standard_normal(5003).astype(np.float32)]
-    for expected, on_numpy, native in zip(evaluate(module, inputs), evaluate(made, inputs), load(build_artifact(made.clone(), host(), "two")).run(inputs), strict=True):
+    for expected, on_numpy, native in zip(
+        evaluate(module, inputs), evaluate(made, inputs), load(build_artifact(made.clone(), host(), "two")).run(inputs), strict=True
+    ):
         np.testing.assert_array_equal(on_numpy, expected)
         np.testing.assert_array_equal(native, expected)
 
@@ -125,8 +129,10 @@ def test_only_large_results_of_elementwise_loops_and_only_where_the_target_says_
 @pytest.mark.parametrize(
     ("name", "size", "fn", "lanes"),
     [
-        ("x86-64-avx512", 64, "tanh", 32), ("x86-64-avx512", 63, "tanh", 16), ("x86-64-avx512", N, "tanh", 32), ("x86-64-avx2", 64, "tanh", 32), ("x86-64-avx2", 63, "tanh", 16),
-        ("x86-64-avx2", 31, "tanh", 8), ("x86-64-avx2", N, "tanh", 16), ("x86-64-avx2", 64, "erf", 32), ("x86-64-avx2", 64, "sin", 16), ("x86-64-avx2", 64, "abs", 8), ("x86-64-avx512", 64, "sin", 16), ("aarch64", 64, "tanh", 4),
+        ("x86-64-avx512", 64, "tanh", 32), ("x86-64-avx512", 63, "tanh", 16), ("x86-64-avx512", N, "tanh", 32),
+        ("x86-64-avx2", 64, "tanh", 32), ("x86-64-avx2", 63, "tanh", 16),
+        ("x86-64-avx2", 31, "tanh", 8), ("x86-64-avx2", N, "tanh", 16), ("x86-64-avx2", 64, "erf", 32), ("x86-64-avx2", 64, "sin", 16),
+        ("x86-64-avx2", 64, "abs", 8), ("x86-64-avx512", 64, "sin", 16), ("aarch64", 64, "tanh", 4),
     ],
 )  # fmt: skip
 def test_functions_that_wait_take_several_vectors_at_once(name: str, size: Dim, fn: str, lanes: int):

@@ -32,7 +32,9 @@ QUICK = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCh
 ROUNDING = {bf16: 2**-7, f16: 2**-9}
 
 
-def product_of(spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bool, ending: bool, seed: int = 0) -> tuple[Module, list[Array]]:
+def product_of(
+    spec: str, sizes: dict[str, int], dtype: ScalarType, constant: bool, ending: bool, seed: int = 0
+) -> tuple[Module, list[Array]]:
     """`relu(contract(a, b) + bias)`, or the contract alone; b is a constant or an argument."""
     rng = np.random.default_rng(seed)
     (left, right), out = spec.split("->")[0].split(","), spec.split("->")[1]
@@ -67,7 +69,9 @@ CASES = {"spec": st.sampled_from(SPECS), "dtype": HALVES, "constant": st.boolean
 @example(spec="mk,nk->mn", dtype=f16, constant=True, ending=True, m=FEW_ROWS, n=130, k=65)
 @example(spec="mk,nk->mn", dtype=bf16, constant=False, ending=False, m=3, n=130, k=65)
 @example(spec="mk,kn->mn", dtype=bf16, constant=False, ending=False, m=FEW_ROWS + 1, n=130, k=65)
-def test_machine_code_for_16_bit_products_is_one_rounding_from_their_meaning(spec: str, dtype: ScalarType, constant: bool, ending: bool, m: int, n: int, k: int) -> None:
+def test_machine_code_for_16_bit_products_is_one_rounding_from_their_meaning(
+    spec: str, dtype: ScalarType, constant: bool, ending: bool, m: int, n: int, k: int
+) -> None:
     module, inputs = product_of(spec, {"m": m, "n": n, "k": k, "b": 2}, dtype, constant, ending)
     (expected,) = evaluate(module, inputs)
     code = compile_module(module).load()
@@ -84,7 +88,13 @@ def test_machine_code_for_16_bit_products_is_one_rounding_from_their_meaning(spe
 
 
 @settings(QUICK, max_examples=8)
-@given(**CASES, m=st.integers(1, 20), n=st.integers(1, 40), k=st.integers(1, 40), target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]))
+@given(
+    **CASES,
+    m=st.integers(1, 20),
+    n=st.integers(1, 40),
+    k=st.integers(1, 40),
+    target=st.sampled_from(["x86-64", "x86-64-avx2", "x86-64-avx512", "aarch64"]),
+)
 def test_16_bit_kernels_of_every_target_stay_inside_of_their_buffers(
     spec: str, dtype: ScalarType, constant: bool, ending: bool, m: int, n: int, k: int, target: str
 ) -> None:
@@ -183,7 +193,10 @@ def test_weights_that_are_arguments_are_widened_and_packed_when_they_change(x: s
     main, prepare = made.function("main"), made.function("prepare")
     packed = evaluate(made, [np.ones(1, np.int64), weight], function="prepare")
     assert "w" not in main.arg_names, "main reads the packed weight only"
-    named = {"x": image, **dict(zip([n for n, role in zip(prepare.arg_names, prepare.arg_roles, strict=True) if role == "output"], packed, strict=True))}
+    named = {
+        "x": image,
+        **dict(zip([n for n, role in zip(prepare.arg_names, prepare.arg_roles, strict=True) if role == "output"], packed, strict=True)),
+    }
     given = [named[n] for n, role in zip(main.arg_names, main.arg_roles, strict=True) if role != "output"]
     assert_rounded_alike(evaluate(made, given)[0], evaluate(module, [image, weight])[0], dtype)
 
@@ -195,7 +208,9 @@ def test_recurrent_weights_stay_16_bits_wide(kind: str, dtype: str) -> None:
     layer.astype(dtype)
     module = model_module(layer, [paddle.static.InputSpec([2, 5, 24], dtype, "x")], freeze=True)
     kernels = lower(module, host())
-    recurrent = [op for op in kernels.function("main").walk() if isinstance(op, kernel.Call) and str(op.callee).lstrip("@").startswith("recurrence")]
+    recurrent = [
+        op for op in kernels.function("main").walk() if isinstance(op, kernel.Call) and str(op.callee).lstrip("@").startswith("recurrence")
+    ]
     assert len(recurrent) == 1
     assert sum(element_type(v.type) in (bf16, f16) for v in recurrent[0].operands) == 1
     x = np.random.default_rng(0).standard_normal((2, 5, 24)).astype(module.function().args[0].type.dtype.np)

@@ -66,7 +66,9 @@ sizes, pads = st.integers(6, 13), st.integers(0, 4)
 
 @settings(max_examples=40, deadline=None)
 @given(high=sizes, wide=sizes, top=pads, bottom=pads, left=pads, right=pads, gap=st.integers(2, 3), batch=st.integers(1, 2))
-def test_windows_with_gaps_are_windows_of_every_so_many_th_pixel(high: int, wide: int, top: int, bottom: int, left: int, right: int, gap: int, batch: int) -> None:
+def test_windows_with_gaps_are_windows_of_every_so_many_th_pixel(
+    high: int, wide: int, top: int, bottom: int, left: int, right: int, gap: int, batch: int
+) -> None:
     rng = np.random.default_rng(0)
     x, weight = rng.standard_normal((batch, 16, high, wide), np.float32), rng.standard_normal((17, 16, 3, 3), np.float32)
     places = min(high + top + bottom, wide + left + right) - 2 * gap
@@ -104,7 +106,12 @@ def test_gaps_are_left_where_the_type_or_sizes_keep_winograds_way_out() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(places=st.lists(st.integers(1, 3), min_size=1, max_size=3), taps=st.lists(st.integers(4, 9), min_size=3, max_size=3), channels=st.integers(1, 4), batch=st.integers(1, 2))
+@given(
+    places=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    taps=st.lists(st.integers(4, 9), min_size=3, max_size=3),
+    channels=st.integers(1, 4),
+    batch=st.integers(1, 2),
+)
 def test_windows_side_by_side_become_channels(places: list[int], taps: list[int], channels: int, batch: int) -> None:
     rng = np.random.default_rng(0)
     kernel = tuple(taps[: len(places)])
@@ -117,7 +124,11 @@ def test_windows_side_by_side_become_channels(places: list[int], taps: list[int]
 
 def test_windows_that_overlap_or_leave_pixels_over_are_read_in_place() -> None:
     rng = np.random.default_rng(0)
-    for size, taps, numbers in ((32, 16, {"strides": (8, 8)}), (33, 16, {"strides": (16, 16)}), (32, 16, {"strides": (16, 16), "padding": (8,) * 4})):
+    for size, taps, numbers in (
+        (32, 16, {"strides": (8, 8)}),
+        (33, 16, {"strides": (16, 16)}),
+        (32, 16, {"strides": (16, 16), "padding": (8,) * 4}),
+    ):
         x, weight = rng.standard_normal((1, 3, size, size), np.float32), rng.standard_normal((2, 3, taps, taps), np.float32)
         assert window_of(check(convolution(x.shape, weight, **numbers), x)).sizes == (taps, taps)
 

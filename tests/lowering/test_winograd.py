@@ -73,8 +73,9 @@ def test_points_that_do_not_suffice_are_refused() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, with windows `stride` pixels
-    apart, and what follows it. `free` leaves the batch open, `open` the sizes of the image."""
+    """A convolution of `x` [batch, height, width, channels] with zeros around it (top, bottom, left, right) to `outputs` channels, with
+    windows `stride` pixels apart, and what follows it. `free` leaves the batch open, `open` the sizes of the image.
+    """
 
     x: tuple[int, int, int, int]
     outputs: int
@@ -138,7 +139,11 @@ class Case:
         x = np.pad(x.astype(np.float64), [(0, 0), (top, bottom), (left, right), (0, 0)])
         step = self.stride
         rows, columns = (self.high - 1) * step + 1, (self.wide - 1) * step + 1
-        taps = [(x[:, i : i + rows : step, j : j + columns : step], w[:, :, i, j].astype(np.float64)) for i in range(self.taps) for j in range(self.taps)]
+        taps = [
+            (x[:, i : i + rows : step, j : j + columns : step], w[:, :, i, j].astype(np.float64))
+            for i in range(self.taps)
+            for j in range(self.taps)
+        ]
         return sum(part @ tap.T for part, tap in taps)  # type: ignore[return-value]
 
     def expected(self, inputs: list[Array], constants: list[Array]) -> Array:
@@ -216,7 +221,9 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
 @example((Case((1, 9, 8, 17), 20, pads=(2, 2, 2, 2), bias=True, taps=5), "x86-64-avx512"), 2, 3, 3.0)
 @example((Case((2, 7, 8, 16), 17, pads=(2, 1, 0, 2), pool=2, taps=5, open=True), "aarch64"), 2, 5, 0.0)
 @given(cases_on_targets(), st.sampled_from(SIZES), st.integers(0, 1000), st.sampled_from([0.0, 3.0]))
-def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(drawn: tuple[Case, str], size: int, which: int, spread: float) -> None:
+def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
+    drawn: tuple[Case, str], size: int, which: int, spread: float
+) -> None:
     """However the work is cut, for any target, and for pixels of very different sizes."""
     case, target = drawn
     inputs, constants = case.arrays(spread)
@@ -246,7 +253,11 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     check_machine_code(case, size, lambda b: not b.ahead)
 
 
-CASES_AHEAD = [Case((3, 9, 9, 36), 70, bias=True, residual=True), Case((1, 17, 17, 32), 70, stride=2, pool=2), Case((1, 14, 14, 32), 70, pads=(2, 2, 2, 2), taps=5)]
+CASES_AHEAD = [
+    Case((3, 9, 9, 36), 70, bias=True, residual=True),
+    Case((1, 17, 17, 32), 70, stride=2, pool=2),
+    Case((1, 14, 14, 32), 70, pads=(2, 2, 2, 2), taps=5),
+]
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -291,7 +302,9 @@ def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("case", [Case((1, 10, 13, 17), 20), Case((1, 10, 13, 17), 20, open=True), Case((3, 5, 9, 20), 20, free=True)], ids=str)
+@pytest.mark.parametrize(
+    "case", [Case((1, 10, 13, 17), 20), Case((1, 10, 13, 17), 20, open=True), Case((3, 5, 9, 20), 20, free=True)], ids=str
+)
 def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, ahead: bool) -> None:
     """What memory holds by chance may be numbers that multiply-adds are a hundred times as slow with; on numpy it holds nan."""
     inputs, constants = case.arrays()
@@ -323,7 +336,9 @@ def test_few_pixels_and_many_may_be_cut_in_two_ways(pixels: tuple[int, int]) -> 
         return build_cut(image, [replace(small, below=72), replace(large, least=72)])
 
     lowered = to_kernels(case.module(constants), host(), two)
-    bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, 2 if pixels == (9, 7) else 4))
+    bounds.check_machine_code(
+        lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, 2 if pixels == (9, 7) else 4)
+    )
 
 
 LIMIT = 20
@@ -366,7 +381,9 @@ def test_machine_code_takes_the_direct_way_for_few_pixels_too(pixels: tuple[int,
     case = Case((1, *pixels, 40), 72, bias=True, residual=True, open=True)
     inputs, constants = case.arrays()
     both = with_blocking(lambda all: replace(next(b for b in all if b.size == 4 and b.ahead), least=LIMIT))
-    bounds.check_machine_code(to_kernels(case.module(constants), host(), both), inputs, case.expected(inputs, constants), case.bound(inputs, constants, 4))
+    bounds.check_machine_code(
+        to_kernels(case.module(constants), host(), both), inputs, case.expected(inputs, constants), case.bound(inputs, constants, 4)
+    )
 
 
 def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +433,12 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
     sizes: list[list[list[int]]] = []
     for target in (spare, replace(spare, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False)):
         sizes.append([])
-        for case in (Case((1, 56, 56, 64), 64), Case((1, 14, 14, 256), 256), Case((1, 56, 56, 128), 128, stride=2), Case((1, 56, 56, 64), 128, stride=2)):
+        for case in (
+            Case((1, 56, 56, 64), 64),
+            Case((1, 14, 14, 256), 256),
+            Case((1, 56, 56, 128), 128, stride=2),
+            Case((1, 56, 56, 64), 128, stride=2),
+        ):
             found: list[Any] = []
             to_kernels(case.module(case.arrays()[1]), target, lambda request, found=found: found.append(find_image(request)))
             sizes[-1].append([b.size for b in choose_blockings(found[0])])
@@ -435,7 +457,11 @@ def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_
 
 
 def check_machine_code(
-    case: Case, size: int, suits: Callable[[Blocking], bool], change: Callable[[Blocking], Blocking] = lambda b: b, target: Target | None = None
+    case: Case,
+    size: int,
+    suits: Callable[[Blocking], bool],
+    change: Callable[[Blocking], Blocking] = lambda b: b,
+    target: Target | None = None,
 ) -> None:
     """The cheapest way to cut the work that suits, changed, on one thread and on two."""
     inputs, constants = case.arrays()
@@ -502,7 +528,11 @@ def test_other_contracts_are_left_to_others() -> None:
     found = []
     for spec, shapes in (("a,a->", [(64,), (64,)]), ("ab,bc->ac", [(64, 64), (64, 64)])):
         make = lambda b, x, w: b(tensor.Contract, x, w, spec=spec)  # noqa: B023
-        to_kernels(root_of([TensorType(shapes[0], f32)], make, [np.ones(shapes[1], np.float32)]), host(), lambda request: found.append(build_winograd(request)))
+        to_kernels(
+            root_of([TensorType(shapes[0], f32)], make, [np.ones(shapes[1], np.float32)]),
+            host(),
+            lambda request: found.append(build_winograd(request)),
+        )
     assert found == [None, None]
 
 
@@ -512,7 +542,11 @@ def test_float64_is_left_to_others() -> None:
         return b(tensor.Contract, windows, w, spec="NabCmn,OCmn->NabO")
 
     found = []
-    to_kernels(root_of([TensorType((1, 8, 8, 64), f64)], make, [np.ones((64, 64, 3, 3))]), host(), lambda request: found.append(find_image(request)))
+    to_kernels(
+        root_of([TensorType((1, 8, 8, 64), f64)], make, [np.ones((64, 64, 3, 3))]),
+        host(),
+        lambda request: found.append(find_image(request)),
+    )
     assert found == [None]
 
 

@@ -1,4 +1,6 @@
-"""Products and convolutions of bytes, four to a word, or two as 16-bit numbers: the same integers as numpy's, whatever the machine, the sizes and the threads."""
+"""Products and convolutions of bytes, four to a word, or two as 16-bit numbers: the same integers as numpy's, whatever the machine, the
+sizes and the threads.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def product_of(x: Array, w: Array, free: bool = False) -> Module:
 
 
 @settings(max_examples=15, deadline=None)
-@given(m=st.integers(1, 70), words=st.integers(1, 90), n=st.integers(2, 150), free=st.booleans(), seed=st.integers(0, 9), pairs=st.booleans())
+@given(
+    m=st.integers(1, 70), words=st.integers(1, 90), n=st.integers(2, 150), free=st.booleans(), seed=st.integers(0, 9), pairs=st.booleans()
+)
 def test_products_of_any_size_are_exact(m: int, words: int, n: int, free: bool, seed: int, pairs: bool):
     x, w = bytes_of((m, (4 - 2 * pairs) * words), np.uint8, seed), bytes_of(((4 - 2 * pairs) * words, n), np.int8, seed + 1)
     if pairs:

@@ -127,7 +127,11 @@ def test_what_is_no_manifest_is_refused(data: bytes) -> None:
         Manifest.from_bytes(data)
 
 
-json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x, max_size=3), max_leaves=5)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x, max_size=3),
+    max_leaves=5,
+)
 
 
 @settings(max_examples=200)
@@ -142,7 +146,11 @@ def test_any_json_in_any_field_is_read_or_refused(fault: tuple[list[Any], Any, s
 
 
 def test_code_for_another_machine_is_refused() -> None:
-    for triple, message in [("sparc64-unknown-linux-gnu", "code for sparc64"), ("x86_64-pc-windows-msvc", "expected code for"), ("", "expected code for")]:
+    for triple, message in [
+        ("sparc64-unknown-linux-gnu", "code for sparc64"),
+        ("x86_64-pc-windows-msvc", "expected code for"),
+        ("", "expected code for"),
+    ]:
         manifest = Manifest.from_json(set_at(fixed_artifact().manifest.to_json(), ["target", "triple"], triple))
         with pytest.raises(ArtifactError, match=message):
             load(Artifact(manifest, fixed_artifact().code))

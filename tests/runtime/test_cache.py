@@ -224,7 +224,9 @@ def test_what_is_mapped_stays_when_the_entry_goes(tmp_path: Path) -> None:
     assert cache.mapped(key(1)) is None
 
 
-@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:20], lambda data: b"z" + data[1:], lambda data: data[:20] + b"z" + data[21:]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:20], lambda data: b"z" + data[1:], lambda data: data[:20] + b"z" + data[21:]]
+)
 def test_an_entry_with_a_damaged_head_is_not_mapped(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     Cache(tmp_path).keep(key(1), b"constants")
     (path,) = entries(tmp_path)
@@ -252,7 +254,9 @@ def test_what_does_not_fit_is_not_kept(tmp_path: Path) -> None:
 def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=cache_module.SPARE_BYTES + (1 << 20)))
-    with pytest.warns(RuntimeWarning, match="2 MiB is not kept there: less than that and 1 GiB for others is free on its disk; POLYREME_CACHE"):
+    with pytest.warns(
+        RuntimeWarning, match="2 MiB is not kept there: less than that and 1 GiB for others is free on its disk; POLYREME_CACHE"
+    ):
         assert not cache.keep(key(1), bytes(2 << 20)) and list(tmp_path.glob("??/*")) == []
     assert cache.keep(key(2), bytes(1000)), "what is small is kept while there is place"
 

@@ -27,11 +27,15 @@ def test_a_checksum_is_of_the_sums_of_rows_and_columns_and_of_the_bytes_behind_t
     data = os.urandom(3 * ROW_BYTES + 13)
     words = struct.unpack(f"<{3 * ROW_WORDS}Q", data[: 3 * ROW_BYTES])
     sums = [sum(words[i::ROW_WORDS]) for i in range(ROW_WORDS)] + [sum(words[i : i + ROW_WORDS]) for i in range(0, len(words), ROW_WORDS)]
-    assert checksums(data) == struct.pack("<I", zlib.crc32(struct.pack(f"<{len(sums)}Q", *(x % 2**64 for x in sums)) + data[3 * ROW_BYTES :]))
+    assert checksums(data) == struct.pack(
+        "<I", zlib.crc32(struct.pack(f"<{len(sums)}Q", *(x % 2**64 for x in sums)) + data[3 * ROW_BYTES :])
+    )
 
 
 def test_damage_shows() -> None:
-    """What goes wrong on disks and in memory: bits that flip, alone and in the same place of two words, and sectors that are lost, stale or in each other's place."""
+    """What goes wrong on disks and in memory: bits that flip, alone and in the same place of two words, and sectors that are lost, stale or
+    in each other's place.
+    """
     data = os.urandom(40 * ROW_BYTES + 999)
     found = checksums(data)
     rng = random.Random(0)

@@ -222,7 +222,8 @@ define void @polyreme_model_output_shapes(ptr %sizes, ptr %out) {
 """
     data = {
         "format": 1, "name": "greedy", "inputs": [{"name": "x", "dtype": "int8", "shape": ["N"], "role": "input"}],
-        "outputs": [{"name": "y", "dtype": "int8", "shape": ["3-N"], "role": "output"}], "constants": [], "sizes": [{"name": "N", "input": 0, "axis": 0}],
+        "outputs": [{"name": "y", "dtype": "int8", "shape": ["3-N"], "role": "output"}], "constants": [],
+        "sizes": [{"name": "N", "input": 0, "axis": 0}],
         "arguments": [["input", 0], ["output", 0]], "target": this_machine()._asdict(), "extra": {},
     }  # fmt: skip
     model = load(Artifact(Manifest.from_json(data), native_code(greedy)))
@@ -273,7 +274,13 @@ def test_every_dtype_goes_in_and_out_whole(dtype: str) -> None:
     kind = numpy_dtype(dtype)
     assert kind.itemsize == DTYPES[dtype]
     manifest = Manifest(
-        "copy", (TensorSpec("x", dtype, (2, 3)),), (TensorSpec("y", dtype, (2, 3), "output"),), (), (), (("input", 0), ("output", 0)), this_machine()
+        "copy",
+        (TensorSpec("x", dtype, (2, 3)),),
+        (TensorSpec("y", dtype, (2, 3), "output"),),
+        (),
+        (),
+        (("input", 0), ("output", 0)),
+        this_machine(),
     )
     model = load(Artifact(manifest, native_code(COPY.replace("$bytes", str(6 * kind.itemsize)))))
     x = np.array([[0, 1, 2], [3, 4, 5]]).astype(kind)

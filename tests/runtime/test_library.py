@@ -261,7 +261,8 @@ def test_names_and_places_are_checked(tmp_path: Path) -> None:
 def test_odd_names_of_inputs_stay_text(tmp_path: Path) -> None:
     name = 'x*/ "quoted" \\ %s %n\n\u00e9'
     manifest = Manifest(
-        "odd", (TensorSpec(name, "float64", (2,)),), (TensorSpec("y", "float64", (2,), "output"), TensorSpec("z", "bool", (), "output")), (), (),
+        "odd", (TensorSpec(name, "float64", (2,)),), (TensorSpec("y", "float64", (2,), "output"), TensorSpec("z", "bool", (), "output")),
+        (), (),
         (("input", 0), ("output", 0), ("output", 1)), this_machine(),
     )  # fmt: skip
     path = tmp_path / "odd.so"
@@ -537,7 +538,18 @@ def test_two_libraries_live_in_one_program(tmp_path: Path) -> None:
 
 @needs_cc
 def test_sizes_that_are_expressions_are_checked_in_c_as_in_python(tmp_path: Path) -> None:
-    shapes = ["N", "2*N+1", "floordiv(N, 3)", "mod(N, 3)", "max(N, 4)", "min(N, 4)", "N*N-N", "floordiv(12, N)", "mod(7, N)", "floordiv(-N, 2)+N"]
+    shapes = [
+        "N",
+        "2*N+1",
+        "floordiv(N, 3)",
+        "mod(N, 3)",
+        "max(N, 4)",
+        "min(N, 4)",
+        "N*N-N",
+        "floordiv(12, N)",
+        "mod(7, N)",
+        "floordiv(-N, 2)+N",
+    ]
     inputs = tuple(TensorSpec(f"x{i}", "int8", (size,)) for i, size in enumerate(shapes))
     code = """
 define void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena) {

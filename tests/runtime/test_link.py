@@ -1,4 +1,5 @@
-"""Linking: a kernel-level module becomes an artifact whose arena is tight, whose constants are inside, and whose answers are the module's."""
+"""Linking: a kernel-level module becomes an artifact whose arena is tight, whose constants are inside, and whose answers are the module's.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +172,12 @@ def test_equal_modules_give_equal_artifacts_in_different_processes() -> None:
     """)
     found = {
         subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"}
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin"},
         ).stdout
         for seed in ("1", "2", "3")
     }

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from polyreme.runtime.memory import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets, plan_slots
 
 lifetimes = st.builds(
-    lambda first, length, size: Lifetime(first, first + length, size), st.integers(0, 30), st.integers(0, 12), st.one_of(st.integers(0, 5000), st.just(0))
+    lambda first, length, size: Lifetime(first, first + length, size),
+    st.integers(0, 30),
+    st.integers(0, 12),
+    st.one_of(st.integers(0, 5000), st.just(0)),
 )
 
 
@@ -49,7 +52,12 @@ def test_the_plan_depends_on_its_arguments_alone(buffers: list[Lifetime]) -> Non
     assert plan_offsets(buffers) == plan_offsets(list(buffers))
 
 
-@given(st.lists(st.builds(lambda x, unit: Lifetime(x.first, x.last, x.bytes, unit), lifetimes, st.sampled_from([None, "N", "N*M"])), max_size=30), st.integers(0, 9))
+@given(
+    st.lists(
+        st.builds(lambda x, unit: Lifetime(x.first, x.last, x.bytes, unit), lifetimes, st.sampled_from([None, "N", "N*M"])), max_size=30
+    ),
+    st.integers(0, 9),
+)
 def test_symbolic_buffers_do_not_overlap_for_any_value_of_their_unit(buffers: list[Lifetime], n: int) -> None:
     values = {None: 1, "N": n, "N*M": n * 7}
     plan = plan_arena(buffers)

@@ -78,7 +78,9 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
 
 
 def parallel(pool: Pool | None, body, count: int, grain: int = 1) -> None:
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(_native_pool()["polyreme_parallel"])
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        _native_pool()["polyreme_parallel"]
+    )
     function(pool.address if pool else None, BODY(body), None, count, grain)
 
 
@@ -235,7 +237,9 @@ def test_workers_wait_awake_between_jobs_that_follow_within_a_millisecond(counti
 
 
 def _sleeps_between_jobs(counting, jobs: int) -> int:
-    """How often all threads of this process together gave their processors up during so many jobs, each half a millisecond after the one before."""
+    """How often all threads of this process together gave their processors up during so many jobs, each half a millisecond after the one
+    before.
+    """
     pool = pool_of(2)
     before = _sleeps()
     for _ in range(jobs):
@@ -369,6 +373,8 @@ def test_a_worker_finds_a_job_in_one_line_and_waits_in_none_that_callers_alone_w
         count, bits = re.fullmatch(r"(?:\[(\d+) x )?(?:i(\d+)|ptr)\]?", field).groups()
         offsets.append(at)
         at += int(count or 1) * int(bits or 64) // 8
-    state, body, context, count, grain, taken, finished, sleepers, busy, stop = (offsets[i] // 64 for i in (0, 2, 3, 4, 5, 7, 9, 12, 14, 17))
+    state, body, context, count, grain, taken, finished, sleepers, busy, stop = (
+        offsets[i] // 64 for i in (0, 2, 3, 4, 5, 7, 9, 12, 14, 17)
+    )
     assert state == body == context == count == grain
     assert len({state, taken, finished, sleepers, busy, stop}) == 6

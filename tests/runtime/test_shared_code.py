@@ -25,7 +25,10 @@ def test_a_linked_artifact_computes_the_same():
     plain = artifact.load(scale_artifact())
     linked = artifact.linked(scale_artifact())
     assert is_shared(linked) and not is_shared(scale_artifact())
-    x = [np.full(spec.shape if spec.is_static else [3 if isinstance(n, str) else n for n in spec.shape], 2.0, spec.dtype) for spec in plain.manifest.inputs]
+    x = [
+        np.full(spec.shape if spec.is_static else [3 if isinstance(n, str) else n for n in spec.shape], 2.0, spec.dtype)
+        for spec in plain.manifest.inputs
+    ]
     for a, b in zip(plain.run(x), load_shared(Artifact.from_bytes(linked.to_bytes()), 2).run(x), strict=True):
         np.testing.assert_array_equal(a, b)
 

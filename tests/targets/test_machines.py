@@ -1,6 +1,7 @@
 """Libraries for other machines than this one give the same answers: run here where the processor can, else under an emulator of it.
 
-The tests of aarch64 need `qemu-aarch64`, `aarch64-linux-gnu-gcc` and its C library: `pytest -m qemu`. Whole networks are compared by `python -m benchmarks.targets`.
+The tests of aarch64 need `qemu-aarch64`, `aarch64-linux-gnu-gcc` and its C library: `pytest -m qemu`. Whole networks are compared by
+`python -m benchmarks.targets`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ from polyreme.runtime.cpu import numpy_dtype
 
 nn, functional = paddle.nn, paddle.nn.functional
 LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
-OTHERS = [pytest.param("x86-64-v2", marks=pytest.mark.slow), pytest.param("x86-64-v4", marks=pytest.mark.slow), pytest.param("aarch64", marks=pytest.mark.qemu)]
+OTHERS = [
+    pytest.param("x86-64-v2", marks=pytest.mark.slow),
+    pytest.param("x86-64-v4", marks=pytest.mark.slow),
+    pytest.param("aarch64", marks=pytest.mark.qemu),
+]
 MACHINES = ["x86-64", "x86-64-v3", *OTHERS]
 # What sums in another order, multiply-adds that round twice and other roundings of exp may make, in terms of the largest value.
 CLOSE = 1e-5
@@ -118,8 +123,10 @@ def functions(x: Any) -> list[Any]:
     """What machines have as instructions, as polynomials, or in their C library."""
     y = paddle.abs(x) + 0.1
     return [
-        paddle.exp(x), paddle.log(y), paddle.tanh(x), paddle.erf(x), paddle.sin(x), paddle.cos(x), paddle.pow(y, 1.7), paddle.sqrt(y), paddle.floor(x), paddle.ceil(x),
-        paddle.round(x), paddle.trunc(x), paddle.remainder(x, y), paddle.maximum(x, y), paddle.sign(x), paddle.cumsum(x, -1), paddle.argmax(x, -1),
+        paddle.exp(x), paddle.log(y), paddle.tanh(x), paddle.erf(x), paddle.sin(x), paddle.cos(x), paddle.pow(y, 1.7), paddle.sqrt(y),
+        paddle.floor(x), paddle.ceil(x),
+        paddle.round(x), paddle.trunc(x), paddle.remainder(x, y), paddle.maximum(x, y), paddle.sign(x), paddle.cumsum(x, -1),
+        paddle.argmax(x, -1),
         x.cast("int32") // 3, (x * 50).cast("int8"), x > 0,
     ]  # fmt: skip
 
@@ -144,7 +151,8 @@ def more_functions(x: Any) -> list[Any]:
     """The rest of what machine code has for floats."""
     inside, y = paddle.tanh(x), paddle.abs(x) + 0.1
     return [
-        paddle.expm1(x), paddle.log1p(y), paddle.log2(y), paddle.log10(y), paddle.tan(x), paddle.asin(inside), paddle.acos(inside), paddle.atan(x),
+        paddle.expm1(x), paddle.log1p(y), paddle.log2(y), paddle.log10(y), paddle.tan(x), paddle.asin(inside), paddle.acos(inside),
+        paddle.atan(x),
         paddle.sinh(x), paddle.cosh(x), functional.sigmoid(x), functional.gelu(x), paddle.rsqrt(y), functional.softmax(x, -1),
     ]  # fmt: skip
 
@@ -152,7 +160,14 @@ def more_functions(x: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_further_functions_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
     x = given([5, 29], dtype) * np.asarray(2, dtype)
-    check(more_functions, [paddle.static.InputSpec([None, 29], dtype, "x")], [x], target, tmp_path, {"float32": CLOSE, "float64": 1e-13}[dtype])
+    check(
+        more_functions,
+        [paddle.static.InputSpec([None, 29], dtype, "x")],
+        [x],
+        target,
+        tmp_path,
+        {"float32": CLOSE, "float64": 1e-13}[dtype],
+    )
 
 
 def in_order(x: Any) -> list[Any]:
@@ -180,7 +195,14 @@ def complex_numbers(x: Any, y: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_complex_numbers_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
     spec = [paddle.static.InputSpec([None, 21, 2], dtype, name) for name in "xy"]
-    check(complex_numbers, spec, [given([6, 21, 2], dtype, seed) for seed in (1, 2)], target, tmp_path, {"float32": CLOSE, "float64": 1e-13}[dtype])
+    check(
+        complex_numbers,
+        spec,
+        [given([6, 21, 2], dtype, seed) for seed in (1, 2)],
+        target,
+        tmp_path,
+        {"float32": CLOSE, "float64": 1e-13}[dtype],
+    )
 
 
 def test_a_recurrent_layer_of_large_weights_gives_the_same_answers(target: str, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from polyreme.distributed.group import get_rank, get_world_size, init_parallel_e
 from polyreme.distributed.parallel import DataParallel
 
 __all__ = [
-    "DistributedOptimizer", "barrier_worker", "distributed_model", "distributed_optimizer", "init", "is_first_worker", "utils", "worker_index", "worker_num",
+    "DistributedOptimizer", "barrier_worker", "distributed_model", "distributed_optimizer", "init", "is_first_worker", "utils",
+    "worker_index", "worker_num",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Data parallel for static Programs: between backward and update, a step averages its gradients over all ranks.
 
-The operators that do so are the `dist` dialect's; the program's regions, buckets and overlap are the same as everywhere (`lowering/transforms/bucket.py`).
+The operators that do so are the `dist` dialect's; the program's regions, buckets and overlap are the same as everywhere
+(`lowering/transforms/bucket.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ __all__ = ["DistributedOptimizer"]
 
 
 class DistributedOptimizer:
-    """An optimizer among ranks; everything but `minimize` is the optimizer's own. In dygraph mode `DataParallel` averages, and this adds nothing."""
+    """An optimizer among ranks; everything but `minimize` is the optimizer's own. In dygraph mode `DataParallel` averages, and this adds
+    nothing.
+    """
 
     def __init__(self, optimizer: Any):
         self._optimizer = optimizer
@@ -24,8 +27,12 @@ class DistributedOptimizer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._optimizer, name)
 
-    def minimize(self, loss: Any, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> tuple[Any, list[tuple[Any, Any]]]:
-        """As the optimizer's own; in static mode with averaged gradients, and parameters that the startup program makes equal to rank 0's."""
+
+    def minimize(
+        self, loss: Any, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
+    ) -> tuple[Any, list[tuple[Any, Any]]]:
+        """As the optimizer's own; in static mode with averaged gradients, and parameters that the startup program makes equal to rank 0's.
+        """
         from polyreme.static.current import default_startup_program, program_guard
         from polyreme.static.mode import in_dynamic_mode
 

@@ -18,9 +18,10 @@ __all__ = ["recompute", "recompute_sequential"]
 def recompute(function: Callable[..., Any], *args: Any, preserve_rng_state: bool = True, use_reentrant: bool = True, **kwargs: Any) -> Any:
     """`function(*args, **kwargs)`, of which nothing is kept for gradients but its arguments: it runs once more for these.
 
-    Arguments and results may have tensors in lists, tuples and dicts; tensors that it reads from elsewhere get their gradients, too. With `preserve_rng_state` the second run draws the
-    numbers of the first one. `use_reentrant` chooses between Paddle's ways to do this and changes nothing here. What the function writes, such as the running mean of a batch norm, it
-    writes twice, as in Paddle. In a compiled function the backward half has the second run in it.
+    Arguments and results may have tensors in lists, tuples and dicts; tensors that it reads from elsewhere get their gradients, too. With
+    `preserve_rng_state` the second run draws the numbers of the first one. `use_reentrant` chooses between Paddle's ways to do this and
+    changes nothing here. What the function writes, such as the running mean of a batch norm, it writes twice, as in Paddle. In a compiled
+    function the backward half has the second run in it.
     """
     if not tape.is_grad_enabled() or not in_dynamic_mode():
         return function(*args, **kwargs)
@@ -46,7 +47,11 @@ def _recomputed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     results = [Tensor._wrap(o._value, o._type) for o in outputs]
     recorder = dispatch.active_trace()
     if recorder is not None:
-        results = list(recorder.custom_gradient(results, inputs, segment.gradients, None, f"the second run of '{getattr(function, '__name__', type(function).__name__)}'"))
+        results = list(
+            recorder.custom_gradient(
+                results, inputs, segment.gradients, None, f"the second run of '{getattr(function, '__name__', type(function).__name__)}'"
+            )
+        )
         for r in results:
             r.stop_gradient = True
     tape.record_function(inputs, results, segment.gradients, "recompute", needing)
@@ -100,7 +105,13 @@ class _Segment:
         for place, tensor in zip(places, (*tensors, *self.outer), strict=True):
             if place is not None:
                 wanted.setdefault(place, tensor)
-        found = dict(zip(wanted, tape.gradients_since(started, [o for o, _ in pairs], [g for _, g in pairs], list(wanted.values()), again), strict=True))
+        found = dict(
+            zip(
+                wanted,
+                tape.gradients_since(started, [o for o, _ in pairs], [g for _, g in pairs], list(wanted.values()), again),
+                strict=True,
+            )
+        )
         return [found.pop(place, None) if place is not None else None for place in places]
 
 
@@ -128,7 +139,14 @@ def recompute_sequential(ctx: Mapping[str, Any], functions: Any, *args: Any, **k
     size = len(chain) // segments
     value: Any = args
     for number in range(segments - 1):
-        value = (recompute(_in_turn(chain[number * size : (number + 1) * size]), *value, preserve_rng_state=ctx.get("preserve_rng_state", True), **kwargs),)
+        value = (
+            recompute(
+                _in_turn(chain[number * size : (number + 1) * size]),
+                *value,
+                preserve_rng_state=ctx.get("preserve_rng_state", True),
+                **kwargs,
+            ),
+        )
     return _in_turn(chain[(segments - 1) * size :])(*value)
 
 

@@ -31,7 +31,9 @@ class Contents(NamedTuple):
 
 
 class Body:
-    """The body of a branch or loop. Its first arguments are given to it, the others are captured: values of the block around it, each with a tensor that stands for it there."""
+    """The body of a branch or loop. Its first arguments are given to it, the others are captured: values of the block around it, each with
+    a tensor that stands for it there.
+    """
 
     def __init__(self, given: Sequence[TensorType] = (), names: Sequence[str] = ()):
         self.block = Block(given, names)

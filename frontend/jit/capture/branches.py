@@ -1,8 +1,9 @@
 """What a captured function decides: by Python's own values as Python does, by tensors as branches and loops of the program.
 
-The twin of a function that `flow.py` has rewritten calls these. Bodies of branches and loops may be run several times, and what they do to tensors is undone and
-done where the op stands (`control_flow.py`); so they may not change any object that was there before them. A number that a loop counts in Python becomes a tensor: a
-function that returns such a one, or keeps it, is only captured with `full_graph`, since it would have been a number.
+The twin of a function that `flow.py` has rewritten calls these. Bodies of branches and loops may be run several times, and what they do to
+tensors is undone and done where the op stands (`control_flow.py`); so they may not change any object that was there before them. A number
+that a loop counts in Python becomes a tensor: a function that returns such a one, or keeps it, is only captured with `full_graph`, since it
+would have been a number.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Branches(Reads):
 
     # --- choices
 
-    def branch(self, test: Any, then: Thunk, orelse: Thunk, get: Thunk, put: Callable[[Values], None], names: Sequence[str], live: Sequence[str]) -> None:
+
+    def branch(
+        self, test: Any, then: Thunk, orelse: Thunk, get: Thunk, put: Callable[[Values], None], names: Sequence[str], live: Sequence[str]
+    ) -> None:
         """An `if` statement, which gives variables other values: `names`, of which those in `live` are read behind it."""
         if not isinstance(test, Tensor):
             (then if self.truth(test) else orelse)()
@@ -183,7 +187,10 @@ class Branches(Reads):
 
     # --- repetitions
 
-    def loop(self, condition: Thunk, body: Thunk, get: Thunk, put: Callable[[Values], None], names: Sequence[str], carried: Sequence[str]) -> None:
+
+    def loop(
+        self, condition: Thunk, body: Thunk, get: Thunk, put: Callable[[Values], None], names: Sequence[str], carried: Sequence[str]
+    ) -> None:
         """A `while` statement."""
         while True:
             test = condition()
@@ -194,8 +201,16 @@ class Branches(Reads):
             body()
         self._repeat(lambda _: condition(), lambda _: body(), None, get, put, names, carried)
 
+
     def each(
-        self, rows: Any, body: Callable[[Any], None], get: Thunk, put: Callable[[Values], None], names: Sequence[str], carried: Sequence[str], flag: str
+        self,
+        rows: Any,
+        body: Callable[[Any], None],
+        get: Thunk,
+        put: Callable[[Values], None],
+        names: Sequence[str],
+        carried: Sequence[str],
+        flag: str,
     ) -> None:
         """A `for` statement; the variable `flag`, where there is one, says that the loop was left."""
         if isinstance(rows, TensorRange):
@@ -213,8 +228,16 @@ class Branches(Reads):
             else:
                 body(row)
 
+
     def _count(
-        self, rows: TensorRange, body: Callable[[Any], None], get: Thunk, put: Callable[[Values], None], names: Sequence[str], carried: Sequence[str], flag: str
+        self,
+        rows: TensorRange,
+        body: Callable[[Any], None],
+        get: Thunk,
+        put: Callable[[Values], None],
+        names: Sequence[str],
+        carried: Sequence[str],
+        flag: str,
     ) -> None:
         place = names.index(flag) if flag else -1
         stop = rows.stop
@@ -223,7 +246,11 @@ class Branches(Reads):
             left = get()[place] if flag else False
             if isinstance(left, bool) and left:
                 return False
-            inside = dispatch.call(ops.Less, self._whole(count), self._whole(stop)) if rows.step > 0 else dispatch.call(ops.Greater, self._whole(count), self._whole(stop))
+            inside = (
+                dispatch.call(ops.Less, self._whole(count), self._whole(stop))
+                if rows.step > 0
+                else dispatch.call(ops.Greater, self._whole(count), self._whole(stop))
+            )
             if isinstance(left, Tensor):
                 return dispatch.call(ops.LogicalAnd, inside, dispatch.call(ops.LogicalNot, self._as_bool(left)))
             return inside
@@ -240,7 +267,8 @@ class Branches(Reads):
         return single if single.type.dtype == i64 else dispatch.call(ops.Cast, single, dtype=i64)
 
     def _repeat(
-        self, more: Callable[[Any], Any], body: Callable[[Any], None], counter: tuple[Tensor, int] | None, get: Thunk, put: Callable[[Values], None],
+        self, more: Callable[[Any], Any], body: Callable[[Any], None], counter: tuple[Tensor, int] | None, get: Thunk,
+        put: Callable[[Values], None],
         names: Sequence[str], carried: Sequence[str],
     ) -> None:  # fmt: skip
         """A loop of the program: `counter` is where a count begins, and its step."""

@@ -1,4 +1,6 @@
-"""Calls of a function that is captured: which are watched in turn, which are known to look at nothing but their arguments, and which end the capture."""
+"""Calls of a function that is captured: which are watched in turn, which are known to look at nothing but their arguments, and which end
+the capture.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,11 @@ class Watch(Branches):
 
         if isinstance(function, StaticFunction):
             return self.call(function.dygraph_function, *args, **kwargs)
-        if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType) or isinstance(function, np.ufunc) or kind.__module__ == "numpy":
+        if (
+            kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+            or isinstance(function, np.ufunc)
+            or kind.__module__ == "numpy"
+        ):
             return self._call_builtin(function, args, kwargs)
         found, _ = lookup(kind, "__call__")
         if isinstance(found, types.FunctionType) and not is_ours(kind):
@@ -139,7 +145,9 @@ class Watch(Branches):
         return watched.apply(*args, **kwargs)
 
     def _rule(self, function: Any) -> Callable[..., Any]:
-        """A function for gradients, watched, which changes nothing: it runs now, and what it computes will be computed whenever gradients are asked for."""
+        """A function for gradients, watched, which changes nothing: it runs now, and what it computes will be computed whenever gradients
+        are asked for.
+        """
         return WatchedRule(lambda *args, **kwargs: self._inside(lambda: self.call(function, *args, **kwargs)))
 
     def _call_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -181,7 +189,9 @@ class Watch(Branches):
         return self._unchanged([layer, *layer.sublayers()], lambda: run(*args, **kwargs))
 
     def _is_trusted(self, layer: Layer) -> bool:
-        """Whether a Layer, and all below it, are the framework's own, without hooks or changed methods: it reads its attributes, and nothing else."""
+        """Whether a Layer, and all below it, are the framework's own, without hooks or changed methods: it reads its attributes, and
+        nothing else.
+        """
         if layer.sublayers() and not all(self._is_trusted(child) for child in layer.children()):
             return False
         own = vars(layer)
@@ -192,7 +202,11 @@ class Watch(Branches):
         from polyreme.jit.static_function import StaticFunction
 
         forward = vars(layer).get("forward")
-        return forward is None or isinstance(forward, StaticFunction) and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
+        return (
+            forward is None
+            or isinstance(forward, StaticFunction)
+            and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
+        )
 
     def _unchanged(self, layers: list[Layer], run: Callable[[], Any]) -> Any:
         """Run the framework's own code on its Layers, which sets none of their attributes but to numbers and texts."""
@@ -227,7 +241,18 @@ class Watch(Branches):
             return list(found) if isinstance(found, types.GeneratorType) else found
         if name == "__call__":
             return self._call_forward(layer, args, kwargs)
-        if name in ("train", "eval", "apply", "to", "astype", "float", "load_dict", "set_state_dict", "set_dict", "state_dict") or name.startswith(("register", "add_", "create")):
+        if name in (
+            "train",
+            "eval",
+            "apply",
+            "to",
+            "astype",
+            "float",
+            "load_dict",
+            "set_state_dict",
+            "set_dict",
+            "state_dict",
+        ) or name.startswith(("register", "add_", "create")):
             raise NotWhole(f"'{type(layer).__name__}.{name}' is called")
         if name == "forward" and self._is_trusted(layer):
             return self._run_trusted(layer, functools.partial(plain, layer), args, kwargs)
@@ -258,7 +283,8 @@ class Watch(Branches):
         return function(*args, **kwargs)
 
     def _body(self, value: Any) -> Any:
-        """An argument of a function that makes branches and loops: functions are bodies of these, alone or in pairs with their conditions."""
+        """An argument of a function that makes branches and loops: functions are bodies of these, alone or in pairs with their conditions.
+        """
         if isinstance(value, (types.FunctionType, types.MethodType, Layer)):
             return lambda *args, **kwargs: self._inside(lambda: self.call(value, *args, **kwargs))
         if value is UNDEFINED:
@@ -304,7 +330,9 @@ class Watch(Branches):
         if kind in MAKERS:
             return self._make(kind, args, kwargs)
         if issubclass(kind, BaseException):
-            if lookup(kind, "__init__")[0] is not lookup(BaseException, "__init__")[0] and isinstance(lookup(kind, "__init__")[0], types.FunctionType):
+            if lookup(kind, "__init__")[0] is not lookup(BaseException, "__init__")[0] and isinstance(
+                lookup(kind, "__init__")[0], types.FunctionType
+            ):
                 raise NotWhole(f"a {kind.__name__} is made")
             return kind(*args, **kwargs)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
@@ -315,7 +343,12 @@ class Watch(Branches):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):
             return kind(*args, **kwargs)
-        if type(kind) is not type or lookup(kind, "__new__")[1] is not object or issubclass(kind, (Layer, Tensor)) or hasattr(kind, "__del__"):
+        if (
+            type(kind) is not type
+            or lookup(kind, "__new__")[1] is not object
+            or issubclass(kind, (Layer, Tensor))
+            or hasattr(kind, "__del__")
+        ):
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         init: Any
         init, where = lookup(kind, "__init__")
@@ -328,7 +361,11 @@ class Watch(Branches):
         self.class_guard(kind, "__init__")
         if init.__code__.co_filename == "<string>" and hasattr(kind, "__dataclass_fields__"):
             factories = [f.default_factory for f in dataclasses.fields(cast(Any, kind)) if f.default_factory is not dataclasses.MISSING]
-            if hasattr(kind, "__post_init__") or any(f not in (list, dict, set) for f in factories) or kind.__setattr__ is not object.__setattr__:
+            if (
+                hasattr(kind, "__post_init__")
+                or any(f not in (list, dict, set) for f in factories)
+                or kind.__setattr__ is not object.__setattr__
+            ):
                 raise NotWhole(f"a {kind.__name__} is made inside the function")
             init(made, *args, **kwargs)
             return made
@@ -393,13 +430,23 @@ class Watch(Branches):
         name = getattr(function, "__name__", "")
         if function in (isinstance, issubclass):
             kinds = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if any(isinstance(k, type) and type(k).__instancecheck__ is not type.__instancecheck__ and not is_ours(k) and k.__module__ not in ("collections.abc", "numbers", "typing", "abc") for k in kinds):
+            if any(
+                isinstance(k, type)
+                and type(k).__instancecheck__ is not type.__instancecheck__
+                and not is_ours(k)
+                and k.__module__ not in ("collections.abc", "numbers", "typing", "abc")
+                for k in kinds
+            ):
                 raise NotWhole("a class decides itself what its instances are")
             self._check_kind_asked(args[0])
             return function(0 if isinstance(args[0], Expr) else args[0], args[1])
         if function is len:
             (value,) = args
-            if isinstance(value, (Tensor, *VIEWS, tuple, str, bytes, range, frozenset, Size)) or type(value) in LISTS or isinstance(value, np.ndarray):
+            if (
+                isinstance(value, (Tensor, *VIEWS, tuple, str, bytes, range, frozenset, Size))
+                or type(value) in LISTS
+                or isinstance(value, np.ndarray)
+            ):
                 return len(self.iterate(value))
             if isinstance(value, Layer):
                 self.state.expand_layer(value, False)
@@ -473,7 +520,9 @@ class Watch(Branches):
             for value in args:
                 if isinstance(value, Tensor):
                     raise NotWhole(f"'{kind.__name__}.{name}' of a tensor")
-            if name in ("format", "join") and not all(self.has_plain_text(v) for v in [*args, *kwargs.values()] if not isinstance(v, ITERATORS)):
+            if name in ("format", "join") and not all(
+                self.has_plain_text(v) for v in [*args, *kwargs.values()] if not isinstance(v, ITERATORS)
+            ):
                 raise NotWhole("the text of something is asked for")
             return function(*[self._spread(value) for value in args], **kwargs)
         if isinstance(held, np.ndarray):

@@ -1,7 +1,8 @@
-"""Capturing a call: the function runs once on stand-ins, watched, and what comes of it is a program with guards and effects, or a reason why it is none.
+"""Capturing a call: the function runs once on stand-ins, watched, and what comes of it is a program with guards and effects, or a reason
+why it is none.
 
-A capture leaves nothing behind. What the function wrote meanwhile is taken back, tensors that were written have their contents again, and no stand-in is left in
-an object that lives on; then the program does at this call what it will do at each.
+A capture leaves nothing behind. What the function wrote meanwhile is taken back, tensors that were written have their contents again, and
+no stand-in is left in an object that lives on; then the program does at this call what it will do at each.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class _CaptureTrace(Trace):
         self.thread = threading.get_ident()
         self.not_looked_at = False  # whether there are some that nobody can check
         self.looked_at: set[tuple[Value, Dim, bool]] = set()  # positions that are checked, with the size of the axis
-        self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}  # what lets arguments see their contents otherwise, by identity
+        # what lets arguments see their contents otherwise, by identity
+        self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
@@ -91,14 +93,23 @@ class _CaptureTrace(Trace):
         part = owner.persistable or isinstance(source, Attribute) and source.table != ""
         if source is None or part and source.said() not in self.moving:
             if source is not None:
-                state.guard(source, "{0} is {1}", owner, message=f"is the tensor '{owner.name}'", counted=getattr(source, "of_layer", False))
+                state.guard(
+                    source, "{0} is {1}", owner, message=f"is the tensor '{owner.name}'", counted=getattr(source, "of_layer", False)
+                )
             return super().outside(owner, name)
         number = self.arguments + len(self.paths)
         self.paths.append(source)
         self.path_tensors.append(owner)
         kind = type(owner)
         test = "{0}.__class__ is {1} and {0}.stop_gradient is {2} and {0}.type == {3}"
-        state.guard(source, test, kind, owner.stop_gradient, owner.type, message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}")
+        state.guard(
+            source,
+            test,
+            kind,
+            owner.stop_gradient,
+            owner.type,
+            message=f"is a tensor of type {owner.type}{'' if owner.stop_gradient else ' that needs gradients'}",
+        )
         return self._argument(owner.type, name, "input", number)
 
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
@@ -106,8 +117,12 @@ class _CaptureTrace(Trace):
             raise NotWhole("a tensor decides under no_grad whether a tensor that needs gradients is another one")
         super().note_choice(made, olds)
 
-    def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An argument is seen otherwise when the program has run, too. It lies row by row, so that this is a view there if it is one here."""
+
+    def turned(
+        self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """An argument is seen otherwise when the program has run, too. It lies row by row, so that this is a view there if it is one here.
+        """
         source = self.state.sources.get(id(tensor))
         if source is None:
             return
@@ -173,7 +188,9 @@ class Whole:
             results = self.program(given) if self.program is not None else []
         if self.lone:
             return results[0]
-        call = Call(results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs)))
+        call = Call(
+            results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs))
+        )
         result = self.result.make(call)
         # Values first: what an effect replaces may be part of another's.
         for effect in self.effects:
@@ -202,9 +219,10 @@ def capture(
 ) -> Whole:
     """The program of one call; `NotWhole` if it is none.
 
-    `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have these `names`.
-    Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their places. With `flow` what tensors decide
-    becomes branches and loops, of which numbers come as tensors: these leave the function only `as_one_program`, with a remark.
+    `template` says how the tensors `leaves`, which stand-ins of the types in `inputs` replace, are nested in the arguments, which have
+    these `names`. Parameters and buffers belong to the program, but for those called as in `moving`: other tensors were met in their
+    places. With `flow` what tensors decide becomes branches and loops, of which numbers come as tensors: these leave the function only
+    `as_one_program`, with a remark.
     """
     state = Watched(flow, as_one_program)
     trace = _CaptureTrace(state, named, moving)
@@ -219,7 +237,8 @@ def capture(
             state.held.append(part)
     ended = False
     try:
-        # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures' to know.
+        # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures'
+        # to know.
         with ONE, dispatch.trace_into(trace), tensor.captured_by(trace), deciding(trace.sizes):
             shapes = shapes_of(leaves)
             stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
@@ -263,10 +282,15 @@ def capture(
             if any(trace.uncertain.is_seen(seen, others) for t in made.outputs for seen in views.sharing(t)):
                 if not as_one_program:
                     raise NotWhole("a result is another tensor, or shares contents with it, if a tensor decides so", location)
-                made.remarks.append("a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a tensor decides about")
+                made.remarks.append(
+                    "a result is a tensor of its own, where Python would give another one, or a view of it, by one of the ways that a "
+                    "tensor decides about"
+                )
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
             if trace.not_looked_at:
-                made.remarks.append("positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read")
+                made.remarks.append(
+                    "positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read"
+                )
             enables = not tape.is_grad_enabled() and any(not t.stop_gradient for t in made.outputs)
             with tape.recording(enables or tape.is_grad_enabled()):
                 traced = trace.finish(name, made.outputs, LEAF, result_names, location)
@@ -288,12 +312,16 @@ def capture(
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
     program = Program(traced, name)
     program.changed_inputs = frozenset(changed)
-    return Whole(program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables)
+    return Whole(
+        program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables
+    )
 
 
 def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
     """A call that computes nothing with tensors."""
-    return Whole(None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes)
+    return Whole(
+        None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes
+    )
 
 
 def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tensor) -> list[Effect]:
@@ -303,7 +331,10 @@ def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tenso
         raise NotWhole("an argument comes to see its contents in another shape or order, which do not lie row by row")
     if stand_in.type.dtype != leaf.type.dtype and (turns or stand_in._version > 1):
         raise NotWhole("an argument changes its dtype in place, and is written to besides")
-    effects = [Effect("turn", target, make, tuple(Sized(trace.sizes.applied(value)) for value in (args, tuple(kwargs.items())))) for make, args, kwargs in turns]
+    effects = [
+        Effect("turn", target, make, tuple(Sized(trace.sizes.applied(value)) for value in (args, tuple(kwargs.items()))))
+        for make, args, kwargs in turns
+    ]
     return [*effects, Effect("assign", target, None, (made.output(snapshot(stand_in)),))]
 
 
@@ -315,7 +346,11 @@ def _is_position(value: Value) -> bool:
     """Whether a value is a position by what makes it."""
     while (op := value.producer()) is not None and isinstance(op, (ops.Reshape, ops.Cast, ops.Transpose, ops.Slice, ops.BroadcastTo)):
         value = op.operands[0]
-    return all(map(_is_position, op.operands)) if isinstance(op, ops.Concat) else isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort, host.NonZero))
+    return (
+        all(map(_is_position, op.operands))
+        if isinstance(op, ops.Concat)
+        else isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort, host.NonZero))
+    )
 
 
 def _distinct(guards: list[Guard]) -> list[Guard]:
@@ -331,10 +366,14 @@ def _distinct(guards: list[Guard]) -> list[Guard]:
 
 
 def _refuse_gradients_that_are_undecided(trace: Trace, location: Location) -> None:
-    """Of what a program decides all ways get gradients, zeros where Python would not have come along: that is right only where every way reaches the same tensors."""
+    """Of what a program decides all ways get gradients, zeros where Python would not have come along: that is right only where every way
+    reaches the same tensors.
+    """
     op = undecided(trace.block, [arg for arg in trace.block.args if arg in trace.differentiable], trace.unset)
     if op is not None:
-        raise NotWhole("which tensors get gradients depends on a branch, or on whether a loop runs, that a tensor decides", op.location or location)
+        raise NotWhole(
+            "which tensors get gradients depends on a branch, or on whether a loop runs, that a tensor decides", op.location or location
+        )
 
 
 def _are_apart(a: Any, b: Any) -> bool:
@@ -366,7 +405,12 @@ def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tenso
             state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
         # What is written is read through other tensors, too, which are no inputs of their own: they must be the same views of it.
         for beside in state.held:
-            if isinstance(beside, Tensor) and id(beside) in state.outside_tensors and not any(beside is t for t in tensors) and not _are_apart(held, beside):
+            if (
+                isinstance(beside, Tensor)
+                and id(beside) in state.outside_tensors
+                and not any(beside is t for t in tensors)
+                and not _are_apart(held, beside)
+            ):
                 other = state.sources[id(beside)]
                 state.guard(other, "{0} is {1} and {0}._view is {2}", beside, beside._view, message=f"is the same view of {source.said()}")
 
@@ -378,11 +422,21 @@ def _guard_containers(state: Watched) -> None:
         return
     # Such as the function neither looks into nor changes do not matter, as the defaults of its own arguments.
     met = (state.expanded | state.journal.kept.keys()) - state.given
-    others = [state.sources[id(v)] for v in {id(v): v for v in state.held}.values() if id(v) in met and type(v) in LISTS and id(v) in state.sources]
+    others = [
+        state.sources[id(v)]
+        for v in {id(v): v for v in state.held}.values()
+        if id(v) in met and type(v) in LISTS and id(v) in state.sources
+    ]
     sources = [*given, *others]
     if len(sources) == 1:
         return
-    state.guard(sources[0], f"{{1}}({_places(sources, 2)})", _are_distinct, *sources[1:], message="and other lists and dicts are objects of their own")
+    state.guard(
+        sources[0],
+        f"{{1}}({_places(sources, 2)})",
+        _are_distinct,
+        *sources[1:],
+        message="and other lists and dicts are objects of their own",
+    )
 
 
 def _places(sources: Sequence[Source], first: int) -> str:
@@ -441,15 +495,21 @@ def trace_watched(
     location: Location,
     examples: Sequence[Sequence[int]] | None = None,
 ) -> Traced:
-    """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to objects is taken back.
+    """As `trace`, for a program that stands alone, as it is saved: control flow on tensors is part of it, and what the function writes to
+    objects is taken back.
 
-    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs. A note says where it reads the values of the Layer's tensors, which it does not follow.
+    What it reads of Python's objects is as it is now. A function that cannot be watched is traced as it runs. A note says where it reads
+    the values of the Layer's tensors, which it does not follow.
     """
     names = {id(held): said for said, held in named.items()}
 
     def told(held: Tensor, what: str) -> None:
         if id(held) in names:
-            remark(name, f"{what} of '{names[id(held)]}': the program has what that is now, whatever it becomes; keep to tensor functions", caller_location())
+            remark(
+                name,
+                f"{what} of '{names[id(held)]}': the program has what that is now, whatever it becomes; keep to tensor functions",
+                caller_location(),
+            )
 
     def tried(flow: bool) -> Traced:
         state = Watched(flow, as_one_program=True, stands_alone=True)
@@ -529,7 +589,9 @@ class _Recipes:
                 _, steps, attached = member._view
                 if any(operands for _, operands, _ in steps):
                     raise NotWhole("a result is a view at a place that only the call tells")
-                known = tuple((cls, operands, {n: self.trace.sizes.applied(v) for n, v in attributes.items()}) for cls, operands, attributes in steps)
+                known = tuple(
+                    (cls, operands, {n: self.trace.sizes.applied(v) for n, v in attributes.items()}) for cls, operands, attributes in steps
+                )
                 self.links.append(Link(base, self.output(member), known, attached is not None))
 
     def existing(self, value: Any) -> Existing:

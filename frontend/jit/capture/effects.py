@@ -1,7 +1,8 @@
 """What a captured function does to objects outside: noted with enough to take it back, and to do it again at every call of the program.
 
-While a function is captured its writes really happen, so that it reads what it wrote; the `Journal` puts everything back afterwards. What a call of the
-program does instead is a list of `Effect`s, whose values are described by recipes: results of the program, objects that are there, constants, containers of these.
+While a function is captured its writes really happen, so that it reads what it wrote; the `Journal` puts everything back afterwards. What a
+call of the program does instead is a list of `Effect`s, whose values are described by recipes: results of the program, objects that are
+there, constants, containers of these.
 """
 
 from __future__ import annotations
@@ -194,7 +195,9 @@ class Link:
         steps = self.steps
         if any(is_free(value) for _, _, attributes in steps for value in attributes.values()):
             sizes = call.sizes()
-            steps = tuple((cls, operands, {name: _sized(value, sizes) for name, value in attributes.items()}) for cls, operands, attributes in steps)
+            steps = tuple(
+                (cls, operands, {name: _sized(value, sizes) for name, value in attributes.items()}) for cls, operands, attributes in steps
+            )
         views.link(self.base.make(call), self.view.make(call), steps, self.attached)
 
 

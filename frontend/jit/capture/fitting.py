@@ -1,7 +1,8 @@
 """Operands whose sizes are equal in every call that is let through, though types cannot say so: made to fit by taking all their elements.
 
-A pyramid that halves an image and doubles it again adds `2*floordiv(H, 4)` rows to `floordiv(H, 2)`. No number in place of `H` makes both the same for all
-calls that fit. So a call checks that they are equal, and the op sees a slice of one operand that has as many rows as the other.
+A pyramid that halves an image and doubles it again adds `2*floordiv(H, 4)` rows to `floordiv(H, 2)`. No number in place of `H` makes both
+the same for all calls that fit. So a call checks that they are equal, and the op sees a slice of one operand that has as many rows as the
+other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ __all__ = ["CheckedSlice", "fits_with", "fitted", "needed"]
 
 @dataclass(frozen=True)
 class CheckedSlice:
-    """How a value is changed: `take(value, axis, size)` has `size` elements along an axis, None if no call can check that; `reshape(value, shape)`."""
+    """How a value is changed: `take(value, axis, size)` has `size` elements along an axis, None if no call can check that; `reshape(value,
+    shape)`.
+    """
 
     take: Callable[[Value, int, Dim], Value | None]
     reshape: Callable[[Value, Sequence[Dim]], Value]
@@ -42,7 +45,9 @@ def needed(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any]) -> 
     return equations
 
 
-def fitted(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], equations: Sequence[Equation], slices: CheckedSlice) -> list[Any]:
+def fitted(
+    cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], equations: Sequence[Equation], slices: CheckedSlice
+) -> list[Any]:
     """The operands, some of them cut to sizes that equal theirs by `equations`; as they are where that does not help."""
     if cls is ops.Reshape:
         (x,) = values
@@ -66,7 +71,9 @@ def fitted(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], equ
     return _ungrouped(values, groups)
 
 
-def fits_with(cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], sizes: Mapping[str, Dim], equations: Sequence[Equation]) -> bool:
+def fits_with(
+    cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], sizes: Mapping[str, Dim], equations: Sequence[Equation]
+) -> bool:
     """Whether the op needs fewer sizes to be equal than `equations` says if some names stand for `sizes`."""
 
     def like(value: Value | None) -> Value | None:

@@ -1,9 +1,10 @@
 """Python's control flow as calls of a watcher, so that what a tensor decides can become a branch or a loop of the program.
 
-The rewriting is from Python to Python, done on a function's syntax tree before `instrument.py` has its reads and writes reported. An `if` becomes two local
-functions and a call that chooses between them; a loop a condition, a body and a call that repeats them. Variables that these assign stay those of the function
-(`nonlocal`), with a pair of functions that get and set all of them. `break`, `continue` and `return` are taken out first: they set flags, and what
-follows is done where no flag is set; what follows an `if` that may return goes into its branches.
+The rewriting is from Python to Python, done on a function's syntax tree before `instrument.py` has its reads and writes reported. An `if`
+becomes two local functions and a call that chooses between them; a loop a condition, a body and a call that repeats them. Variables that
+these assign stay those of the function (`nonlocal`), with a pair of functions that get and set all of them. `break`, `continue` and
+`return` are taken out first: they set flags, and what follows is done where no flag is set; what follows an `if` that may return goes into
+its branches.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def _thunk(body: ast.expr) -> ast.Lambda:
         if isinstance(part, ast.NamedExpr):
             # It would be a variable of the lambda.
             raise FlowError(f"'{part.target.id}' is assigned by ':=' in a part of an expression that is not always computed", part)
-    return ast.Lambda(args=ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]), body=body)
+    return ast.Lambda(
+        args=ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]), body=body
+    )
 
 
 def _function(name: str, parameters: Sequence[str], body: list[ast.stmt], outer: Sequence[str]) -> ast.FunctionDef:
@@ -143,7 +146,9 @@ def _loads(nodes: Sequence[ast.AST]) -> set[str]:
 
 def _loads_later(node: ast.FunctionDef) -> set[str]:
     """The names that are read by what a function defines, which sees what they are when it is called."""
-    return _loads([part for part in ast.walk(node) if part is not node and isinstance(part, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp))])
+    return _loads(
+        [part for part in ast.walk(node) if part is not node and isinstance(part, (ast.FunctionDef, ast.Lambda, ast.GeneratorExp))]
+    )
 
 
 def _loaded_first(nodes: Sequence[ast.AST]) -> set[str]:
@@ -259,7 +264,9 @@ class _Expressions(ast.NodeTransformer):
         if not all(isinstance(m, (ast.Name, ast.Constant)) for m in middle):
             raise FlowError("a chain of comparisons has something computed in its middle", node)
         lefts = [node.left, *middle]
-        parts: list[ast.expr] = [ast.Compare(left=left, ops=[op], comparators=[right]) for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)]
+        parts: list[ast.expr] = [
+            ast.Compare(left=left, ops=[op], comparators=[right]) for left, op, right in zip(lefts, node.ops, node.comparators, strict=True)
+        ]
         return _placed(ast.BoolOp(op=ast.And(), values=parts), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -294,10 +301,18 @@ class _Statements:
     def rewritten(self) -> ast.FunctionDef:
         node = self.node
         body = list(node.body)
-        doc = [body.pop(0)] if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) else []
+        doc = (
+            [body.pop(0)]
+            if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str)
+            else []
+        )
         # Names that are read behind the statements: at the end of a function those of its local functions, which may be called later on.
         made = self.block(self.jumps(body, None), _loads_later(node))
-        parameters = {a.arg for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg] if a is not None}
+        parameters = {
+            a.arg
+            for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            if a is not None
+        }
         unset = [name for name in self.shared if name not in parameters]
         first = [_placed(_assigned(name, _watch("undefined")), node) for name in unset]
         node.body = [*doc, *first, *made] or [ast.Pass()]
@@ -306,7 +321,9 @@ class _Statements:
     # --- break, continue, return
 
     def jumps(self, body: list[ast.stmt], loop: tuple[str, str, str, str] | None) -> list[ast.stmt]:
-        """Statements without `break` and `continue`, and in loops without `return`: flags are set, (left, skipped, returned, the value) as `loop` calls them."""
+        """Statements without `break` and `continue`, and in loops without `return`: flags are set, (left, skipped, returned, the value) as
+        `loop` calls them.
+        """
         made: list[ast.stmt] = []
         for i, statement in enumerate(body):
             if isinstance(statement, ast.Break):
@@ -328,7 +345,14 @@ class _Statements:
             else:
                 leaves = loop is not None and _has([statement], (ast.Break, ast.Continue, ast.Return), loops=False)
                 if isinstance(statement, ast.If):
-                    statement = ast.copy_location(ast.If(test=statement.test, body=self.jumps(statement.body, loop) or [ast.Pass()], orelse=self.jumps(statement.orelse, loop)), statement)
+                    statement = ast.copy_location(
+                        ast.If(
+                            test=statement.test,
+                            body=self.jumps(statement.body, loop) or [ast.Pass()],
+                            orelse=self.jumps(statement.orelse, loop),
+                        ),
+                        statement,
+                    )
                 elif isinstance(statement, ast.With):
                     if leaves:
                         raise FlowError("a 'with' is left in its middle", statement)
@@ -367,7 +391,12 @@ class _Statements:
             if _has([test], (ast.NamedExpr,)):
                 # What it assigns is read behind it: it is a statement, in front of the loop and at the end of each round.
                 again = self.name("again")
-                first, later = _copies([_placed(_assigned(again, ast.UnaryOp(op=ast.Not(), operand=ast.UnaryOp(op=ast.Not(), operand=test))), statement) for _ in range(2)])
+                first, later = _copies(
+                    [
+                        _placed(_assigned(again, ast.UnaryOp(op=ast.Not(), operand=ast.UnaryOp(op=ast.Not(), operand=test))), statement)
+                        for _ in range(2)
+                    ]
+                )
                 before.append(first)
                 unless_left = ast.If(test=ast.UnaryOp(op=ast.Not(), operand=_load(left)), body=[later], orelse=[])
                 body.append(_placed(unless_left, statement) if breaks else later)
@@ -384,7 +413,11 @@ class _Statements:
             if outer is None:
                 behind = [ast.If(test=_load(returned), body=[ast.Return(_load(value))], orelse=[])]
             else:
-                leave: list[ast.stmt] = [_assigned(outer[3], _load(value)), _assigned(outer[2], ast.Constant(True)), _assigned(outer[0], ast.Constant(True))]
+                leave: list[ast.stmt] = [
+                    _assigned(outer[3], _load(value)),
+                    _assigned(outer[2], ast.Constant(True)),
+                    _assigned(outer[0], ast.Constant(True)),
+                ]
                 behind = [ast.If(test=_load(returned), body=leave, orelse=[])]
         return [*(_placed(s, statement) for s in before), _placed(made, statement), *(_placed(s, statement) for s in behind)]
 
@@ -408,14 +441,21 @@ class _Statements:
             elif isinstance(statement, ast.For):
                 made += self.each(statement, behind)
             elif isinstance(statement, ast.With):
-                statement.items = [ast.withitem(context_expr=self.expressions.visit(item.context_expr), optional_vars=item.optional_vars) for item in statement.items]
+                statement.items = [
+                    ast.withitem(context_expr=self.expressions.visit(item.context_expr), optional_vars=item.optional_vars)
+                    for item in statement.items
+                ]
                 if _has(statement.body, (ast.Return,)) and _has(statement.body, (ast.If,)):
                     raise FlowError("a 'with' is left in its middle", statement)
                 statement.body = self.block(statement.body, behind)
                 made.append(statement)
             elif isinstance(statement, ast.Delete) and all(isinstance(target, ast.Name) for target in statement.targets):
                 # Branches and loops get and set all their variables, so that none may be missing.
-                made += [_placed(_assigned(target.id, _watch("undefined")), statement) for target in statement.targets if isinstance(target, ast.Name)]
+                made += [
+                    _placed(_assigned(target.id, _watch("undefined")), statement)
+                    for target in statement.targets
+                    if isinstance(target, ast.Name)
+                ]
             elif isinstance(statement, ast.Assert):
                 statement.test = self.expressions.condition(statement.test)
                 made.append(statement)

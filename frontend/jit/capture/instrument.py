@@ -1,8 +1,9 @@
 """A function's twin that tells a watcher what it reads, writes and calls.
 
-The twin is compiled from the function's own source, with expressions that look outside of its local variables replaced by calls of a watcher: `a.b` by
-`watch.attribute(a, "b")`, `f(x)` by `watch.call(f, x)`. Nothing is evaluated in another order. The source is checked first: compiled as it stands it
-must give the function's own bytecode, so that a file that was edited since, or a function that something else has changed, is never taken for the function.
+The twin is compiled from the function's own source, with expressions that look outside of its local variables replaced by calls of a
+watcher: `a.b` by `watch.attribute(a, "b")`, `f(x)` by `watch.call(f, x)`. Nothing is evaluated in another order. The source is checked
+first: compiled as it stands it must give the function's own bytecode, so that a file that was edited since, or a function that something
+else has changed, is never taken for the function.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_fla
 _FACTORY = "__polyreme_factory__"
 _Function = ast.FunctionDef | ast.Lambda
 _OPERATORS = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.MatMult: "matmul",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
+    ast.MatMult: "matmul",
     ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor",
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
     ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
@@ -90,7 +92,13 @@ def _all_code(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _same(a: types.CodeType, b: types.CodeType) -> bool:
     """Whether two codes do the same by their instructions, names and constants, those of inner functions included."""
-    if (a.co_code, a.co_names, a.co_varnames, a.co_freevars, a.co_cellvars) != (b.co_code, b.co_names, b.co_varnames, b.co_freevars, b.co_cellvars):
+    if (a.co_code, a.co_names, a.co_varnames, a.co_freevars, a.co_cellvars) != (
+        b.co_code,
+        b.co_names,
+        b.co_varnames,
+        b.co_freevars,
+        b.co_cellvars,
+    ):
         return False
     if len(a.co_consts) != len(b.co_consts):
         return False
@@ -200,8 +208,12 @@ def _copied(node: Any) -> Any:
     return [_copied(item) for item in node] if isinstance(node, list) else node
 
 
-def _compiled(node: _Function, code: types.CodeType, owner: str, more: tuple[str, ...], imported: list[str], start: Location) -> types.CodeType:
-    """The code of the function `node` of a class `owner`, which takes the variables that `code` has from around it, and `more`; nothing is run."""
+def _compiled(
+    node: _Function, code: types.CodeType, owner: str, more: tuple[str, ...], imported: list[str], start: Location
+) -> types.CodeType:
+    """The code of the function `node` of a class `owner`, which takes the variables that `code` has from around it, and `more`; nothing is
+    run.
+    """
     names = [*code.co_freevars, *more]
     body: list[ast.stmt] = [node, ast.Return(ast.Constant(None))] if isinstance(node, ast.FunctionDef) else [ast.Return(node)]
     if isinstance(node, ast.FunctionDef) and node.name not in names:
@@ -336,7 +348,12 @@ class _Rewriter(ast.NodeTransformer):
     def _statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
         for i, statement in enumerate(body):
-            if i == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str):
+            if (
+                i == 0
+                and isinstance(statement, ast.Expr)
+                and isinstance(statement.value, ast.Constant)
+                and isinstance(statement.value.value, str)
+            ):
                 made.append(statement)  # a docstring
                 continue
             done = self.visit(statement)
@@ -505,7 +522,9 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
-        values = [self._watch("iterate", self.visit(v), at=v) if k is None else self.visit(v) for k, v in zip(node.keys, node.values, strict=True)]
+        values = [
+            self._watch("iterate", self.visit(v), at=v) if k is None else self.visit(v) for k, v in zip(node.keys, node.values, strict=True)
+        ]
         node.keys, node.values = [None if k is None else self.visit(k) for k in node.keys], values
         return self._new(node)
 
@@ -668,7 +687,9 @@ class _Rewriter(ast.NodeTransformer):
         for alias in node.names:
             name = alias.asname or alias.name
             value = self._watch("imported", ast.Constant(node.module), ast.Constant(alias.name), ast.Name(id=name, ctx=ast.Load()), at=node)
-            made.append(ast.copy_location(ast.Assign(targets=[ast.copy_location(ast.Name(id=name, ctx=ast.Store()), node)], value=value), node))
+            made.append(
+                ast.copy_location(ast.Assign(targets=[ast.copy_location(ast.Name(id=name, ctx=ast.Store()), node)], value=value), node)
+            )
         return made
 
     def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.stmt:

@@ -1,4 +1,5 @@
-"""What the capture of a function knows through and through: kinds of values, built-ins that look at nothing but their arguments, functions of the framework.
+"""What the capture of a function knows through and through: kinds of values, built-ins that look at nothing but their arguments, functions
+of the framework.
 
 Whatever stands in no table here is not understood, and ends a capture: the tables may be short, but what is in them must be so.
 """
@@ -41,29 +42,44 @@ LISTS = Kind(list, dict, set, collections.OrderedDict, collections.deque, Table)
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 # What may be compared, added and tested without running anybody's Python.
 SAFE = (
-    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, tuple, list, dict, set, frozenset, collections.OrderedDict, collections.deque, Size, Expr,
-    dtypes.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.GeneratorType, Tensor, Layer, np.generic, np.dtype, device.Place,
+    bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, tuple, list, dict, set, frozenset,
+    collections.OrderedDict, collections.deque, Size, Expr,
+    dtypes.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.GeneratorType, Tensor, Layer, np.generic,
+    np.dtype, device.Place,
 )  # fmt: skip
-VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()), type(collections.OrderedDict().keys()), type(collections.OrderedDict().values()), type(collections.OrderedDict().items()))
+VIEWS: tuple[type, ...] = (
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+    type(collections.OrderedDict().keys()),
+    type(collections.OrderedDict().values()),
+    type(collections.OrderedDict().items()),
+)
 ITERATORS: tuple[type, ...] = (
-    types.GeneratorType, zip, enumerate, map, filter, reversed, itertools.chain, itertools.product, itertools.islice, itertools.repeat, itertools.accumulate, itertools.count,
+    types.GeneratorType, zip, enumerate, map, filter, reversed, itertools.chain, itertools.product, itertools.islice, itertools.repeat,
+    itertools.accumulate, itertools.count,
     itertools.combinations, itertools.permutations, itertools.zip_longest, itertools.starmap, itertools.takewhile,
-    type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(range(0))), type(iter("")), type(reversed([])),
+    type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())), type(iter({}.items())), type(iter(range(0))), type(iter("")),
+    type(reversed([])),
     type(iter(set())), type(iter(collections.OrderedDict())),
 )  # fmt: skip
 PURE = frozenset({
-    abs, all, any, bin, callable, chr, divmod, format, hash, hex, isinstance, issubclass, iter, len, max, min, next, oct, ord, pow, repr, round, sorted, sum, ascii,
+    abs, all, any, bin, callable, chr, divmod, format, hash, hex, isinstance, issubclass, iter, len, max, min, next, oct, ord, pow, repr,
+    round, sorted, sum, ascii,
     *(f for f in vars(math).values() if callable(f)), functools.reduce,
     # By their own names: some have a second one, with underscores.
     *(f for f in vars(operator).values() if callable(f) and not f.__name__.startswith("i") and f.__name__ not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")),
 })  # fmt: skip
 MAKERS = frozenset({
-    bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, enumerate, zip, reversed, slice, map, filter, object, type,
-    collections.OrderedDict, collections.deque, collections.Counter, collections.defaultdict, itertools.chain, itertools.product, itertools.islice, itertools.repeat,
+    bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, enumerate, zip, reversed, slice, map, filter, object,
+    type,
+    collections.OrderedDict, collections.deque, collections.Counter, collections.defaultdict, itertools.chain, itertools.product,
+    itertools.islice, itertools.repeat,
     itertools.accumulate, itertools.count, itertools.combinations, itertools.permutations, itertools.zip_longest, functools.partial,
 })  # fmt: skip
 NUMPY = frozenset({
-    "array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye", "prod", "sum", "sqrt", "log", "exp", "ceil", "floor", "power", "log2", "abs", "maximum", "minimum", "cumsum",
+    "array", "asarray", "zeros", "ones", "full", "arange", "linspace", "eye", "prod", "sum", "sqrt", "log", "exp", "ceil", "floor", "power",
+    "log2", "abs", "maximum", "minimum", "cumsum",
     "concatenate", "stack", "argmax", "argmin", "argsort", "meshgrid", "triu", "tril", "isscalar", "ndim", "shape", "sin", "cos",
 })  # fmt: skip
 READERS = {
@@ -78,17 +94,34 @@ WRITERS = {
     set: {"add": False, "clear": False, "discard": False, "update": False, "remove": True, "pop": True},
     collections.deque: {"append": False, "appendleft": False, "extend": False, "clear": False, "pop": True, "popleft": True},
 }
-TENSOR_ATTRIBUTES = frozenset({"T", "mT", "dtype", "itemsize", "nbytes", "ndim", "place", "shape", "size", "stop_gradient", "strides", "type"})
+TENSOR_ATTRIBUTES = frozenset(
+    {"T", "mT", "dtype", "itemsize", "nbytes", "ndim", "place", "shape", "size", "stop_gradient", "strides", "type"}
+)
 # Methods that read values, or that change what is no value: gradients, hooks.
 TENSOR_REFUSED = frozenset({
-    "backward", "clear_grad", "clear_gradient", "cpu", "cuda", "get_tensor", "gradient", "register_hook", "requires_grad_", "retain_grads", "to", "value", "zero_grad",
+    "backward", "clear_grad", "clear_gradient", "cpu", "cuda", "get_tensor", "gradient", "register_hook", "requires_grad_", "retain_grads",
+    "to", "value", "zero_grad",
 })  # fmt: skip
 LAYER_READERS = frozenset({
-    "__contains__", "__getitem__", "__iter__", "__len__", "buffers", "children", "extra_repr", "full_name", "items", "keys", "named_buffers", "named_children", "named_parameters",
+    "__contains__", "__getitem__", "__iter__", "__len__", "buffers", "children", "extra_repr", "full_name", "items", "keys",
+    "named_buffers", "named_children", "named_parameters",
     "named_sublayers", "parameters", "sublayers", "values",
 })  # fmt: skip
 # Functions of the framework that look at their arguments and nothing else, by module.
-TRUSTED = ("polyreme.math", "polyreme.nn.functional", "polyreme.tensor", "polyreme.grad_mode", "polyreme.fft", "polyreme.signal", "polyreme.vision.ops", "polyreme.linalg", "polyreme.sizes", "polyreme.dtypes", "polyreme.utils.structures", "polyreme.from_data")
+TRUSTED = (
+    "polyreme.math",
+    "polyreme.nn.functional",
+    "polyreme.tensor",
+    "polyreme.grad_mode",
+    "polyreme.fft",
+    "polyreme.signal",
+    "polyreme.vision.ops",
+    "polyreme.linalg",
+    "polyreme.sizes",
+    "polyreme.dtypes",
+    "polyreme.utils.structures",
+    "polyreme.from_data",
+)
 # Functions that make branches and loops of functions, or run these twice.
 FLOW = ("polyreme.control_flow", "polyreme.static.control_flow", "polyreme.distributed.fleet.recompute")
 HOOKS = ("_forward_pre_hooks", "_forward_post_hooks")

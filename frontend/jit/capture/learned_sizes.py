@@ -1,7 +1,7 @@
 """What a trace learns of its symbolic sizes: equations that ops ask for, and answers that Python's comparisons of sizes got.
 
-An equation is solved, so that all types say it; one that nothing solves is checked by each call. Comparisons are answered by the sizes of the call that the
-function is traced for, `examples`; the program then is for calls whose sizes answer alike.
+An equation is solved, so that all types say it; one that nothing solves is checked by each call. Comparisons are answered by the sizes of
+the call that the function is traced for, `examples`; the program then is for calls whose sizes answer alike.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class LearnedSizes:
         self.counts: list[str] = []  # names of sizes that are known once an op has run
         self.examples: dict[str, int] = {}
         self.decided = False
-        self._axes: list[tuple[str, int, int, Dim]] = []  # free sizes of the inputs as they were at first: name and number of the input, axis, size
+        # free sizes of the inputs as they were at first: name and number of the input, axis, size
+        self._axes: list[tuple[str, int, int, Dim]] = []
         self._inputs = 0
 
     def add_input(self, name: str, type: TensorType, example: Sequence[int] | None = None) -> None:
@@ -71,7 +72,9 @@ class LearnedSizes:
     # --- equations
 
     def learn(self, equations: Sequence[Equation], op: str, location: Location) -> list[Equation] | None:
-        """Have these sizes be equal, as `op` needs it, as far as that can be said of single names: the rest is what is left. None if they never are."""
+        """Have these sizes be equal, as `op` needs it, as far as that can be said of single names: the rest is what is left. None if they
+        never are.
+        """
         left: list[Equation] = []
         for a, b in equations:
             difference = self.applied(a - b)
@@ -185,12 +188,18 @@ class LearnedSizes:
         return left is not None and (not left or self.check((a, b), PYTHON, location))
 
     def compared(self, a: Dim, b: Dim) -> bool:
-        """What `a == b` is, of sizes that are written otherwise: code of the user's asks whether they are equal, and our own whether they are written alike."""
+        """What `a == b` is, of sizes that are written otherwise: code of the user's asks whether they are equal, and our own whether they
+        are written alike.
+        """
         if not _is_users(sys._getframe(2)):
             return False
         answer = self.is_equal(a, b)
         if answer is None:
-            raise UnknownSize(f"expected known sizes but got '{a}' and '{b}', of which it is not known while the program is built whether they are equal", a, b)
+            raise UnknownSize(
+                f"expected known sizes but got '{a}' and '{b}', of which it is not known while the program is built whether they are equal",
+                a,
+                b,
+            )
         return answer
 
     def _example(self, size: Dim) -> int | None:

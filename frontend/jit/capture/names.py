@@ -1,9 +1,10 @@
 """Names of values while a function is traced: those of the variables that the user keeps them in.
 
-A variable gets its value after the op that made it was recorded: `hidden = paddle.matmul(x, w)` is an op first and an assignment afterwards. So the frames
-of the user's that an op was recorded under are remembered, and when the next op comes, or the end, their variables say what the values since then are
-called. This needs no source text, and knows by itself what a look at the statement would have to guess: tuples, `+=`, a result that is not the last op of
-what was called. A value that is only part of a larger expression is in no variable, and has no name.
+A variable gets its value after the op that made it was recorded: `hidden = paddle.matmul(x, w)` is an op first and an assignment
+afterwards. So the frames of the user's that an op was recorded under are remembered, and when the next op comes, or the end, their
+variables say what the values since then are called. This needs no source text, and knows by itself what a look at the statement would have
+to guess: tuples, `+=`, a result that is not the last op of what was called. A value that is only part of a larger expression is in no
+variable, and has no name.
 """
 
 from __future__ import annotations

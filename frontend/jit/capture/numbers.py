@@ -1,8 +1,8 @@
 """Numbers of Python's that a tensor decides: what tensors stand for them do in operators.
 
-`scale = 2 if flag else 3` makes a number, `count += 1` in a loop on tensors counts one. The program has tensors in their places, which have a dtype. A number has none: it takes that of the
-tensor that it meets, or adds to another number as Python adds. So has what stands for one. Floats are of the default dtype there, which holds most of them in less digits than Python:
-those do not meet float64 tensors.
+`scale = 2 if flag else 3` makes a number, `count += 1` in a loop on tensors counts one. The program has tensors in their places, which have
+a dtype. A number has none: it takes that of the tensor that it meets, or adds to another number as Python adds. So has what stands for one.
+Floats are of the default dtype there, which holds most of them in less digits than Python: those do not meet float64 tensors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ def kinds_of(state: Watched, value: Any) -> frozenset[str]:
         if not isinstance(held, Value) or held not in state.numbers or held in state.tensors_or_numbers:
             return frozenset()
         return state.kinds_of_numbers.get(held, frozenset("i" if value.type.dtype.kind == "u" else value.type.dtype.kind))
-    return frozenset("b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f") if isinstance(value, _NUMBERS) else frozenset()
+    return (
+        frozenset("b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f")
+        if isinstance(value, _NUMBERS)
+        else frozenset()
+    )
 
 
 def is_rounded(state: Watched, value: Any) -> bool:
@@ -57,10 +61,15 @@ def note(state: Watched, made: Tensor, kinds: frozenset[str], rounded: bool) -> 
 
 
 def check_given(state: Watched, values: Collection[Any]) -> None:
-    """Refuse numbers, among what a function of the framework is given, with which it may make something else than with what Python has: of several kinds, or rounded beside float64 tensors."""
+    """Refuse numbers, among what a function of the framework is given, with which it may make something else than with what Python has: of
+    several kinds, or rounded beside float64 tensors.
+    """
     for value in values:
         if isinstance(value, Tensor) and value._value in state.kinds_of_numbers:
-            raise NotWhole(f"a number that a tensor decides is {_said(state.kinds_of_numbers[value._value])}, and handed to a function; make it of one kind")
+            raise NotWhole(
+                f"a number that a tensor decides is {_said(state.kinds_of_numbers[value._value])}, and handed to a function; make it of "
+                f"one kind"
+            )
     for value in values:
         if isinstance(value, Tensor) and value._value in state.rounded_numbers:
             for other in values:
@@ -73,7 +82,10 @@ def check_digits(state: Watched, number: Tensor, tensor: Tensor) -> None:
     default, dtype = dtypes.default_dtype(), tensor.type.dtype
     if is_rounded(state, number) and dtype.kind in "fc" and dtype.bits // (2 if dtype.kind == "c" else 1) > default.scalar.bits:
         name = dtypes.of_scalar(dtype).name
-        raise NotWhole(f"a float that a tensor decides, which the program has as {default.name}, meets a tensor of {name}; make it a tensor before, by paddle.to_tensor(…, '{name}')")
+        raise NotWhole(
+            f"a float that a tensor decides, which the program has as {default.name}, meets a tensor of {name}; make it a tensor before, "
+            f"by paddle.to_tensor(…, '{name}')"
+        )
 
 
 def _said(kinds: Iterable[str]) -> str:
@@ -110,7 +122,10 @@ def _of_numbers(state: Watched, plain: str, apply: Any, first: Any, second: Any,
     if plain == "pow" and "f" not in kinds | others:
         # A whole number to a negative power is a float.
         if isinstance(second, Tensor):
-            raise NotWhole("a whole number is raised to a power that a tensor decides, which makes it a float if that is negative; make one of them a float")
+            raise NotWhole(
+                "a whole number is raised to a power that a tensor decides, which makes it a float if that is negative; make one of them a "
+                "float"
+            )
         if second < 0:
             second, others = float(second), frozenset("f")
     if plain in _ARITHMETIC:
@@ -147,5 +162,8 @@ def _dtype_for(plain: str, tensor: ScalarType, kinds: frozenset[str]) -> ScalarT
     """The dtype in which both meet, which must not depend on what decides the number."""
     found = {i1 if plain in _BITS and tensor == i1 else scalar_dtype(tensor, _SAMPLES[kind]) for kind in kinds}
     if len(found) > 1:
-        raise NotWhole(f"a number that a tensor decides is {_said(kinds)}, which a tensor of {dtypes.of_scalar(tensor).name} meets in different dtypes; make it of one kind")
+        raise NotWhole(
+            f"a number that a tensor decides is {_said(kinds)}, which a tensor of {dtypes.of_scalar(tensor).name} meets in different "
+            f"dtypes; make it of one kind"
+        )
     return found.pop()

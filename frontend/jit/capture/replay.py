@@ -31,7 +31,9 @@ def replay(traced: Traced, inputs: Sequence[Tensor]) -> list[Tensor]:
     for op in block.ops[:-1]:
         if (op.has(BindsSizes) or op.regions) and (recorder := dispatch.active_trace()) is not None:
             # What ops inside of a body learn has names of its own here, too.
-            learnt = frozenset().union(*(op_symbols(inner) | _symbols_of_arguments(inner) for inner in op.walk())) if op.regions else frozenset()
+            learnt = (
+                frozenset().union(*(op_symbols(inner) | _symbols_of_arguments(inner) for inner in op.walk())) if op.regions else frozenset()
+            )
             named = dict.fromkeys([*(name for result in op.results for name in sorted(type_symbols(result.type))), *sorted(learnt)])
             sizes |= {name: recorder.fresh_size() for name in named if name not in sizes}
         operands = op.definition.split([values[v] for v in op.operands], op.segments)

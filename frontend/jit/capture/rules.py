@@ -1,4 +1,5 @@
-"""Gradient rules of the user's own in a traced function: PyLayers and hooks become `nn.custom_gradient`, whose body is what their Python does.
+"""Gradient rules of the user's own in a traced function: PyLayers and hooks become `nn.custom_gradient`, whose body is what their Python
+does.
 
 That Python runs while the function is traced, and once, so that it may do nothing but compute: what else it seems to do is refused.
 """
@@ -52,7 +53,10 @@ def custom_gradient(
     if effect is not None:
         raise BackwardTraceError(f"expected {what} to compute gradients and nothing else but {effect}; {_WAY_OUT}", caller_location())
     if not takes_zeros and len(values) > 1:
-        raise BackwardTraceError(f"expected {what} to take zeros for a result without gradient but it takes None, by set_materialize_grads(False); {_WAY_OUT}", caller_location())
+        raise BackwardTraceError(
+            f"expected {what} to take zeros for a result without gradient but it takes None, by set_materialize_grads(False); {_WAY_OUT}",
+            caller_location(),
+        )
     taken = [trace.value_of(v) for v in values]
     operands = [trace._operand(t, True) for t in inputs]
     seeds = [trace.builder.insert(_zeros(value, trace)) for value in taken]
@@ -63,10 +67,18 @@ def custom_gradient(
         with tape.recording(True):
             grads = list(rule(*[trace._stand_in(seed, seed.type.dtype.kind not in "fc") for seed in seeds]))
     except PolyremeError as error:
-        raise BackwardTraceError(f"expected {what} to be made of tensor functions but {error.diagnostics[0].message}; {_WAY_OUT}", error.diagnostics[0].location) from error
+        raise BackwardTraceError(
+            f"expected {what} to be made of tensor functions but {error.diagnostics[0].message}; {_WAY_OUT}", error.diagnostics[0].location
+        ) from error
     if any(o.tensor._value is not written.get(key) for key, o in trace.originals.items()):
-        raise BackwardTraceError(f"expected {what} to compute gradients and nothing else but it changes a tensor in place; {_WAY_OUT}", caller_location())
-    reached = [i for i, (grad, t) in enumerate(zip(grads, inputs, strict=True)) if grad is not None and not t.stop_gradient and t.type.dtype.kind in "fc"]
+        raise BackwardTraceError(
+            f"expected {what} to compute gradients and nothing else but it changes a tensor in place; {_WAY_OUT}", caller_location()
+        )
+    reached = [
+        i
+        for i, (grad, t) in enumerate(zip(grads, inputs, strict=True))
+        if grad is not None and not t.stop_gradient and t.type.dtype.kind in "fc"
+    ]
     made = [trace._operand(grads[i], True) for i in reached]
     for i, value in zip(reached, made, strict=True):
         if value.type != operands[i].type:
@@ -78,10 +90,14 @@ def custom_gradient(
 
 
 def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
-    """Let the gradient of `tensor`, of all that uses it before and after, pass through the hook. What is returned takes the hook off again."""
+    """Let the gradient of `tensor`, of all that uses it before and after, pass through the hook. What is returned takes the hook off again.
+    """
     value = tensor._value
     if not isinstance(value, OpResult) or value.op.parent is not trace.builder.block:
-        raise BackwardTraceError("a hook on a tensor from outside stays there after the call, which a compiled function cannot do; register it before the call", caller_location())
+        raise BackwardTraceError(
+            "a hook on a tensor from outside stays there after the call, which a compiled function cannot do; register it before the call",
+            caller_location(),
+        )
     # Gradients pass the hooks from the last one of these to the first, and it is the hook registered first that sees them first.
     chain: list[Any] = []
     base: Any = value
@@ -103,7 +119,9 @@ def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]
     if all(_precedes(v, base.op) for v in op.captured):
         _move(op, base.op)
     elif any(use.op is not op and not isinstance(use.op, ops.StopGradient) for use in value.uses):
-        raise BackwardTraceError("expected a hook before its tensor is used but it needs what was computed after that; register it at once", caller_location())
+        raise BackwardTraceError(
+            "expected a hook before its tensor is used but it needs what was computed after that; register it at once", caller_location()
+        )
     else:
         for after, link in zip([op, *chain], chain, strict=False):
             _move(link, after)
@@ -114,7 +132,9 @@ def hooked(trace: Trace, tensor: Tensor, hook: Callable[[Tensor], Tensor | None]
 
     def remove() -> None:
         if op.parent is not trace.builder.block:
-            raise RuntimeError("expected the hook to be taken off while the function that registered it runs: it is part of a compiled function now")
+            raise RuntimeError(
+                "expected the hook to be taken off while the function that registered it runs: it is part of a compiled function now"
+            )
         before = op.inputs[0]
         made.replace_all_uses_with(before)
         trace.stands_for(made, before)
@@ -197,7 +217,11 @@ def _effect(function: Callable[..., Any], met: set[CodeType]) -> str | None:
     plain = inspect.unwrap(function)
     code = getattr(plain, "__code__", None)
     if code is None:
-        return None if _is_ours(function) or inspect.isbuiltin(function) or isinstance(function, type) else f"'{type(function).__name__}' cannot be looked into"
+        return (
+            None
+            if _is_ours(function) or inspect.isbuiltin(function) or isinstance(function, type)
+            else f"'{type(function).__name__}' cannot be looked into"
+        )
     if code in met or _is_ours(plain):
         return None
     met.add(code)
@@ -212,7 +236,11 @@ def _effect(function: Callable[..., Any], met: set[CodeType]) -> str | None:
         return found
     called = [value for value in held.values() if inspect.isroutine(value)]
     # Methods of what it holds on to, as far as their names tell.
-    owners = [value for value in (*names.nonlocals.values(), getattr(function, "__self__", None)) if value is not None and not _is_ours(type(value))]
+    owners = [
+        value
+        for value in (*names.nonlocals.values(), getattr(function, "__self__", None))
+        if value is not None and not _is_ours(type(value))
+    ]
     called += [method for owner in owners for name in code.co_names if inspect.isfunction(method := getattr(type(owner), name, None))]
     return next((effect for inner in called if not inspect.isbuiltin(inner) and (effect := _effect(inner, met)) is not None), None)
 

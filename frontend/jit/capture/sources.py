@@ -1,7 +1,8 @@
 """Where a value came from that a function read, and the check that it would still read the same.
 
-A `Source` is a path from a root (the call's arguments, a module's globals, a closure cell, a Layer) to a value. Guards say what a value must still be; a set of
-them is compiled to one Python function. What is read of Layers is apart: Layers count their changes, so that most calls only compare a number.
+A `Source` is a path from a root (the call's arguments, a module's globals, a closure cell, a Layer) to a value. Guards say what a value
+must still be; a set of them is compiled to one Python function. What is read of Layers is apart: Layers count their changes, so that most
+calls only compare a number.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ class Named(Source):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What must hold of the value at `source`: `test` is Python text about `{0}`, with constants `{1}` and so on, or values at other sources."""
+    """What must hold of the value at `source`: `test` is Python text about `{0}`, with constants `{1}` and so on, or values at other
+    sources.
+    """
 
     source: Source
     test: str

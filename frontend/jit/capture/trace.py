@@ -1,7 +1,8 @@
 """Tracing: running a Python function once on stand-ins, and keeping the ops it applied as an `nn` function.
 
-Tensors that the function reads from elsewhere (parameters, buffers, globals) become arguments too, so that the traced function has no hidden
-state: what it reads comes in as an argument, what it writes (a running mean, the random generator's state) leaves as a further result.
+Tensors that the function reads from elsewhere (parameters, buffers, globals) become arguments too, so that the traced function has no
+hidden state: what it reads comes in as an argument, what it writes (a running mean, the random generator's state) leaves as a further
+result.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ class _Outside(tape.Node):
         super().__init__((), len(made))
 
     def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
-        raise BackwardTraceError("backward() in a loop of the program goes on to what is around the loop, which it cannot do; take gradients with paddle.grad()", caller_location())
+        raise BackwardTraceError(
+            "backward() in a loop of the program goes on to what is around the loop, which it cannot do; take gradients with paddle.grad()",
+            caller_location(),
+        )
 
 
 def _block_of(value: Value) -> Any:
@@ -168,10 +172,18 @@ class Trace(Recorder):
         if block is blocks[-1]:
             return value
         if block not in blocks:
-            inside = isinstance(block, Block) and (block in self.open or block.parent is not None and isinstance(block.parent.parent, (ops.If, ops.While, ops.Scan)))
+            inside = isinstance(block, Block) and (
+                block in self.open or block.parent is not None and isinstance(block.parent.parent, (ops.If, ops.While, ops.Scan))
+            )
             if inside:
-                raise TraceError("a tensor made in the body of a branch or loop is used outside of it, where it may not be there; return it from the body instead", caller_location())
-            raise TraceError("a tensor made while another function was traced is used here; return it from that function instead", caller_location())
+                raise TraceError(
+                    "a tensor made in the body of a branch or loop is used outside of it, where it may not be there; return it from the "
+                    "body instead",
+                    caller_location(),
+                )
+            raise TraceError(
+                "a tensor made while another function was traced is used here; return it from that function instead", caller_location()
+            )
         for body in self.bodies[blocks.index(block) :]:
             arg = body.capture(value, tensor)
             if value in self.differentiable:
@@ -253,7 +265,9 @@ class Trace(Recorder):
             value = op.operands[0]
 
     def _fitting(self, cls: type[Op], values: Sequence[Any], attributes: dict[str, Any], location: Location) -> Op:
-        """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is checked by each call."""
+        """The op. If its operands fit only where some sizes are equal, these are from here on, in all types; what types cannot say is
+        checked by each call.
+        """
         attributes = {name: self.sizes.applied(value) for name, value in attributes.items()}
         left: list[Equation] | None = None
         for _ in range(MOST_EQUATIONS):
@@ -304,7 +318,9 @@ class Trace(Recorder):
                 return None
             stops = tuple(size if i == axis else d for i, d in enumerate(value.type.shape))
             rank = len(stops)
-            return self._same(value, self.builder.insert(ops.Slice(value, starts=(0,) * rank, stops=stops, strides=(1,) * rank, loc=location)))
+            return self._same(
+                value, self.builder.insert(ops.Slice(value, starts=(0,) * rank, stops=stops, strides=(1,) * rank, loc=location))
+            )
 
         def reshape(value: Value, shape: Sequence[Dim]) -> Value:
             return self._same(value, self.builder.insert(ops.Reshape(value, shape=tuple(shape), loc=location)))
@@ -318,7 +334,9 @@ class Trace(Recorder):
         return made
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
-        """Let `tensor` stand for the contents of `value` from here on, until the trace ends. One from outside is given them when the program has run."""
+        """Let `tensor` stand for the contents of `value` from here on, until the trace ends. One from outside is given them when the
+        program has run.
+        """
         if not isinstance(tensor._value, Value):
             self.written.setdefault(id(tensor), tensor)
         self.follow(tensor, value)
@@ -348,13 +366,23 @@ class Trace(Recorder):
         tensor._version += 1
 
     def turn(self, tensor: Tensor) -> None:
-        """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number of times, or not at all."""
+        """As `Recorder` has it. Nothing tells a tensor from outside when the program has run, and a body of the program may run any number
+        of times, or not at all.
+        """
         if id(tensor) in self.uncertain.stale or not self.uncertain.written(tensor, self._may_go_stale):
             self._refuse_uncertain(caller_location())
         if not isinstance(tensor._value, Value) or id(tensor) in self.originals:
-            raise TraceError("a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function without '_'", caller_location())
+            raise TraceError(
+                "a tensor from outside comes to see its contents in another shape or order; make a view of it instead, by the function "
+                "without '_'",
+                caller_location(),
+            )
         if self.bodies and (id(tensor) in self.bodies[-1].before or not self._is_here(tensor)):
-            raise TraceError("a tensor comes to see its contents in another shape or order if a tensor decides so; make a view of it instead, by the function without '_'", caller_location())
+            raise TraceError(
+                "a tensor comes to see its contents in another shape or order if a tensor decides so; make a view of it instead, by the "
+                "function without '_'",
+                caller_location(),
+            )
 
     # --- tensors that are others if a tensor decides so
 
@@ -373,11 +401,15 @@ class Trace(Recorder):
             self.uncertain.note(made, olds)
 
     def note_given(self, made: Tensor, first: Tensor) -> None:
-        """Python would have `made`, which stands for what the body of a loop is given, as `first`, or as a view of it, in some of the rounds."""
+        """Python would have `made`, which stands for what the body of a loop is given, as `first`, or as a view of it, in some of the
+        rounds.
+        """
         self.uncertain.note(made, [first])
 
     def _may_go_stale(self, tensor: Tensor) -> bool:
-        """Whether a tensor is one that an op has made, or one that cannot be read any more: no argument, nothing from outside, and nothing that another round reads before."""
+        """Whether a tensor is one that an op has made, or one that cannot be read any more: no argument, nothing from outside, and nothing
+        that another round reads before.
+        """
         value = tensor._value
         if id(tensor) in self.inputs or id(tensor) in self.originals or not isinstance(value, Value):
             return False
@@ -398,7 +430,9 @@ class Trace(Recorder):
 
     @contextmanager
     def doubting(self) -> Iterator[list[TraceError]]:
-        """Record the bodies of a loop, perhaps not for the last time: what is amiss with tensors that may be others is noted, and for who makes the loop to raise by `settle_doubts`."""
+        """Record the bodies of a loop, perhaps not for the last time: what is amiss with tensors that may be others is noted, and for who
+        makes the loop to raise by `settle_doubts`.
+        """
         doubts: list[TraceError] = []
         self.doubts.append(doubts)
         try:
@@ -407,7 +441,8 @@ class Trace(Recorder):
             self.doubts.pop()
 
     def check_rounds(self, body: Body, given: Sequence[Tensor], ends: Sequence[Any], handed: Sequence[Any]) -> None:
-        """Called at the end of the body of a loop, which was `given` some tensors and hands on `ends`; `handed` are those of them that it has not made itself, None in place of the rest.
+        """Called at the end of the body of a loop, which was `given` some tensors and hands on `ends`; `handed` are those of them that it
+        has not made itself, None in place of the rest.
 
         In the next round what it is given are these: a write to one of them is seen in others that share its contents then.
         """
@@ -445,8 +480,14 @@ class Trace(Recorder):
             if (tensor := made()) is not None and tensor._value is old:
                 tensor._value = new
 
+
     def custom_gradient(
-        self, values: Sequence[Tensor], inputs: Sequence[Tensor], rule: Callable[..., Sequence[Tensor | None]], function: Callable[..., Any] | None, what: str,
+        self,
+        values: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        rule: Callable[..., Sequence[Tensor | None]],
+        function: Callable[..., Any] | None,
+        what: str,
         takes_zeros: bool = True,
     ) -> list[Tensor]:
         """As `Recorder` has it."""
@@ -459,7 +500,8 @@ class Trace(Recorder):
     def retain(self, tensor: Tensor) -> None:
         """Gradients are no results of a traced function."""
         raise BackwardTraceError(
-            "backward() and retain_grads() keep gradients in tensors, which a compiled function cannot do; take them with paddle.grad(), or call these outside of it",
+            "backward() and retain_grads() keep gradients in tensors, which a compiled function cannot do; take them with paddle.grad(), "
+            "or call these outside of it",
             caller_location(),
         )
 
@@ -587,9 +629,9 @@ def trace(
 ) -> Traced:
     """Run `function` on stand-ins for `inputs` (type, name, stop_gradient), which `call` turns into its arguments.
 
-    `examples` are the inputs' shapes in a call: Python's comparisons of free sizes are answered by them, and guarded. What asks for the number behind
-    a free size is an `UnknownSizeError`. `named` gives names to tensors that the function may read. Errors of the framework without a place get the
-    user's line; errors of the user's own pass through.
+    `examples` are the inputs' shapes in a call: Python's comparisons of free sizes are answered by them, and guarded. What asks for the
+    number behind a free size is an `UnknownSizeError`. `named` gives names to tensors that the function may read. Errors of the framework
+    without a place get the user's line; errors of the user's own pass through.
     """
     recorder = Trace(named)
     leaves: list[Tensor] = []
@@ -601,7 +643,9 @@ def trace(
             result = function(*args, **kwargs)
             template = flatten(result, leaves, lambda v: isinstance(v, Tensor))
             if not leaves:
-                raise TraceError(f"expected '{name}' to return tensors but it returned {type(result).__name__} ({result!r})", loc or Location())
+                raise TraceError(
+                    f"expected '{name}' to return tensors but it returned {type(result).__name__} ({result!r})", loc or Location()
+                )
             result_names = [f"output_{i}" if len(leaves) > 1 else "output" for i in range(len(leaves))]
             return recorder.finish(name, leaves, template, result_names, loc or Location())
     except PolyremeError as error:
@@ -632,4 +676,8 @@ def _located(error: PolyremeError) -> PolyremeError:
 
 def _with_way_out(message: str) -> str:
     """A message about sizes, with what makes quotients of them known: a network that halves images five times wants multiples of 32."""
-    return f'{message}; where sizes are quotients, say what they are multiples of, such as "32*H" in the InputSpec' if "floordiv(" in message else message
+    return (
+        f'{message}; where sizes are quotients, say what they are multiples of, such as "32*H" in the InputSpec'
+        if "floordiv(" in message
+        else message
+    )

@@ -1,7 +1,9 @@
-"""Tensors of which only the program knows whether they are one and the same, or share contents: what a branch or loop gives, and what it may give.
+"""Tensors of which only the program knows whether they are one and the same, or share contents: what a branch or loop gives, and what it
+may give.
 
-In Python `a = x if c else y` makes `a` one of the two, so that a write to `a` is seen in it. In a program `a` is a tensor of its own. That is no difference as long as nobody who can tell
-looks: after a write to one of them those are not read any more that may share its contents. What is there outside of the program, or may be read in a round before the write, is not written to.
+In Python `a = x if c else y` makes `a` one of the two, so that a write to `a` is seen in it. In a program `a` is a tensor of its own. That
+is no difference as long as nobody who can tell looks: after a write to one of them those are not read any more that may share its contents.
+What is there outside of the program, or may be read in a round before the write, is not written to.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Uncertain:
         return id(tensor) in self.beside
 
     def written(self, tensor: Tensor, may_go_stale: Callable[[Tensor], bool]) -> bool:
-        """Note a write. False if one of those that may share the contents is still looked at for all that is known, as `may_go_stale` has it; nothing is noted then."""
+        """Note a write. False if one of those that may share the contents is still looked at for all that is known, as `may_go_stale` has
+        it; nothing is noted then.
+        """
         if not self.beside:
             return True
         follow = {id(t) for t in views.sharing(tensor)}
@@ -67,7 +71,9 @@ class Uncertain:
         return True
 
     def is_seen(self, tensor: Tensor, others: Container[int], met: frozenset[int] = frozenset()) -> bool:
-        """Whether among `others`, which are identities of tensors, is another one that `tensor` is, or shares contents with, if a tensor decides so."""
+        """Whether among `others`, which are identities of tensors, is another one that `tensor` is, or shares contents with, if a tensor
+        decides so.
+        """
         olds = self.olds.get(id(tensor), (tensor, ()))[1]
         for old in olds:
             if any(other is not tensor and id(other) in others for other in views.sharing(old)):

@@ -1,8 +1,10 @@
-"""Watching a function while it is captured: every read of the world outside becomes a guard, every write an effect, and whatever is not understood ends the capture.
+"""Watching a function while it is captured: every read of the world outside becomes a guard, every write an effect, and whatever is not
+understood ends the capture.
 
-The rule is that of an allow-list. A value is one of a few kinds that are known through and through (numbers, text, tensors, lists, dicts, Layers, plain objects), a
-call one of a function whose source can be watched too, of the framework's own, or of a built-in that is known to look at nothing but its arguments (`kinds.py`).
-Anything else raises `NotWhole` before it happens, and the function is gathered. Here are names, attributes, elements and operators; calls are in `calls.py`.
+The rule is that of an allow-list. A value is one of a few kinds that are known through and through (numbers, text, tensors, lists, dicts,
+Layers, plain objects), a call one of a function whose source can be watched too, of the framework's own, or of a built-in that is known to
+look at nothing but its arguments (`kinds.py`). Anything else raises `NotWhole` before it happens, and the function is gathered. Here are
+names, attributes, elements and operators; calls are in `calls.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +82,10 @@ class Reads(abc.ABC):
             value = getattr(builtins, name, MISSING)
             if value is MISSING:
                 raise NameError(f"name '{name}' is not defined")
-            self._once(("builtin", id(table), name), lambda: self.state.guard(Fixed(table, "globals"), "{1} not in {0}", name, message=f"have no '{name}'"))
+            self._once(
+                ("builtin", id(table), name),
+                lambda: self.state.guard(Fixed(table, "globals"), "{1} not in {0}", name, message=f"have no '{name}'"),
+            )
             return value
         value = table[name]
         module = table.get("__name__") or ""
@@ -128,7 +133,26 @@ class Reads(abc.ABC):
         kind = type(held)
         if isinstance(held, PyLayerContext):
             return getattr(held, name)
-        if isinstance(held, (Expr, Size, np.generic, np.dtype, dtypes.dtype, *FUNCTIONS, str, int, float, complex, bytes, tuple, range, slice, types.GeneratorType)):
+        if isinstance(
+            held,
+            (
+                Expr,
+                Size,
+                np.generic,
+                np.dtype,
+                dtypes.dtype,
+                *FUNCTIONS,
+                str,
+                int,
+                float,
+                complex,
+                bytes,
+                tuple,
+                range,
+                slice,
+                types.GeneratorType,
+            ),
+        ):
             if isinstance(held, types.MethodType) or name.startswith("__") and name not in ("__name__", "__qualname__"):
                 raise NotWhole(f"'{name}' of a {kind.__name__} is read")
             if name in getattr(held, "__dict__", ()):
@@ -152,7 +176,10 @@ class Reads(abc.ABC):
         value = getattr(held, name)
         if name == "stop_gradient" and id(held) in self.state.outside_tensors:
             source = self.state.sources[id(held)]
-            self._once(("stop_gradient", id(held)), lambda: self.state.guard(source, "{0}.stop_gradient is {1}", value, message="needs gradients as it did"))
+            self._once(
+                ("stop_gradient", id(held)),
+                lambda: self.state.guard(source, "{0}.stop_gradient is {1}", value, message="needs gradients as it did"),
+            )
         if name in TENSOR_ATTRIBUTES or callable(value):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
@@ -201,7 +228,9 @@ class Reads(abc.ABC):
                 raise NotWhole(f"'{kind.__name__}' has a __getattr__ of its own")
             source = state.sources.get(id(held))
             if source is not None:
-                self._once(("absent", id(held), name), lambda: state.guard(source, "not hasattr({0}, {1})", name, message=f"has no '{name}'"))
+                self._once(
+                    ("absent", id(held), name), lambda: state.guard(source, "not hasattr({0}, {1})", name, message=f"has no '{name}'")
+                )
             raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'", name=name, obj=held)
         self._own_absent(held, name)
         if isinstance(found, types.FunctionType):
@@ -225,7 +254,8 @@ class Reads(abc.ABC):
         if source is not None and hasattr(held, "__dict__") and (id(held), name) not in self.state.written:
             of_layer = isinstance(held, Layer)
             self._once(
-                ("own", id(held), name), lambda: self.state.guard(source, "{1} not in {0}.__dict__", name, message=f"has no '{name}' of its own", counted=of_layer)
+                ("own", id(held), name),
+                lambda: self.state.guard(source, "{1} not in {0}.__dict__", name, message=f"has no '{name}' of its own", counted=of_layer),
             )
 
     def class_guard(self, kind: type, name: str) -> None:
@@ -288,7 +318,12 @@ class Reads(abc.ABC):
         if isinstance(held, (type, types.ModuleType, *FUNCTIONS)):
             raise NotWhole(f"an attribute of {getattr(held, '__name__', held)!r} is set")
         custom = getattr(kind, method)
-        if custom is not getattr(object, method) and custom is not getattr(types.SimpleNamespace, method) and not (isinstance(held, Layer) and custom is getattr(Layer, method)) and not isinstance(held, Tensor):
+        if (
+            custom is not getattr(object, method)
+            and custom is not getattr(types.SimpleNamespace, method)
+            and not (isinstance(held, Layer) and custom is getattr(Layer, method))
+            and not isinstance(held, Tensor)
+        ):
             raise NotWhole(f"'{kind.__name__}' has a {method} of its own")
         found, _ = lookup(kind, name)
         if found is not MISSING and hasattr(type(found), "__set__") and not isinstance(held, Tensor):
@@ -440,7 +475,9 @@ class Reads(abc.ABC):
         sources = self.state.sources
         if first is not second and id(first) in sources and id(second) in sources:
             # What stands for two arguments may be one object at another call.
-            self.state.guard(sources[id(first)], "{0} is not {1}", sources[id(second)], message=f"is another than {sources[id(second)].said()}")
+            self.state.guard(
+                sources[id(first)], "{0} is not {1}", sources[id(second)], message=f"is another than {sources[id(second)].said()}"
+            )
         return first is second
 
     def truth(self, value: Any) -> bool:
@@ -466,7 +503,12 @@ class Reads(abc.ABC):
     def show(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """`print`: done once the program has run, in its turn among what is done to objects outside."""
         state = self.state
-        if state.born or state.stands_alone or not options.keys() <= {"sep", "end", "flush"} or not all(type(v) in CONSTANTS for v in options.values()):
+        if (
+            state.born
+            or state.stands_alone
+            or not options.keys() <= {"sep", "end", "flush"}
+            or not all(type(v) in CONSTANTS for v in options.values())
+        ):
             raise NotWhole("'print' is called")
         shown: list[Any] = []
         for value in args:
@@ -564,7 +606,10 @@ class Reads(abc.ABC):
 
     def manager(self, value: Any) -> Any:
         """What a `with` enters."""
-        if isinstance(value, (tape.no_grad, tape.enable_grad, tape.set_grad_enabled, contextlib.nullcontext)) or module_name(type(value)) == "polyreme.grad_mode":
+        if (
+            isinstance(value, (tape.no_grad, tape.enable_grad, tape.set_grad_enabled, contextlib.nullcontext))
+            or module_name(type(value)) == "polyreme.grad_mode"
+        ):
             return value
         raise NotWhole(f"a {type(value).__name__} is entered by 'with'")
 

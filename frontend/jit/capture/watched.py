@@ -27,7 +27,9 @@ MOST_DEPTH = 64  # of calls
 
 
 class NotWhole(BaseException):
-    """What a function does cannot be one program: why, and at which line; `decided` where a branch or loop of the program may do it. No error, so that nobody but the capture catches it."""
+    """What a function does cannot be one program: why, and at which line; `decided` where a branch or loop of the program may do it. No
+    error, so that nobody but the capture catches it.
+    """
 
     def __init__(self, reason: str, location: Location | None = None, decided: bool = False):
         super().__init__(reason)
@@ -41,8 +43,9 @@ class Watched:
     """One capture: what it has read, with guards, and what it has written."""
 
     def __init__(self, flow: bool = False, as_one_program: bool = False, stands_alone: bool = False) -> None:
-        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors. A program that
-        `stands_alone`, as it is saved, does nothing outside of itself."""
+        """With `flow` what tensors decide becomes branches and loops; `as_one_program` numbers among it may leave the function as tensors.
+        A program that `stands_alone`, as it is saved, does nothing outside of itself.
+        """
         self.stands_alone = stands_alone
         self.flow = flow
         self.as_one_program = as_one_program
@@ -74,7 +77,9 @@ class Watched:
         self.guards.append(Guard(source, test, constants, message, counted))
 
     def note(self, value: Any, source: Source, counted: bool = False) -> Any:
-        """`value` was read at `source`: guard what was learned by that. With `counted` a change is counted by Layers, as it is of their attributes."""
+        """`value` was read at `source`: guard what was learned by that. With `counted` a change is counted by Layers, as it is of their
+        attributes.
+        """
         counted = counted or isinstance(source, Attribute) and source.of_layer
         kind = type(value)
         if kind in CONSTANTS:
@@ -90,7 +95,14 @@ class Watched:
             self._register(value, source)
             if isinstance(value, Tensor):
                 # That it is a tensor, and of which shape, is seen without any op that takes it.
-                self.guard(source, "{0}.__class__ is {1} and {0}.type == {2}", kind, value.type, message=f"is a tensor of type {value.type}", counted=counted)
+                self.guard(
+                    source,
+                    "{0}.__class__ is {1} and {0}.type == {2}",
+                    kind,
+                    value.type,
+                    message=f"is a tensor of type {value.type}",
+                    counted=counted,
+                )
                 self.outside_tensors.add(id(value))
                 if self.owners.setdefault(id(value._value), value) is not value:
                     self.shared.add(id(value._value))
@@ -100,7 +112,9 @@ class Watched:
                     self.guard(source, "{0} is {1}", value, message=f"is the same {kind.__name__}")
         elif kind is tuple or isinstance(value, tuple) and hasattr(value, "_fields"):
             self._register(value, source)
-            self.guard(source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted)
+            self.guard(
+                source, "{0}.__class__ is {1} and len({0}) == {2}", kind, len(value), message=f"is a tuple of {len(value)}", counted=counted
+            )
             for i, element in enumerate(value):
                 self.note(element, Item(source, i), counted)
         elif kind in LISTS:
@@ -108,14 +122,22 @@ class Watched:
             self.guard(source, "{0}.__class__ is {1}", kind, message=f"is a {kind.__name__}", counted=counted)
         elif isinstance(value, np.ndarray):
             self._array(value, source)
-        elif isinstance(value, (*FUNCTIONS, type, types.ModuleType, dtypes.dtype, device.Place, np.dtype, np.generic)) or is_enumeration(value):
+        elif isinstance(value, (*FUNCTIONS, type, types.ModuleType, dtypes.dtype, device.Place, np.dtype, np.generic)) or is_enumeration(
+            value
+        ):
             if kind is types.MethodType:
                 self._method(value, source)
             elif kind is np.generic or isinstance(value, np.generic):
                 self.guard(source, "{0}.__class__ is {1} and {0} == {2}", kind, value, message=f"is {value!r}")
             elif kind is not types.BuiltinFunctionType or value.__self__ is None or isinstance(value.__self__, (types.ModuleType, type)):
                 self._register(value, source)
-                self.guard(source, "{0} is {1}", value, message=f"is {getattr(value, '__qualname__', None) or getattr(value, '__name__', value)}", counted=counted)
+                self.guard(
+                    source,
+                    "{0} is {1}",
+                    value,
+                    message=f"is {getattr(value, '__qualname__', None) or getattr(value, '__name__', value)}",
+                    counted=counted,
+                )
             else:
                 raise NotWhole(f"'{source.said()}' is a method of an object that is not known")
         elif isinstance(value, (int, float, complex, str, bytes, tuple, frozenset)):
@@ -145,13 +167,27 @@ class Watched:
 
     def _array(self, value: Any, source: Source) -> None:
         if value.dtype.hasobject or value.nbytes > MOST_BYTES:
-            raise NotWhole(f"'{source.said()}' is an array of {value.nbytes} bytes, whose contents are too many to be compared at every call")
+            raise NotWhole(
+                f"'{source.said()}' is an array of {value.nbytes} bytes, whose contents are too many to be compared at every call"
+            )
         self._register(value, source)
-        self.guard(source, "same({0}, {1})".replace("same", "{2}"), value.copy(), _same_array, message=f"is an array with the same {value.size} elements")
+        self.guard(
+            source,
+            "same({0}, {1})".replace("same", "{2}"),
+            value.copy(),
+            _same_array,
+            message=f"is an array with the same {value.size} elements",
+        )
 
     def _method(self, value: types.MethodType, source: Source) -> None:
         self._register(value, source)
-        self.guard(source, "{0}.__class__ is {1} and {0}.__func__ is {2}", types.MethodType, value.__func__, message=f"is the method {value.__qualname__}")
+        self.guard(
+            source,
+            "{0}.__class__ is {1} and {0}.__func__ is {2}",
+            types.MethodType,
+            value.__func__,
+            message=f"is the method {value.__qualname__}",
+        )
         self.note(value.__self__, Attribute(source, "__self__"))
 
     def expand_deep(self, held: Any) -> None:
@@ -277,12 +313,15 @@ class Watched:
         return id(value) in self.sources
 
     def may_change(self, held: Any) -> None:
-        """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all."""
+        """Objects that were there before a body of a branch or loop are not changed in it: it may run any number of times, or not at all.
+        """
         if self.born and not any(id(held) in made for made in self.born):
             raise NotWhole(f"a {type(held).__name__} is changed in a branch, a loop or a rule of gradients of the program")
 
     def is_number(self, value: Any) -> bool:
-        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these, and literals, alone."""
+        """Whether Python would have a number for a value of the program: one of `numbers`, or what is computed of these, and literals,
+        alone.
+        """
         if not self.numbers or not isinstance(value, Value):
             return False
         known: dict[Value, bool] = {}

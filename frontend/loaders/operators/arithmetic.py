@@ -28,13 +28,16 @@ def _declare_binary(name: str, apply: Callable[[Tensor, Tensor], Tensor]) -> Non
 
 
 for _name in (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "log",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "isfinite", "isinf",
+    "isnan", "log",
     "log10", "log1p", "log2", "logical_not", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "bitwise_not",
 ):  # fmt: skip
     _declare_unary(_name, getattr(math, _name))
 for _name in (
-    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum", "equal", "not_equal", "less_than", "less_equal",
-    "greater_than", "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bmm", "mv", "dot", "kron",
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum", "equal", "not_equal", "less_than",
+    "less_equal",
+    "greater_than", "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "bmm", "mv",
+    "dot", "kron",
 ):  # fmt: skip
     _declare_binary(_name, getattr(math, _name))
 _declare_binary("elementwise_pow", math.pow)
@@ -239,7 +242,8 @@ def addmm(input: Tensor, x: Tensor, y: Tensor, *, beta: float = 1.0, alpha: floa
 
 @meaning()
 def matmul_with_flatten(x: Tensor, y: Tensor, *, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Tensor:
-    """A product of matrices, which the operands become by joining their first and their last axes; the result has their other axes again."""
+    """A product of matrices, which the operands become by joining their first and their last axes; the result has their other axes again.
+    """
     rows, columns = x.type.shape[:x_num_col_dims], y.type.shape[y_num_col_dims:]
     a = math.reshape(x, [product(rows), product(x.type.shape[x_num_col_dims:])])
     b = math.reshape(y, [product(y.type.shape[:y_num_col_dims]), product(columns)])

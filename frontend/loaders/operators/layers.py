@@ -175,7 +175,9 @@ def max_pool2d_with_index(
 ) -> tuple[Tensor, Tensor | None]:
     """The largest elements, and where they stood in their images; adaptive and global ones without."""
     if adaptive or global_pooling:
-        return pool(x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode), None
+        return pool(
+            x, kernel_size, strides=strides, paddings=paddings, global_pooling=global_pooling, adaptive=adaptive, ceil_mode=ceil_mode
+        ), None
     return functional.max_pool2d(x, list(kernel_size), list(strides), list(paddings), True, ceil_mode)
 
 
@@ -197,7 +199,9 @@ def batch_norm(
     use_global_stats: bool = False,
     trainable_statistics: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, by the running statistics, or in training by the batch's own, which then move those."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, by the running statistics, or in training by the batch's own, which
+    then move those.
+    """
     of_batch = not (use_global_stats or is_test and not trainable_statistics)
     return _batch_norm(x, mean, variance, scale, bias, by_batch if of_batch else None, momentum, epsilon, data_format)
 

@@ -1,4 +1,6 @@
-"""Numbers in eight bits, as Paddle's converted models have them: integers held in floats, and scales that are the magnitude of the greatest integer."""
+"""Numbers in eight bits, as Paddle's converted models have them: integers held in floats, and scales that are the magnitude of the greatest
+integer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def _step(scale: Tensor, bit_length: int, qmin: int, qmax: int) -> Tensor:
 @meaning("quantize_linear")
 def quantize_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, in_accum: Tensor | None = None, in_state: Tensor | None = None, *,
-    quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True, only_observer: bool = False,
+    quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True,
+    only_observer: bool = False,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The integers, as floats. Further results are statistics of training."""
     if not is_test:
@@ -46,9 +49,12 @@ def quantize_linear(
 @meaning("dequantize_linear")
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, in_accum: Tensor | None = None, in_state: Tensor | None = None, *,
-    quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True, only_observer: bool = False,
+    quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True,
+    only_observer: bool = False,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """What integers in floats stand for. Those of `quantize_linear`, and weights that are whole numbers of eight bits, become integers again."""
+    """What integers in floats stand for. Those of `quantize_linear`, and weights that are whole numbers of eight bits, become integers
+    again.
+    """
     if only_observer:
         return x, None, None, None
     step = _step(scale, bit_length, qmin, qmax)

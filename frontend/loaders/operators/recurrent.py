@@ -28,7 +28,9 @@ def rnn(
     seed: int = 0,
     is_test: bool = False,
 ) -> Any:
-    """`x` is [steps, batch, size]; first come the two weights of each layer and direction, then their biases. States of layers and directions are one tensor."""
+    """`x` is [steps, batch, size]; first come the two weights of each layer and direction, then their biases. States of layers and
+    directions are one tensor.
+    """
     if mode not in MODES:
         raise OperatorError(f"expected a mode of {', '.join(MODES)} but got '{mode}'")
     directions = 2 if is_bidirec else 1
@@ -38,7 +40,9 @@ def rnn(
     if len(pre_state) != MODES[mode] or any(s.ndim != 3 or s.shape[0] != count for s in pre_state):
         raise OperatorError(f"expected {MODES[mode]} states of shape [{count}, batch, hidden] but got {[list(s.shape) for s in pre_state]}")
     if x.shape[-1] != input_size or any(s.shape[2] != hidden_size for s in pre_state):
-        raise OperatorError(f"expected inputs of size {input_size} and states of size {hidden_size} but got {[list(v.shape) for v in (x, *pre_state)]}")
+        raise OperatorError(
+            f"expected inputs of size {input_size} and states of size {hidden_size} but got {[list(v.shape) for v in (x, *pre_state)]}"
+        )
     weights = [Weights(*weight_list[2 * i : 2 * i + 2], *weight_list[2 * (count + i) : 2 * (count + i) + 2]) for i in range(count)]
     first = list(zip(*(unstack(state) for state in pre_state), strict=True))
     out, last = run_layers(mode, x, first, weights, sequence_length, directions, 0.0 if is_test else dropout_prob)

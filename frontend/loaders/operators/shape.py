@@ -203,7 +203,9 @@ def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes
             size = x.type.shape[_axis(axis, x)]
             items[_axis(axis, x)] = builtins.slice(low, size if isinstance(high, int) and high >= END else high, int(step))
         part = x[tuple(items)].type.shape
-        return replaced(x, items, math.reshape(math.expand(cast_to(value, x.type.dtype), [d for i, d in enumerate(part) if i not in decreased]), part))
+        return replaced(
+            x, items, math.reshape(math.expand(cast_to(value, x.type.dtype), [d for i, d in enumerate(part) if i not in decreased]), part)
+        )
     box: list[tuple[Dim, Dim]] = [(0, d) for d in x.type.shape]
     for axis, low, high in zip(axes, starts, ends, strict=True):
         place = _axis(axis, x)

@@ -17,8 +17,10 @@ from polyreme.math.reduction import max as max_
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "maxout", "mish", "prelu",
-    "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "swiglu", "swish", "tanh", "tanhshrink", "thresholded_relu",
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax",
+    "maxout", "mish", "prelu",
+    "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus", "softshrink", "softsign", "swiglu", "swish", "tanh", "tanhshrink",
+    "thresholded_relu",
 ]  # fmt: skip
 
 

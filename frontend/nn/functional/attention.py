@@ -22,7 +22,9 @@ __all__ = ["scaled_dot_product_attention"]
 
 
 def additive_mask(mask: Tensor | None, dtype: Any) -> Tensor | None:
-    """What is added to scores of that dtype: bools and integers say which positions count (0 there, -1e9 elsewhere), floats are added as they are."""
+    """What is added to scores of that dtype: bools and integers say which positions count (0 there, -1e9 elsewhere), floats are added as
+    they are.
+    """
     if mask is None or mask.type.dtype == dtype:
         return mask
     if mask.type.dtype.kind in "biu":
@@ -51,7 +53,9 @@ def _later(scores: Tensor) -> Tensor:
     row = dispatch.call(ops.Iota, shape=(queries, 1), axis=0, dtype=i64)
     column = dispatch.call(ops.Iota, shape=(1, keys), axis=1, dtype=i64)
     dtype = scores.type.dtype
-    return dispatch.call(ops.Where, dispatch.call(ops.Greater, column, row), dispatch.full((), -math.inf, dtype), dispatch.full((), 0.0, dtype))
+    return dispatch.call(
+        ops.Where, dispatch.call(ops.Greater, column, row), dispatch.full((), -math.inf, dtype), dispatch.full((), 0.0, dtype)
+    )
 
 
 def scaled_dot_product_attention(
@@ -69,14 +73,18 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(scale query keyᵀ + attn_mask) value for tensors of shape [batch, length, heads, depth], or without the batch.
 
-    `scale` is 1 / sqrt(depth) unless given. The mask is [batch, heads, queries, keys] or broadcasts to that; bools say which positions count, floats are added.
-    With `is_causal` a position sees itself and those before it, and the mask is ignored. With `enable_gqa` queries may have a multiple of the heads that keys
-    and values have, which several then share. `backend` is accepted for its place: compiled code for inference never has all scores in memory, any other has [queries, keys] of them.
+    `scale` is 1 / sqrt(depth) unless given. The mask is [batch, heads, queries, keys] or broadcasts to that; bools say which positions
+    count, floats are added. With `is_causal` a position sees itself and those before it, and the mask is ignored. With `enable_gqa` queries
+    may have a multiple of the heads that keys and values have, which several then share. `backend` is accepted for its place: compiled code
+    for inference never has all scores in memory, any other has [queries, keys] of them.
     """
     for argument, tensor in (("query", query), ("key", key), ("value", value)):
         tensor_arg(tensor, "scaled_dot_product_attention", argument)
         if tensor.ndim not in (3, 4):
-            raise ValueError(f"scaled_dot_product_attention expected '{argument}' of shape [batch, length, heads, depth], the batch absent or not, but got {list(tensor.shape)}")
+            raise ValueError(
+                f"scaled_dot_product_attention expected '{argument}' of shape [batch, length, heads, depth], the batch absent or not, but "
+                f"got {list(tensor.shape)}"
+            )
     batched = query.ndim == 4
     if not batched:
         query, key, value = (unsqueeze(t, 0) for t in (query, key, value))
@@ -84,7 +92,11 @@ def scaled_dot_product_attention(
     if free := [n for n in (heads, key_heads, value_heads) if isinstance(n, Expr)]:
         raise UnknownSize(f"scaled_dot_product_attention expected known numbers of heads but got the symbolic size '{free[0]}'", *free)
     if key_heads != value_heads or (key_heads and heads % key_heads) or (not enable_gqa and heads != key_heads):
-        wanted = "a multiple of the heads of keys and values, which are as many" if enable_gqa else "as many heads of queries, keys and values (enable_gqa=False)"
+        wanted = (
+            "a multiple of the heads of keys and values, which are as many"
+            if enable_gqa
+            else "as many heads of queries, keys and values (enable_gqa=False)"
+        )
         raise AssertionError(f"scaled_dot_product_attention expected {wanted}, but got {heads}, {key_heads} and {value_heads}")
     if key_heads and heads != key_heads:
         key, value = (flatten(expand(unsqueeze(t, 3), [-1, -1, -1, heads // key_heads, -1]), 2, 3) for t in (key, value))

@@ -23,7 +23,8 @@ from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
 
 __all__ = [
-    "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear", "normalize", "one_hot", "pad",
+    "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
+    "normalize", "one_hot", "pad",
     "pairwise_distance", "unfold", "zeropad2d",
 ]  # fmt: skip
 
@@ -47,7 +48,10 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None,
             raise ValueError(f"bilinear expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
     out, first, second = weight.shape
     if not same_sizes(x1.type.shape[1:], [first]) or not same_sizes(x2.type.shape[1:], [second]):
-        raise ValueError(f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got {list(x1.shape)} and {list(x2.shape)}")
+        raise ValueError(
+            f"bilinear expected x1 [batch, {first}] and x2 [batch, {second}] for a weight of shape {list(weight.shape)} but got "
+            f"{list(x1.shape)} and {list(x2.shape)}"
+        )
     if isinstance(x1.shape[0], int) and isinstance(x2.shape[0], int) and x1.shape[0] != x2.shape[0]:
         raise ValueError(f"bilinear expected as many rows in x1 as in x2 but got {x1.shape[0]} and {x2.shape[0]}")
     columns = reshape(transpose(weight, [1, 0, 2]), [first, out * second])
@@ -67,7 +71,8 @@ def dropout(
 ) -> Tensor:
     """In training, elements become 0 with probability `p`, one draw each; with `axis`, one draw per position along those axes.
 
-    "upscale_in_train" scales what is kept by 1 / (1 - p); "downscale_in_infer" scales by 1 - p in evaluation instead. With `inplace`, x has the result from here on.
+    "upscale_in_train" scales what is kept by 1 / (1 - p); "downscale_in_infer" scales by 1 - p in evaluation instead. With `inplace`, x has
+    the result from here on.
     """
     tensor_arg(x, "dropout")
     dropped = _dropped(x, p, axis, training, mode)
@@ -85,7 +90,8 @@ def _dropped(x: Tensor, p: Any, axis: Any, training: bool, mode: str) -> Tensor:
     if not training:
         if mode == "downscale_in_infer":
             return scale(x, 1.0 - p)
-        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs that are saved have no op for it.
+        # A tensor of its own, which may be changed in place, but for what Paddle returns as it is; programs that are saved have no op for
+        # it.
         plain = dispatch.active_trace() is not None and capturing() is None
         return x if axis is not None or p == 0 or plain else dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if axis is None and p == 0:
@@ -144,10 +150,11 @@ def embedding(
     scale_grad_by_freq: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The rows of `weight` at the positions in `x`. The row `padding_idx`, counted from the end if negative, reads as zeros and gets no gradient.
+    """The rows of `weight` at the positions in `x`. The row `padding_idx`, counted from the end if negative, reads as zeros and gets no
+    gradient.
 
-    With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With `scale_grad_by_freq` the gradient of a row is
-    divided by how often it was read.
+    With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With
+    `scale_grad_by_freq` the gradient of a row is divided by how often it was read.
     """
     tensor_arg(x, "embedding")
     if x.type.dtype.kind not in "iu":
@@ -191,7 +198,12 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
-    check_within(x, classes, lambda low, high, size: ValueError(f"one_hot expected positions in [0, {size}) but got values from {low} to {high}"), wraps=False)
+    check_within(
+        x,
+        classes,
+        lambda low, high, size: ValueError(f"one_hot expected positions in [0, {size}) but got values from {low} to {high}"),
+        wraps=False,
+    )
     wide = dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1))
     places = dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=x.type.dtype)
     return dispatch.call(ops.Cast, dispatch.call(ops.Equal, wide, places), dtype=default_dtype().scalar)
@@ -221,9 +233,10 @@ def pad(
 ) -> Tensor:
     """With elements added around.
 
-    Two numbers per spatial axis pad those that `data_format` says, the last one first. With "constant" a list may have two numbers for every axis, the first axis first
-    (or last, without `pad_from_left_axis`), or for fewer axes, the last one first, whatever the data format. Modes: "constant" (`value`), "reflect" (mirrored without
-    the edge), "replicate" (the edge repeated), "circular" (from the other end). Negative numbers take elements away, after the others have added theirs.
+    Two numbers per spatial axis pad those that `data_format` says, the last one first. With "constant" a list may have two numbers for
+    every axis, the first axis first (or last, without `pad_from_left_axis`), or for fewer axes, the last one first, whatever the data
+    format. Modes: "constant" (`value`), "reflect" (mirrored without the edge), "replicate" (the edge repeated), "circular" (from the other
+    end). Negative numbers take elements away, after the others have added theirs.
     """
     tensor_arg(x, "pad")
     widths = [w if isinstance(w, Expr) else int(w) for w in shape_dims(pad)]
@@ -250,8 +263,8 @@ def pad(
         raise UnknownSize(f"expected known widths to pad by in mode '{mode}' but got the symbolic size '{free[0]}'", *free)
     cuts, known = known, [(max(low, 0), max(high, 0)) for low, high in known]
     padded = [axis for axis, pair in enumerate(known) if any(pair)]
-    # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown the last one comes first, so that the others copy
-    # whole rows of it.
+    # In front of the last of these axes places are taken one by one, in the kernel that puts the last one together; where sizes are unknown
+    # the last one comes first, so that the others copy whole rows of it.
     taken = [axis for axis in padded[:-1] if isinstance(x.type.shape[axis], int)]
     for axis in (*taken, *(axis for axis in reversed(padded) if axis not in taken)):
         (low, high), size = known[axis], x.type.shape[axis]

@@ -42,7 +42,8 @@ def padding_pairs(
     dilations: Sequence[int],
     channel_last: bool,
 ) -> tuple[Dim, ...]:
-    """Paddle's forms of padding as [low, high] per spatial axis: a number, one per axis, two per axis, pairs for all axes, "SAME", "VALID"."""
+    """Paddle's forms of padding as [low, high] per spatial axis: a number, one per axis, two per axis, pairs for all axes, "SAME", "VALID".
+    """
     if isinstance(padding, str):
         kind = padding.upper()
         if kind == "VALID":
@@ -234,8 +235,12 @@ def conv1d_transpose(
     data_format: str = "NCL",
     name: str | None = None,
 ) -> Tensor:
-    """[N, C, L] by filters [C, out / groups, k], each element adding its multiple of the filter; `output_padding` or `output_size` choose among the sizes that fit."""
-    return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv1d_transpose")
+    """[N, C, L] by filters [C, out / groups, k], each element adding its multiple of the filter; `output_padding` or `output_size` choose
+    among the sizes that fit.
+    """
+    return _conv_transpose(
+        1, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv1d_transpose"
+    )
 
 
 def conv2d_transpose(
@@ -252,7 +257,9 @@ def conv2d_transpose(
     name: str | None = None,
 ) -> Tensor:
     """[N, C, H, W] by filters [C, out / groups, kh, kw]; see `conv1d_transpose`."""
-    return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv2d_transpose")
+    return _conv_transpose(
+        2, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv2d_transpose"
+    )
 
 
 def conv3d_transpose(
@@ -269,4 +276,6 @@ def conv3d_transpose(
     name: str | None = None,
 ) -> Tensor:
     """[N, C, D, H, W] by filters [C, out / groups, kd, kh, kw]; see `conv1d_transpose`."""
-    return _conv_transpose(3, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv3d_transpose")
+    return _conv_transpose(
+        3, x, weight, bias, stride, padding, output_padding, dilation, groups, output_size, data_format, "conv3d_transpose"
+    )

@@ -20,8 +20,10 @@ from polyreme.nn.functional.common import label_smooth, one_hot
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "dice_loss", "hinge_embedding_loss", "kl_div", "l1_loss",
-    "log_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "npair_loss", "poisson_nll_loss", "sigmoid_focal_loss", "smooth_l1_loss", "soft_margin_loss", "softmax_with_cross_entropy",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "dice_loss",
+    "hinge_embedding_loss", "kl_div", "l1_loss",
+    "log_loss", "margin_ranking_loss", "mse_loss", "nll_loss", "npair_loss", "poisson_nll_loss", "sigmoid_focal_loss", "smooth_l1_loss",
+    "soft_margin_loss", "softmax_with_cross_entropy",
     "square_error_cost", "triplet_margin_loss",
 ]  # fmt: skip
 
@@ -45,7 +47,9 @@ def _expect_alike(input: Tensor, label: Tensor, name: str, axis: int | None = No
     """Refuse shapes that differ elsewhere than along `axis`: broadcast, they would give a loss of pairs that nobody meant."""
     if not _are_alike(input, label, axis):
         where = "" if axis is None else f" but for axis {axis}"
-        raise ValueError(f"{name} expected a label of the shape {list(input.type.shape)} of the input{where} but got {list(label.type.shape)}")
+        raise ValueError(
+            f"{name} expected a label of the shape {list(input.type.shape)} of the input{where} but got {list(label.type.shape)}"
+        )
 
 
 def mse_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | None = None) -> Tensor:
@@ -127,7 +131,9 @@ def softmax_with_cross_entropy(
     return_softmax: bool = False,
     axis: int = -1,
 ) -> Any:
-    """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights, which get no gradient."""
+    """The cross entropy of softmax(logits), with the axis kept at size 1; labels are class numbers in a tensor of that shape, or weights,
+    which get no gradient.
+    """
     if logits.ndim == 0:
         raise ValueError("The dimension of input should be larger than zero!")
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
@@ -139,7 +145,9 @@ def softmax_with_cross_entropy(
     return (loss, softmax(logits, place)) if return_softmax else loss
 
 
-def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError) -> None:
+def _check_labels(
+    label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError
+) -> None:
     """Refuse labels that are no class of `logits`. Labels of another shape are left to the op, which says so with the user's line."""
     classes = logits.type.shape[axis]
     if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._held(), np.ndarray) or not isinstance(classes, int):
@@ -148,7 +156,8 @@ def _check_labels(label: Tensor, logits: Tensor, axis: int, soft_label: bool, ig
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
     if wrong.any():
         raise error(
-            f"label value should less than the shape of axis dimension when label value({values[wrong].flat[0]}) not equal to ignore_index({ignore_index}), "
+            f"label value should less than the shape of axis dimension when label value({values[wrong].flat[0]}) not equal to "
+            f"ignore_index({ignore_index}), "
             f"But received label value as {values[wrong].flat[0]} and shape of axis dimension is {classes}"
         )
 
@@ -168,18 +177,20 @@ def cross_entropy(
     """The cross entropy of softmax(input) (of `input` itself without `use_softmax`) along `axis`.
 
     `label` holds class numbers, with or without the axis at size 1, or with `soft_label` a weight per class. Positions where it equals
-    `ignore_index` count neither in the sum nor in the mean. `weight` has a factor per class; the mean is then weighted too. Gradients reach a soft label through the
-    factors that it gives, and not otherwise.
+    `ignore_index` count neither in the sum nor in the mean. `weight` has a factor per class; the mean is then weighted too. Gradients reach
+    a soft label through the factors that it gives, and not otherwise.
     """
     tensor_arg(input, "cross_entropy", "input")
     tensor_arg(label, "cross_entropy", "label")
     if reduction not in ("sum", "mean", "none"):
         raise ValueError(
-            f"The value of 'reduction' in softmax_cross_entropy should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed."
+            f"The value of 'reduction' in softmax_cross_entropy should be 'sum', 'mean' or 'none', but received {reduction}, which is not "
+            f"allowed."
         )
     if ignore_index > 0 and soft_label:
         raise ValueError(
-            f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be '-100', but received {ignore_index}, which is not allowed."
+            f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be '-100', but received {ignore_index}, "
+            f"which is not allowed."
         )
     if input.ndim == 0:
         raise ValueError("The dimension of input should be larger than zero!")
@@ -211,7 +222,8 @@ def cross_entropy(
     if weight is not None:
         if not same_sizes(input.type.shape[place : place + 1], weight.type.shape[-1:]):
             raise ValueError(
-                f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is provided"
+                f"input's class_dimension({input.shape[place]}) must equal to weight's class_dimension({weight.shape[-1]}) when weight is "
+                f"provided"
             )
         wide = reshape(weight, [-1 if i == place else 1 for i in range(input.ndim)])
         if soft_label:
@@ -293,7 +305,9 @@ def nll_loss(
 
 
 def kl_div(input: Tensor, label: Tensor, reduction: str = "mean", log_target: bool = False, name: str | None = None) -> Tensor:
-    """label * (log(label) - input), `input` being log probabilities; "batchmean" divides the sum by the first size. The label gets no gradient."""
+    """label * (log(label) - input), `input` being log probabilities; "batchmean" divides the sum by the first size. The label gets no
+    gradient.
+    """
     _expect_alike(input, label, "kl_div")
     label = label.detach()
     if log_target:
@@ -339,7 +353,9 @@ def cosine_embedding_loss(
     cosine = divide(together, pow(lengths, 0.5))
     zero = number_like(cosine, 0.0)
     near = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, 1)), scale(cosine, -1.0, 1.0), zero)
-    far = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, -1)), maximum(scale(cosine, 1.0, -margin), zero), zero)
+    far = dispatch.call(
+        ops.Where, dispatch.call(ops.Equal, label, number_like(label, -1)), maximum(scale(cosine, 1.0, -margin), zero), zero
+    )
     return _reduced(add(near, far), reduction, "cosine_embedding_loss")
 
 
@@ -410,14 +426,26 @@ def poisson_nll_loss(
 
 
 def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | None = None) -> Tensor:
-    """The mean over the batch of 1 - 2 |input ∩ label| / (|input| + |label| + epsilon), sums of probabilities [batch, ..., classes] for sets.
+    """The mean over the batch of 1 - 2 |input ∩ label| / (|input| + |label| + epsilon), sums of probabilities [batch, ..., classes] for
+    sets.
 
     `label` holds class numbers, [batch, ..., 1].
     """
     if input.dtype.name not in ("float32", "float64") or label.dtype.name not in ("int32", "int64"):
-        raise AssertionError(f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and {label.dtype.name}")
-    if input.ndim < 2 or label.ndim != input.ndim or not same_sizes(label.type.shape[-1:], [1]) or not same_sizes(input.type.shape[:-1], label.type.shape[:-1]):
-        raise AssertionError(f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {list(input.shape)} and {list(label.shape)}")
+        raise AssertionError(
+            f"dice_loss expected an input of float32 or float64 and a label of int32 or int64 but got {input.dtype.name} and "
+            f"{label.dtype.name}"
+        )
+    if (
+        input.ndim < 2
+        or label.ndim != input.ndim
+        or not same_sizes(label.type.shape[-1:], [1])
+        or not same_sizes(input.type.shape[:-1], label.type.shape[:-1])
+    ):
+        raise AssertionError(
+            f"dice_loss expected an input [batch, ..., classes] and a label [batch, ..., 1] but got shapes {list(input.shape)} and "
+            f"{list(label.shape)}"
+        )
     wanted = cast_to(one_hot(squeeze(label, -1), input.shape[-1]), input.type.dtype)
     axes = list(range(1, input.ndim))
     both = scale(sum(multiply(input, wanted), axes), 2.0)
@@ -426,9 +454,11 @@ def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | N
 
 
 def npair_loss(anchor: Tensor, positive: Tensor, labels: Tensor, l2_reg: float = 0.002) -> Tensor:
-    """The cross entropy of how similar each anchor is to each positive, against equal shares of those with its label; plus squares of both, weighted by l2_reg / 4.
+    """The cross entropy of how similar each anchor is to each positive, against equal shares of those with its label; plus squares of both,
+    weighted by l2_reg / 4.
 
-    `anchor` and `positive` are [batch, features], `labels` [batch] (Sohn, "Improved deep metric learning with multi-class N-pair loss objective", 2016).
+    `anchor` and `positive` are [batch, features], `labels` [batch] (Sohn, "Improved deep metric learning with multi-class N-pair loss
+    objective", 2016).
     """
     for argument, tensor in (("anchor", anchor), ("positive", positive)):
         if 0 in tensor.shape:

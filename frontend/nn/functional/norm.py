@@ -1,7 +1,7 @@
 """Normalisation by statistics: of a batch, a layer, an instance, groups of channels, or neighbouring channels.
 
-Running statistics are tensors that a call in training changes: in eager mode at once, in a traced function as a result of its own, in a static program by
-an operator that writes the variables that it reads.
+Running statistics are tensors that a call in training changes: in eager mode at once, in a traced function as a result of its own, in a
+static program by an operator that writes the variables that it reads.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ def batch_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias per channel.
 
-    By the statistics of the batch in training, by the running ones otherwise; `use_global_stats` says which, whatever `training` is. The batch's
-    (with the variance not corrected for its bias) move the running ones: running = momentum * running + (1 - momentum) * batch's. `x` is [N, C],
-    or [N, C, *sizes] or [N, *sizes, C] as `data_format` says; the other tensors are [C]. The running statistics get no gradients. What has one element per channel is returned as it is.
+    By the statistics of the batch in training, by the running ones otherwise; `use_global_stats` says which, whatever `training` is. The
+    batch's (with the variance not corrected for its bias) move the running ones: running = momentum * running + (1 - momentum) * batch's.
+    `x` is [N, C], or [N, C, *sizes] or [N, *sizes, C] as `data_format` says; the other tensors are [C]. The running statistics get no
+    gradients. What has one element per channel is returned as it is.
     """
     tensor_arg(x, "batch_norm")
     assert x.ndim >= 2, "input dim must be larger than 1"
@@ -85,8 +86,10 @@ def batch_norm(
     if recorder is not None:
         inputs = {"X": x, "Mean": running_mean, "Variance": running_var, "Scale": weight, "Bias": bias}
         attributes = {
-            "momentum": float(number_of(momentum)), "epsilon": float(epsilon), "is_test": not training, "data_layout": "NCHW" if data_format[1] == "C" else "NHWC",
-            "use_global_stats": not of_batch if use_global_stats is None else use_global_stats, "trainable_statistics": use_global_stats is False,
+            "momentum": float(number_of(momentum)), "epsilon": float(epsilon), "is_test": not training,
+            "data_layout": "NCHW" if data_format[1] == "C" else "NHWC",
+            "use_global_stats": not of_batch if use_global_stats is None else use_global_stats,
+            "trainable_statistics": use_global_stats is False,
         }  # fmt: skip
         outputs: dict[str, Any] = {"Y": x.type, "MeanOut": running_mean, "VarianceOut": running_var}
         made = recorder.operator("batch_norm", inputs, outputs, attributes)
@@ -110,7 +113,9 @@ def elements_per_channel(x: Tensor, axis: int) -> Dim:
 def by_batch(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, axis: int, epsilon: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """`x` by the statistics that it has per place along `axis`, and these; without them, as it is, when there is but one element of each or none."""
+    """`x` by the statistics that it has per place along `axis`, and these; without them, as it is, when there is but one element of each or
+    none.
+    """
     others = tuple(i for i in range(x.ndim) if i != axis)
     if elements_per_channel(x, axis) == 1:
         return clone(x), None, None
@@ -154,7 +159,9 @@ def layer_norm(
     epsilon: float = 1e-05,
     name: str | None = None,
 ) -> Tensor:
-    """Each slice of the last axes, whose sizes are `normalized_shape`, to mean 0 and variance 1; then times `weight` plus `bias`, with an element for each of the slice's."""
+    """Each slice of the last axes, whose sizes are `normalized_shape`, to mean 0 and variance 1; then times `weight` plus `bias`, with an
+    element for each of the slice's.
+    """
     tensor_arg(x, "layer_norm")
     if isinstance(normalized_shape, (int, np.integer)):
         normalized_shape = [int(normalized_shape)]
@@ -195,7 +202,9 @@ def instance_norm(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Tensor:
-    """Each channel of each image, [N, C, *sizes], to mean 0 and variance 1; then times `weight` plus `bias` [C]. As in Paddle, running statistics and the format are of no effect."""
+    """Each channel of each image, [N, C, *sizes], to mean 0 and variance 1; then times `weight` plus `bias` [C]. As in Paddle, running
+    statistics and the format are of no effect.
+    """
     tensor_arg(x, "instance_norm")
     if not 2 <= x.ndim <= 5:
         raise ValueError(f"instance_norm expected an input of 2 to 5 axes but got shape {list(x.shape)}")
@@ -236,7 +245,9 @@ def group_norm(
     return by_groups(x, num_groups, weight, bias, axis, epsilon)[0]
 
 
-def by_groups(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, axis: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def by_groups(
+    x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, axis: int, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """`x` by the statistics of groups of its places along `axis`, and these, [N, groups]."""
     shape: list[Any] = list(x.type.shape)
     split = [groups, shape[axis] // groups]
@@ -253,7 +264,9 @@ def _either_order(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) + len(kwargs) < 2:
-            raise TypeError(f"Too few arguments in the function call: {len(args)}, {len(kwargs)}; group_norm expected an input and a number of groups")
+            raise TypeError(
+                f"Too few arguments in the function call: {len(args)}, {len(kwargs)}; group_norm expected an input and a number of groups"
+            )
         if len(args) >= 3 and not isinstance(args[2], float):
             named = dict(zip(("weight", "bias", "epsilon"), args[2:], strict=False))
             twice = next((k for k in named if k in kwargs), None)
@@ -280,7 +293,9 @@ def local_response_norm(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Tensor:
-    """x / (k + alpha * m) ** beta, with m the mean of the squares of `size` neighbouring channels, of which those beyond the ends count as 0."""
+    """x / (k + alpha * m) ** beta, with m the mean of the squares of `size` neighbouring channels, of which those beyond the ends count as
+    0.
+    """
     tensor_arg(x, "local_response_norm")
     if data_format not in SPATIAL_FORMATS:
         raise ValueError(f"data_format should be in one of [NCL, NCHW, NCDHW, NLC, NHWC, NDHWC], but got {data_format}")

@@ -41,14 +41,21 @@ def ctc_loss(
     norm_by_times: bool = False,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of how probable `labels` are, summed over all their alignments with the steps (Graves et al., "Connectionist temporal classification", 2006).
+    """-log of how probable `labels` are, summed over all their alignments with the steps (Graves et al., "Connectionist temporal
+    classification", 2006).
 
-    `log_probs` is [steps, batch, classes]: any scores, of which the softmax over classes is taken; `labels` [batch, most labels], whole numbers, what is past a
-    label's length ignored; lengths are [batch]. An alignment repeats labels and puts `blank` between them. A sequence too short for its labels costs 0, as in
-    Paddle, so that `zero_infinity` finds nothing to do. "mean" divides by the number of labels first. `norm_by_times` divides gradients by the number of steps.
-    One round of ops per step: the number of steps must be known when it is compiled.
+    `log_probs` is [steps, batch, classes]: any scores, of which the softmax over classes is taken; `labels` [batch, most labels], whole
+    numbers, what is past a label's length ignored; lengths are [batch]. An alignment repeats labels and puts `blank` between them. A
+    sequence too short for its labels costs 0, as in Paddle, so that `zero_infinity` finds nothing to do. "mean" divides by the number of
+    labels first. `norm_by_times` divides gradients by the number of steps. One round of ops per step: the number of steps must be known
+    when it is compiled.
     """
-    for argument, tensor, rank in (("log_probs", log_probs, 3), ("labels", labels, 2), ("input_lengths", input_lengths, 1), ("label_lengths", label_lengths, 1)):
+    for argument, tensor, rank in (
+        ("log_probs", log_probs, 3),
+        ("labels", labels, 2),
+        ("input_lengths", input_lengths, 1),
+        ("label_lengths", label_lengths, 1),
+    ):
         tensor_arg(tensor, "ctc_loss", argument)
         if tensor.ndim != rank:
             raise ValueError(f"ctc_loss expected '{argument}' of {rank} axes but got shape {list(tensor.shape)}")
@@ -56,7 +63,11 @@ def ctc_loss(
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
     steps, batch, classes = log_probs.type.shape
     if not isinstance(steps, int) or not isinstance(classes, int):
-        raise UnknownSize(f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}", steps, classes)
+        raise UnknownSize(
+            f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}",
+            steps,
+            classes,
+        )
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
     if 0 in (steps, batch, classes):
@@ -100,8 +111,9 @@ def ctc_loss(
 
 
 def _alignment_states(labels: Tensor, counts: Tensor, blank: int, dtype: Any) -> tuple[Tensor, Tensor]:
-    """blank, label, blank, label, …, blank, [batch, 2 labels + 1]; and what it costs to come from two states before, 0 or never: that is for a label that differs
-    from the one before it."""
+    """blank, label, blank, label, …, blank, [batch, 2 labels + 1]; and what it costs to come from two states before, 0 or never: that is
+    for a label that differs from the one before it.
+    """
     batch, most = labels.type.shape
     places = dispatch.call(ops.Iota, shape=(1, most), axis=1, dtype=i64)
     blanks = dispatch.full((batch, most + 1), blank, i64)
@@ -125,18 +137,23 @@ def hsigmoid_loss(
     is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """-log of how probable the decisions are that lead to each label: [batch, 1] (Morin and Bengio, "Hierarchical probabilistic neural network language model", 2005).
+    """-log of how probable the decisions are that lead to each label: [batch, 1] (Morin and Bengio, "Hierarchical probabilistic neural
+    network language model", 2005).
 
-    `input` is [batch, features], `label` [batch] or [batch, 1], `weight` [decisions, features] and `bias` [decisions, 1]. Decision d says yes with the sigmoid of
-    input weight[d] + bias[d], held within ±40. The default tree is complete and binary; another one is given per row by `path_table`, the decisions on its way,
-    and `path_code`, 1 for yes, [batch, longest], ended by negative numbers. As in Paddle every place that a way leaves empty adds log 2, which no gradient sees.
+    `input` is [batch, features], `label` [batch] or [batch, 1], `weight` [decisions, features] and `bias` [decisions, 1]. Decision d says
+    yes with the sigmoid of input weight[d] + bias[d], held within ±40. The default tree is complete and binary; another one is given per
+    row by `path_table`, the decisions on its way, and `path_code`, 1 for yes, [batch, longest], ended by negative numbers. As in Paddle
+    every place that a way leaves empty adds log 2, which no gradient sees.
     """
     tensor_arg(input, "hsigmoid_loss", "input")
     tensor_arg(label, "hsigmoid_loss", "label")
     if num_classes < 2:
         raise ValueError(f"Expected num_classes >= 2 (got {num_classes})")
     if input.ndim != 2 or weight.ndim != 2 or not same_sizes(input.type.shape[1:], weight.type.shape[1:]):
-        raise ValueError(f"hsigmoid_loss expected an input [batch, {weight.shape[-1]}] for a weight of shape {list(weight.shape)} but got {list(input.shape)}")
+        raise ValueError(
+            f"hsigmoid_loss expected an input [batch, {weight.shape[-1]}] for a weight of shape {list(weight.shape)} but got "
+            f"{list(input.shape)}"
+        )
     if not same_sizes(input.type.shape[:1], label.type.shape[:1]):
         raise ValueError(f"hsigmoid_loss expected a label per row but got {label.shape[0]} for {input.shape[0]} rows")
     if (path_table is None) != (path_code is None):
@@ -162,7 +179,9 @@ def hsigmoid_loss(
 
 
 def _complete_tree(classes: int) -> tuple[Any, Any]:
-    """Decisions and answers for each class, [classes, longest way], -1 past the end: leaf `classes + c` of a heap whose root is 1, from the leaf upwards."""
+    """Decisions and answers for each class, [classes, longest way], -1 past the end: leaf `classes + c` of a heap whose root is 1, from the
+    leaf upwards.
+    """
     longest = (classes - 1).bit_length()
     codes = np.arange(classes, 2 * classes, dtype=np.int64)[:, None]
     level = np.arange(longest, dtype=np.int64)[None, :]

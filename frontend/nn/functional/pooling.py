@@ -23,7 +23,8 @@ from polyreme.nn.functional.conv import is_channel_last, items_of, padding_pairs
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
 ]  # fmt: skip
 
@@ -70,7 +71,9 @@ def _positions(x: Tensor, pooled: Tensor, attributes: dict[str, Any]) -> Tensor:
     padded = dispatch.call(ops.Pad, x, padding=(0, 0, 0, 0, *pairs), value=identity_of("max", x.type.dtype)) if any(pairs) else x
     axes = tuple(range(2, x.ndim))
     windows = dispatch.call(ops.Window, padded, axes=axes, sizes=kernel, strides=strides, dilations=(1,) * len(axes))
-    tap = dispatch.call(ops.ArgMax, dispatch.call(ops.Reshape, windows, shape=(*windows.type.shape[: x.ndim], product(kernel))), axis=-1, dtype=i32)
+    tap = dispatch.call(
+        ops.ArgMax, dispatch.call(ops.Reshape, windows, shape=(*windows.type.shape[: x.ndim], product(kernel))), axis=-1, dtype=i32
+    )
 
     def number(value: Dim) -> Tensor:
         return dispatch.full((), value, i32)
@@ -139,7 +142,8 @@ def _avg_pool(
     result, attributes = _pool(ops.AvgPool, rank, x, kernel_size, stride, padding, data_format, name, **options)
     if divisor is None:
         return result
-    # As in Paddle it is the mean that is scaled, so that a window that is partly padding, which an exclusive mean leaves out, gives more than its sum over the divisor.
+    # As in Paddle it is the mean that is scaled, so that a window that is partly padding, which an exclusive mean leaves out, gives more
+    # than its sum over the divisor.
     return divide(scale(result, float(np.prod(attributes["kernel"]))), number_like(result, divisor))
 
 

@@ -76,8 +76,8 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
 def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
     """Between its two neighbours, each element by its distance from the other.
 
-    Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first (`single_at_start`); those for signals and
-    volumes place it in the middle, as far as `align_mode` does.
+    Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first (`single_at_start`);
+    those for signals and volumes place it in the middle, as far as `align_mode` does.
     """
     old = x.type.shape[axis]
     if old == new:
@@ -282,9 +282,9 @@ def interpolate(
 ) -> Tensor:
     """`x`, [batch, channels, *spatial] or with the channels last, with the spatial sizes `size`, or `scale_factor` times as large.
 
-    Modes: "nearest", "linear" (one spatial axis), "bilinear" and "bicubic" (two), "trilinear" (three), "area" (means over equal parts, by `size`). `align_corners`
-    puts the first and last elements on each other; otherwise `align_mode` 0 takes elements as cells with their middle at a half, 1 as points at whole places. With
-    `antialias` (bilinear and bicubic) the filter widens when images shrink.
+    Modes: "nearest", "linear" (one spatial axis), "bilinear" and "bicubic" (two), "trilinear" (three), "area" (means over equal parts, by
+    `size`). `align_corners` puts the first and last elements on each other; otherwise `align_mode` 0 takes elements as cells with their
+    middle at a half, 1 as points at whole places. With `antialias` (bilinear and bicubic) the filter widens when images shrink.
     """
     tensor_arg(x, "interpolate")
     if x.ndim not in FORMATS:
@@ -314,7 +314,10 @@ def interpolate(
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[x.ndim - 3](x, _numbers(size))
     layout = (data_format or FORMATS[x.ndim][0]).upper()
     if layout not in FORMATS[x.ndim]:
-        raise ValueError(f"Got wrong value for param `data_format`: {layout} received but only {' or '.join(FORMATS[x.ndim])} supported for {x.ndim}-D input.")
+        raise ValueError(
+            f"Got wrong value for param `data_format`: {layout} received but only {' or '.join(FORMATS[x.ndim])} supported for {x.ndim}-D "
+            f"input."
+        )
     if size is not None and scale_factor is not None:
         raise ValueError("Only one of size or scale_factor should be defined.")
     last = layout == FORMATS[x.ndim][1]

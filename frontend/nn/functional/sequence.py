@@ -18,7 +18,9 @@ __all__ = ["gather_tree", "sequence_mask"]
 
 
 def sequence_mask(x: Tensor, maxlen: Any = None, dtype: Any = "int64", name: str | None = None) -> Tensor:
-    """A new last axis of `maxlen` elements, by default the longest length, with 1 at the first `x` of them and 0 at the others. It needs no gradient."""
+    """A new last axis of `maxlen` elements, by default the longest length, with 1 at the first `x` of them and 0 at the others. It needs no
+    gradient.
+    """
     tensor_arg(x, "sequence_mask")
     if maxlen is None:
         lengths = x._array("sequence_mask() without maxlen")
@@ -31,7 +33,8 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: Any = "int64", name: str
 def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
     """The sequences that end in each beam after a beam search, from the last step back.
 
-    `ids` and `parents` are [steps, batch, beams] of int32 or int64: what was chosen in each step, and which beam of the step before it goes on from.
+    `ids` and `parents` are [steps, batch, beams] of int32 or int64: what was chosen in each step, and which beam of the step before it goes
+    on from.
     """
     for value, name in ((ids, "ids"), (parents, "parents")):
         tensor_arg(value, "gather_tree", name)

@@ -87,7 +87,9 @@ def channel_shuffle(x: Tensor, groups: int, data_format: str = "NCHW", name: str
 
 
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: str | None = None, data_format: str = "NCHW") -> Tensor:
-    """[N * seg_num, C, H, W], frames of videos: the first part of the channels comes from the frame before, the second from the frame after, zeros beyond the ends."""
+    """[N * seg_num, C, H, W], frames of videos: the first part of the channels comes from the frame before, the second from the frame
+    after, zeros beyond the ends.
+    """
     last = _check_image(x, data_format, "temporal_shift")
     if not isinstance(seg_num, int):
         raise TypeError("seg_num must be int type.")
@@ -113,7 +115,8 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: str
 
 
 def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name: str | None = None) -> Tensor:
-    """Where affine maps take the places of an image of `out_shape`: [N, H, W, 2] (x, y) for maps [N, 2, 3], [N, D, H, W, 3] (x, y, z) for [N, 3, 4].
+    """Where affine maps take the places of an image of `out_shape`: [N, H, W, 2] (x, y) for maps [N, 2, 3], [N, D, H, W, 3] (x, y, z) for
+    [N, 3, 4].
 
     Places run from -1 to 1: with `align_corners` between the middles of the outermost pixels, otherwise between their outer edges.
     """
@@ -121,7 +124,9 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
     sizes = list(shape_dims(out_shape))
     spatial = len(sizes) - 2
     if spatial not in (2, 3) or theta.ndim != 3 or theta.shape[1:] != [spatial, spatial + 1]:
-        raise ValueError(f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {list(theta.shape)} with {sizes}")
+        raise ValueError(
+            f"affine_grid expected theta [N, 2, 3] with 4 sizes, or [N, 3, 4] with 5 sizes, but got {list(theta.shape)} with {sizes}"
+        )
     if any(isinstance(n, Expr) for n in sizes[2:]):
         wide = expand(_free_points(theta, sizes[2:], align_corners), [theta.type.shape[0], product(sizes[2:]), spatial + 1])
         made = matmul(wide, theta, transpose_y=True)
@@ -133,7 +138,9 @@ def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name:
         axes.append(places if align_corners else places * dtype.type((n - 1) / n))
     grids = np.meshgrid(*axes, indexing="ij")
     points = np.stack([*reversed(grids), np.ones_like(grids[0])], -1).reshape(1, -1, spatial + 1).astype(dtype)
-    made = matmul(dispatch.call(ops.BroadcastTo, dispatch.constant(points), shape=(theta.type.shape[0], *points.shape[1:])), theta, transpose_y=True)
+    made = matmul(
+        dispatch.call(ops.BroadcastTo, dispatch.constant(points), shape=(theta.type.shape[0], *points.shape[1:])), theta, transpose_y=True
+    )
     return reshape(made, [theta.type.shape[0], *sizes[2:], spatial])
 
 
@@ -156,20 +163,30 @@ def grid_sample(
 ) -> Tensor:
     """`x` [N, C, H, W] at the places (x, y) in `grid` [N, h, w, 2], as [N, C, h, w]; or volumes [N, C, D, H, W] at [N, d, h, w, 3].
 
-    Places run from -1 to 1 as in `affine_grid`. "bilinear" takes the neighbours by their distance, "nearest" the nearest one. What lies outside is 0 ("zeros"), the nearest edge
-    ("border") or mirrored at the edges ("reflection").
+    Places run from -1 to 1 as in `affine_grid`. "bilinear" takes the neighbours by their distance, "nearest" the nearest one. What lies
+    outside is 0 ("zeros"), the nearest edge ("border") or mirrored at the edges ("reflection").
     """
     tensor_arg(x, "grid_sample")
     tensor_arg(grid, "grid_sample", "grid")
     if mode not in ("bilinear", "nearest"):
         raise ValueError(f"The mode of grid sample function should be in ['bilinear', 'nearest'], but got: {mode}")
     if padding_mode not in ("zeros", "reflection", "border"):
-        raise ValueError(f"The padding mode of grid sample function should be in ['zeros', 'reflection', 'border'], but got: {padding_mode}")
+        raise ValueError(
+            f"The padding mode of grid sample function should be in ['zeros', 'reflection', 'border'], but got: {padding_mode}"
+        )
     if not isinstance(align_corners, bool):
         raise TypeError(f"The align corners should be bool, but got: {align_corners}")
     spatial = x.ndim - 2
-    if spatial not in (2, 3) or grid.ndim != x.ndim or not same_sizes(grid.type.shape[-1:], [spatial]) or not same_sizes(x.type.shape[:1], grid.type.shape[:1]):
-        raise ValueError(f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {list(x.shape)} and {list(grid.shape)}")
+    if (
+        spatial not in (2, 3)
+        or grid.ndim != x.ndim
+        or not same_sizes(grid.type.shape[-1:], [spatial])
+        or not same_sizes(x.type.shape[:1], grid.type.shape[:1])
+    ):
+        raise ValueError(
+            f"grid_sample expected images [N, C, H, W] and places [N, h, w, 2], or one axis more, but got {list(x.shape)} and "
+            f"{list(grid.shape)}"
+        )
     sizes = x.shape[2:]
     # The last coordinate in the grid is that of the first spatial axis.
     places = [_place(grid[..., spatial - 1 - i], n, padding_mode, align_corners) for i, n in enumerate(sizes)]

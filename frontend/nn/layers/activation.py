@@ -12,7 +12,8 @@ from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Maxout", "Mish", "PReLU", "ReLU", "ReLU6", "SELU",
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Maxout",
+    "Mish", "PReLU", "ReLU", "ReLU6", "SELU",
     "Sigmoid", "Silu", "Softmax", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
 ]  # fmt: skip
 
@@ -47,8 +48,17 @@ class _Activation(Layer):
 def _layer(name: str, function: str, doc: str, *, spec: str = "", **options: Any) -> type[Layer]:
     """A class of this name. Its parameters are the options, those without a default being `...`, then `name`."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(k, place, default=inspect.Parameter.empty if v is ... else v) for k, v in {**options, "name": None}.items()]
-    members = {"function": function, "options": options, "spec": spec, "__doc__": doc, "__module__": __name__, "__signature__": inspect.Signature(parameters)}
+    parameters = [
+        inspect.Parameter(k, place, default=inspect.Parameter.empty if v is ... else v) for k, v in {**options, "name": None}.items()
+    ]
+    members = {
+        "function": function,
+        "options": options,
+        "spec": spec,
+        "__doc__": doc,
+        "__module__": __name__,
+        "__signature__": inspect.Signature(parameters),
+    }
     return type(name, (_Activation,), members)
 
 
@@ -76,7 +86,9 @@ Softsign: type[Layer] = _layer("Softsign", "softsign", "x / (1 + |x|).")
 Swish: type[Layer] = _layer("Swish", "swish", "x * sigmoid(x).")
 Tanh: type[Layer] = _layer("Tanh", "tanh", "Hyperbolic tangent.")
 Tanhshrink: type[Layer] = _layer("Tanhshrink", "tanhshrink", "x - tanh(x).")
-ThresholdedReLU: type[Layer] = _layer("ThresholdedReLU", "thresholded_relu", "x where it is over the threshold, else `value`.", threshold=1.0, value=0.0)
+ThresholdedReLU: type[Layer] = _layer(
+    "ThresholdedReLU", "thresholded_relu", "x where it is over the threshold, else `value`.", threshold=1.0, value=0.0
+)
 
 
 class Silu(Layer):

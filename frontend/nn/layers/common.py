@@ -12,7 +12,8 @@ from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear", "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
+    "AlphaDropout", "Bilinear", "CosineSimilarity", "Dropout", "Dropout2D", "Dropout3D", "Embedding", "Flatten", "Identity", "Linear",
+    "Pad1D", "Pad2D", "Pad3D", "PairwiseDistance",
     "Unflatten", "Unfold", "ZeroPad2D",
 ]  # fmt: skip
 
@@ -50,10 +51,19 @@ class Linear(Layer):
 
 
 class Bilinear(Layer):
-    """x1 weight[o] x2ᵀ + bias: weight [out_features, in1_features, in2_features], Xavier; bias [1, out_features], zeros; `bias_attr=False` for none."""
+    """x1 weight[o] x2ᵀ + bias: weight [out_features, in1_features, in2_features], Xavier; bias [1, out_features], zeros; `bias_attr=False`
+    for none.
+    """
+
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, weight_attr: Any = None, bias_attr: Any = None, name: str | None = None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        name: str | None = None,
     ):
         super().__init__()
         self._dtype = default_dtype().name
@@ -303,5 +313,9 @@ class PairwiseDistance(Layer):
         return F.pairwise_distance(x, y, self.p, self.epsilon, self.keepdim)
 
     def extra_repr(self) -> str:
-        text = f"p={self.p}" + (f", epsilon={self.epsilon}" if self.epsilon != 1e-6 else "") + (f", keepdim={self.keepdim}" if self.keepdim else "")
+        text = (
+            f"p={self.p}"
+            + (f", epsilon={self.epsilon}" if self.epsilon != 1e-6 else "")
+            + (f", keepdim={self.keepdim}" if self.keepdim else "")
+        )
         return _named(text, self.name)

@@ -157,7 +157,8 @@ class _ConvTranspose(Layer):
     def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
         convolve = getattr(F, self.function)
         made: Tensor = convolve(
-            x, self.weight, self.bias, stride=self._stride, padding=self._padding, output_padding=self.output_padding if output_size is None else 0,
+            x, self.weight, self.bias, stride=self._stride, padding=self._padding,
+            output_padding=self.output_padding if output_size is None else 0,
             dilation=self._dilation, groups=self._groups, output_size=output_size, data_format=self._data_format,
         )  # fmt: skip
         return made
@@ -197,7 +198,9 @@ class Conv1DTranspose(_ConvTranspose):
         data_format: str = "NCL",
     ):
         super().__init__()
-        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)
+        self._build(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
+        )
 
 
 class Conv2DTranspose(_ConvTranspose):
@@ -218,7 +221,9 @@ class Conv2DTranspose(_ConvTranspose):
         data_format: str = "NCHW",
     ):
         super().__init__()
-        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)
+        self._build(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
+        )
 
 
 class Conv3DTranspose(_ConvTranspose):
@@ -241,4 +246,6 @@ class Conv3DTranspose(_ConvTranspose):
         data_format: str = "NCDHW",
     ):
         super().__init__()
-        self._build(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format)
+        self._build(
+            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
+        )

@@ -10,7 +10,8 @@ from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HSigmoidLoss", "HingeEmbeddingLoss", "KLDivLoss",
+    "L1Loss", "MSELoss",
     "MarginRankingLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
 ]  # fmt: skip
 
@@ -24,7 +25,8 @@ class _Loss(Layer):
         super().__init__()
         if reduction not in ("sum", "mean", "none") and not (self.function == "kl_div" and reduction == "batchmean"):
             raise ValueError(
-                f"The value of 'reduction' in {type(self).__name__} should be 'sum', 'mean' or 'none', but received {reduction}, which is not allowed."
+                f"The value of 'reduction' in {type(self).__name__} should be 'sum', 'mean' or 'none', but received {reduction}, which is "
+                f"not allowed."
             )
         self.reduction = reduction
         self.name = name
@@ -185,17 +187,27 @@ class CTCLoss(Layer):
         super().__init__()
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
 
-    def forward(self, log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, norm_by_times: bool = False) -> Tensor:
+
+    def forward(
+        self, log_probs: Tensor, labels: Tensor, input_lengths: Tensor, label_lengths: Tensor, norm_by_times: bool = False
+    ) -> Tensor:
         return F.ctc_loss(
-            log_probs, labels, input_lengths, label_lengths, self.blank, self.reduction, norm_by_times=norm_by_times, zero_infinity=self.zero_infinity
+            log_probs,
+            labels,
+            input_lengths,
+            label_lengths,
+            self.blank,
+            self.reduction,
+            norm_by_times=norm_by_times,
+            zero_infinity=self.zero_infinity,
         )
 
 
 class HSigmoidLoss(Layer):
     """The cost of a class as a leaf of a tree of yes-or-no decisions; see `nn.functional.hsigmoid_loss`.
 
-    weight [decisions, feature_size] and bias [decisions, 1]: num_classes - 1 decisions, or num_classes for a tree of one's own (`is_custom`), whose paths
-    `forward` is given. `is_sparse` is accepted for its place: gradients are dense.
+    weight [decisions, feature_size] and bias [decisions, 1]: num_classes - 1 decisions, or num_classes for a tree of one's own
+    (`is_custom`), whose paths `forward` is given. `is_sparse` is accepted for its place: gradients are dense.
     """
 
     def __init__(
@@ -211,7 +223,13 @@ class HSigmoidLoss(Layer):
         super().__init__()
         if num_classes < 2 and not is_custom:
             raise ValueError(f"num_classes must not be less than 2 with default tree, but received {num_classes}")
-        self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = feature_size, num_classes, is_custom, is_sparse and is_custom, name
+        self._feature_size, self._num_classes, self._is_custom, self._is_sparse, self._name = (
+            feature_size,
+            num_classes,
+            is_custom,
+            is_sparse and is_custom,
+            name,
+        )
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._dtype = default_dtype().name
         decisions = num_classes if is_custom else num_classes - 1

@@ -17,7 +17,8 @@ from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm", "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D", "LayerNorm", "LocalResponseNorm",
+    "BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "GroupNorm", "InstanceNorm1D", "InstanceNorm2D", "InstanceNorm3D",
+    "LayerNorm", "LocalResponseNorm",
     "SpectralNorm", "SyncBatchNorm",
 ]  # fmt: skip
 
@@ -26,9 +27,14 @@ __all__ = [
 
 
 class _Running(Layer):
-    """Batch norms: weight [C] of ones and bias [C] of zeros, each of which may be absent, running mean [C] of zeros and variance [C] of ones."""
+    """Batch norms: weight [C] of ones and bias [C] of zeros, each of which may be absent, running mean [C] of zeros and variance [C] of
+    ones.
+    """
 
-    def _create(self, channels: int, weight_attr: Any, bias_attr: Any, mean_name: str | None, variance_name: str | None, average: bool = True) -> None:
+
+    def _create(
+        self, channels: int, weight_attr: Any, bias_attr: Any, mean_name: str | None, variance_name: str | None, average: bool = True
+    ) -> None:
         shape = [channels]
         self.weight = self.create_parameter(shape, weight_attr, self._dtype, default_initializer=init.Constant(1.0))
         self.bias = self.create_parameter(shape, bias_attr, self._dtype, is_bias=True)
@@ -77,7 +83,16 @@ class BatchNorm(_Running):
         # Which statistics: asked for by name where the mode does not say it.
         asked = None if of_batch == self.training else not of_batch
         y = F.batch_norm(
-            input, self._mean, self._variance, self.weight, self.bias, self.training, self._momentum, self._epsilon, self._data_layout, asked
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            self.training,
+            self._momentum,
+            self._epsilon,
+            self._data_layout,
+            asked,
         )
         return y if self._act is None else getattr(F, self._act)(y)
 
@@ -101,7 +116,12 @@ class _BatchNormBase(_Running):
         name: str | None = None,
     ):
         super().__init__()
-        self._num_features, self._weight_attr, self._bias_attr, self._use_global_stats = num_features, weight_attr, bias_attr, use_global_stats
+        self._num_features, self._weight_attr, self._bias_attr, self._use_global_stats = (
+            num_features,
+            weight_attr,
+            bias_attr,
+            use_global_stats,
+        )
         self._dtype = "float32" if default_dtype().name == "float16" else default_dtype().name
         names = (None, None) if name is None else (f"{name}_mean", f"{name}_variance")
         self._create(num_features, weight_attr, bias_attr, *names)
@@ -218,7 +238,9 @@ class SyncBatchNorm(_BatchNormBase):
         if recorder is not None:
             inputs = {"X": x, "Mean": self._mean, "Variance": self._variance, "Scale": self.weight, "Bias": self.bias}
             attributes = {"momentum": self._momentum, "epsilon": self._epsilon, "is_test": False, "data_layout": self._data_format}
-            made = recorder.operator("sync_batch_norm", inputs, {"Y": x.type, "MeanOut": self._mean, "VarianceOut": self._variance}, attributes)
+            made = recorder.operator(
+                "sync_batch_norm", inputs, {"Y": x.type, "MeanOut": self._mean, "VarianceOut": self._variance}, attributes
+            )
             if made is not None:
                 return made["Y"]
         y, mean, variance = by_joined_batch(x, self.weight, self.bias, channel_axis(self._data_format, x.ndim), float(self._epsilon))
@@ -354,7 +376,9 @@ class GroupNorm(Layer):
         self._data_format = "NCHW" if data_format[1] == "C" else "NHWC"
         self._weight_attr: Any = weight_attr if affine else False
         self._bias_attr: Any = bias_attr if affine else False
-        self.weight = self.create_parameter([num_channels], self._weight_attr, self._dtype, default_initializer=init.Constant(1.0), device=device)
+        self.weight = self.create_parameter(
+            [num_channels], self._weight_attr, self._dtype, default_initializer=init.Constant(1.0), device=device
+        )
         self.bias = self.create_parameter([num_channels], self._bias_attr, self._dtype, True, init.Constant(0.0), device=device)
         for parameter, attr in ((self.weight, self._weight_attr), (self.bias, self._bias_attr)):
             if parameter is not None:
@@ -432,8 +456,8 @@ class LocalResponseNorm(Layer):
 class SpectralNorm(Layer):
     """A weight divided by its largest singular value, which a few power iterations from `weight_u` and `weight_v` find.
 
-    The weight counts as a matrix whose rows are its axis `dim`. As in Paddle each call starts from the same vectors, [rows] and [columns], normal numbers
-    at first, and no gradient flows through the iterations.
+    The weight counts as a matrix whose rows are its axis `dim`. As in Paddle each call starts from the same vectors, [rows] and [columns],
+    normal numbers at first, and no gradient flows through the iterations.
     """
 
     def __init__(self, weight_shape: Sequence[int], dim: int = 0, power_iters: int = 1, eps: float = 1e-12, dtype: Any = "float32"):

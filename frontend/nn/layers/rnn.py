@@ -1,6 +1,7 @@
 """Recurrent layers: cells that make one step, RNN and BiRNN that run a cell over sequences, and SimpleRNN, LSTM and GRU of several layers.
 
-RNN and BiRNN run any cell, step by step. SimpleRNN, LSTM and GRU run each layer and direction as one op over all steps (`dialects/nn/recurrent.py`).
+RNN and BiRNN run any cell, step by step. SimpleRNN, LSTM and GRU run each layer and direction as one op over all steps
+(`dialects/nn/recurrent.py`).
 """
 
 from __future__ import annotations
@@ -46,15 +47,17 @@ def _map_shapes(function: Any, shapes: Any) -> Any:
 
 
 class RNNCellBase(Layer):
-    """What makes one step: `forward(inputs, states)` gives outputs and new states. A subclass says the shapes of its states in `state_shape`."""
+    """What makes one step: `forward(inputs, states)` gives outputs and new states. A subclass says the shapes of its states in
+    `state_shape`.
+    """
 
     def get_initial_states(
         self, batch_ref: Any, shape: Any = None, dtype: Any = None, init_value: float = 0.0, batch_dim_idx: int = 0
     ) -> Any:
         """States filled with `init_value`, nested as `shape` (by default `state_shape`), each with the batch size of `batch_ref` in front.
 
-        `batch_ref` is a tensor (or a structure that starts with one) whose axis `batch_dim_idx` is the batch. A shape may start with -1 for the batch. `dtype` is one
-        for all states or a structure like `shape`; by default `state_dtype`, or else the default dtype.
+        `batch_ref` is a tensor (or a structure that starts with one) whose axis `batch_dim_idx` is the batch. A shape may start with -1 for
+        the batch. `dtype` is one for all states or a structure like `shape`; by default `state_dtype`, or else the default dtype.
         """
         batch = flatten(batch_ref)[0].shape[batch_dim_idx]
         if dtype is None:
@@ -94,7 +97,17 @@ class _GatedCell(RNNCellBase):
 
     gates = 1
 
-    def __init__(self, input_size: int, hidden_size: int, weight_ih_attr: Any, weight_hh_attr: Any, bias_ih_attr: Any, bias_hh_attr: Any, state_size: int):
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        weight_ih_attr: Any,
+        weight_hh_attr: Any,
+        bias_ih_attr: Any,
+        bias_hh_attr: Any,
+        state_size: int,
+    ):
         super().__init__()
         if hidden_size <= 0:
             raise ValueError(f"hidden_size of {type(self).__name__} must be greater than 0, but now equals to {hidden_size}")
@@ -130,7 +143,9 @@ class _GatedCell(RNNCellBase):
 
 
 class SimpleRNNCell(_GatedCell):
-    """h = activation(x W_ihᵀ + b_ih + h W_hhᵀ + b_hh), with tanh or relu. `forward(inputs [batch, in], states [batch, hidden])` gives (h, h)."""
+    """h = activation(x W_ihᵀ + b_ih + h W_hhᵀ + b_hh), with tanh or relu. `forward(inputs [batch, in], states [batch, hidden])` gives (h,
+    h).
+    """
 
     def __init__(
         self,
@@ -159,9 +174,11 @@ class SimpleRNNCell(_GatedCell):
 
 
 class LSTMCell(_GatedCell):
-    """A long short-term memory: gates i, f, g, o of x W_ihᵀ + b_ih + h W_hhᵀ + b_hh; c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c).
+    """A long short-term memory: gates i, f, g, o of x W_ihᵀ + b_ih + h W_hhᵀ + b_hh; c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o)
+    tanh(c).
 
-    `forward(inputs [batch, in], states (h, c))` gives (h, (h, c)). With `proj_size`, h is multiplied by `weight_ho` [hidden, proj_size] and is [batch, proj_size].
+    `forward(inputs [batch, in], states (h, c))` gives (h, (h, c)). With `proj_size`, h is multiplied by `weight_ho` [hidden, proj_size] and
+    is [batch, proj_size].
     """
 
     gates = 4
@@ -201,8 +218,9 @@ class LSTMCell(_GatedCell):
 
 
 class GRUCell(_GatedCell):
-    """A gated recurrent unit: with the blocks r, z, c of x W_ihᵀ + b_ih and of u = h W_hhᵀ + b_hh, r = sigmoid(x_r + u_r), z = sigmoid(x_z + u_z),
-    c = tanh(x_c + r u_c), and the new h = z h + (1 - z) c. `forward(inputs [batch, in], states [batch, hidden])` gives (h, h)."""
+    """A gated recurrent unit: with the blocks r, z, c of x W_ihᵀ + b_ih and of u = h W_hhᵀ + b_hh, r = sigmoid(x_r + u_r), z = sigmoid(x_z
+    + u_z), c = tanh(x_c + r u_c), and the new h = z h + (1 - z) c. `forward(inputs [batch, in], states [batch, hidden])` gives (h, h).
+    """
 
     gates = 3
 
@@ -236,7 +254,10 @@ class GRUCell(_GatedCell):
 def _step_count(inputs: Any, axis: int) -> int:
     steps = flatten(inputs)[0].shape[axis]
     if not isinstance(steps, int):
-        raise UnknownSize(f"expected a known number of steps, which are run one by one, but got the symbolic size '{steps}': use SimpleRNN, LSTM or GRU", steps)
+        raise UnknownSize(
+            f"expected a known number of steps, which are run one by one, but got the symbolic size '{steps}': use SimpleRNN, LSTM or GRU",
+            steps,
+        )
     if not steps:
         raise ValueError("expected at least one step but got a sequence of none")
     return steps
@@ -259,8 +280,9 @@ def rnn(
 ) -> tuple[Any, Any]:
     """Run `cell` over the steps of `inputs`: the outputs of all steps, and the last states.
 
-    `inputs` are [batch, steps, …], or [steps, batch, …] with `time_major`; outputs likewise. `sequence_length` [batch] says where sequences end: from there on the states
-    stay as they are, while outputs are those that the cell gives for them. With `is_reverse` the last step runs first. `kwargs` go to the cell.
+    `inputs` are [batch, steps, …], or [steps, batch, …] with `time_major`; outputs likewise. `sequence_length` [batch] says where sequences
+    end: from there on the states stay as they are, while outputs are those that the cell gives for them. With `is_reverse` the last step
+    runs first. `kwargs` go to the cell.
     """
     steps = _step_count(inputs, 0 if time_major else 1)
     states = cell.get_initial_states(inputs, batch_dim_idx=1 if time_major else 0) if initial_states is None else initial_states
@@ -296,7 +318,9 @@ def birnn(
 
 
 class RNN(Layer):
-    """A cell over sequences: `forward(inputs, initial_states=None, sequence_length=None)` gives the outputs of all steps and the last states. See `rnn`."""
+    """A cell over sequences: `forward(inputs, initial_states=None, sequence_length=None)` gives the outputs of all steps and the last
+    states. See `rnn`.
+    """
 
     def __init__(self, cell: RNNCellBase, is_reverse: bool = False, time_major: bool = False):
         super().__init__()
@@ -329,10 +353,11 @@ class BiRNN(Layer):
 class RNNBase(LayerList):
     """Layers of cells, forward or in both directions, each over the outputs of the one below; dropout between them.
 
-    `forward(inputs, initial_states=None, sequence_length=None)`: inputs [batch, steps, in], or [steps, batch, in] with `time_major`. States are [layers * directions, batch,
-    hidden], directions within layers; an LSTM has a pair of them. Outputs are those of the last layer, [batch, steps, directions * hidden], and 0 where a sequence is over.
-    Parameters are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the same with `_reverse`, and so on for each layer; they are those of the cells.
-    Numbers of steps and of sequences may be free in compiled code, as in InputSpec([None, None, 8]); on a GPU, where steps are compiled one by one, steps must be known.
+    `forward(inputs, initial_states=None, sequence_length=None)`: inputs [batch, steps, in], or [steps, batch, in] with `time_major`. States
+    are [layers * directions, batch, hidden], directions within layers; an LSTM has a pair of them. Outputs are those of the last layer,
+    [batch, steps, directions * hidden], and 0 where a sequence is over. Parameters are `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
+    `bias_hh_l0`, the same with `_reverse`, and so on for each layer; they are those of the cells. Numbers of steps and of sequences may be
+    free in compiled code, as in InputSpec([None, None, 8]); on a GPU, where steps are compiled one by one, steps must be known.
     """
 
     def __init__(
@@ -369,7 +394,8 @@ class RNNBase(LayerList):
             self.append(RNN(cell(size), False, time_major) if self.num_directions == 1 else BiRNN(cell(size), cell(size), time_major))
         kinds = ["weight_ih", "weight_hh", *["bias_ih"] * (bias_ih_attr is not False), *["bias_hh"] * (bias_hh_attr is not False)]
         names = [f"{kind}_l{n}{suffix}" for n in range(num_layers) for suffix in ("", "_reverse")[: self.num_directions] for kind in kinds]
-        # Names and parameters are paired in their order, as in Paddle, even where one of the biases has no name or a projection comes between.
+        # Names and parameters are paired in their order, as in Paddle, even where one of the biases has no name or a projection comes
+        # between.
         for name, parameter in zip(names, self.parameters(), strict=False):
             setattr(self, name, parameter)
 
@@ -469,7 +495,8 @@ class SimpleRNN(RNNBase):
 class LSTM(RNNBase):
     """Layers of LSTMCell, with a pair of states; see `RNNBase` for shapes, names and what `forward` takes.
 
-    With `proj_size` the hidden states, and so the outputs, have that size; then outputs beyond a sequence's end are those of its last state.
+    With `proj_size` the hidden states, and so the outputs, have that size; then outputs beyond a sequence's end are those of its last
+    state.
     """
 
     def __init__(

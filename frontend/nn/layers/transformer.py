@@ -19,7 +19,14 @@ from polyreme.nn.layers.common import Dropout, Linear
 from polyreme.nn.layers.norm import LayerNorm
 from polyreme.tensor import Tensor
 
-__all__ = ["MultiHeadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
+__all__ = [
+    "MultiHeadAttention",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 
 def _positive(**sizes: int) -> None:
@@ -31,9 +38,10 @@ def _positive(**sizes: int) -> None:
 class MultiHeadAttention(Layer):
     """Attention in `num_heads` subspaces of embed_dim / num_heads at once.
 
-    Queries [batch, queries, embed_dim], keys [batch, keys, kdim] and values [batch, keys, vdim] (both by default the queries) are projected, attended to by
-    softmax(q kᵀ / sqrt(depth) + mask), with `dropout` on the weights, and projected again: [batch, queries, embed_dim]. The mask broadcasts to [batch, heads, queries,
-    keys]: bools and integers say what counts, floats are added. The answer is the output, then the weights with `need_weights`, then the cache if one is given.
+    Queries [batch, queries, embed_dim], keys [batch, keys, kdim] and values [batch, keys, vdim] (both by default the queries) are
+    projected, attended to by softmax(q kᵀ / sqrt(depth) + mask), with `dropout` on the weights, and projected again: [batch, queries,
+    embed_dim]. The mask broadcasts to [batch, heads, queries, keys]: bools and integers say what counts, floats are added. The answer is
+    the output, then the weights with `need_weights`, then the cache if one is given.
     """
 
     class Cache(NamedTuple):
@@ -81,8 +89,9 @@ class MultiHeadAttention(Layer):
         return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
 
     def gen_cache(self, key: Tensor, value: Tensor | None = None, type: Any = Cache) -> Any:
-        """A cache for `forward`: of the projected `key` and `value` for a StaticCache; else of `key` and `value` as they are, or, without a value, an
-        empty one for the batch that `key` has."""
+        """A cache for `forward`: of the projected `key` and `value` for a StaticCache; else of `key` and `value` as they are, or, without a
+        value, an empty one for the batch that `key` has.
+        """
         if type is self.StaticCache:
             assert value is not None, "gen_cache expected a value for a StaticCache but got None"
             return self.StaticCache(*self.compute_kv(key, value))
@@ -123,7 +132,9 @@ def _per_part(attr: Any, parts: int) -> list[Any]:
 
 
 class _Block(Layer):
-    """A layer of an encoder or decoder: attentions, then two linear maps; around each a residual sum, a dropout and a layer norm, before it or after it."""
+    """A layer of an encoder or decoder: attentions, then two linear maps; around each a residual sum, a dropout and a layer norm, before it
+    or after it.
+    """
 
     attentions: Sequence[str] = ()
 
@@ -144,8 +155,10 @@ class _Block(Layer):
         super().__init__()
         # By which stacks make more layers like this one.
         self._config = {
-            "d_model": d_model, "nhead": nhead, "dim_feedforward": dim_feedforward, "dropout": dropout, "activation": activation, "attn_dropout": attn_dropout,
-            "act_dropout": act_dropout, "normalize_before": normalize_before, "weight_attr": weight_attr, "bias_attr": bias_attr, "layer_norm_eps": layer_norm_eps,
+            "d_model": d_model, "nhead": nhead, "dim_feedforward": dim_feedforward, "dropout": dropout, "activation": activation,
+            "attn_dropout": attn_dropout,
+            "act_dropout": act_dropout, "normalize_before": normalize_before, "weight_attr": weight_attr, "bias_attr": bias_attr,
+            "layer_norm_eps": layer_norm_eps,
         }  # fmt: skip
         _positive(d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
         self.normalize_before = normalize_before
@@ -179,7 +192,8 @@ class _Block(Layer):
 
 
 class TransformerEncoderLayer(_Block):
-    """Self-attention and two linear maps of `src` [batch, length, d_model], each with dropout, residual sum and layer norm, before it with `normalize_before`.
+    """Self-attention and two linear maps of `src` [batch, length, d_model], each with dropout, residual sum and layer norm, before it with
+    `normalize_before`.
 
     With a `cache` from `gen_cache` positions are added to those seen before, and the answer is (output, new cache).
     """
@@ -202,7 +216,8 @@ class TransformerEncoderLayer(_Block):
 
 
 class TransformerDecoderLayer(_Block):
-    """Self-attention, attention to an encoder's output `memory` and two linear maps of `tgt` [batch, length, d_model], each with dropout, residual sum and norm.
+    """Self-attention, attention to an encoder's output `memory` and two linear maps of `tgt` [batch, length, d_model], each with dropout,
+    residual sum and norm.
 
     With a `cache` from `gen_cache`, (Cache, StaticCache), the answer is (output, new cache).
     """
@@ -288,7 +303,9 @@ class TransformerDecoder(_Stack):
 
 
 def _for_both(attr: Any, name: str) -> tuple[Any, Any]:
-    """What encoder layers and decoder layers get of an attribute for (self-attention, cross-attention, linear maps), of which two or one may stand for all."""
+    """What encoder layers and decoder layers get of an attribute for (self-attention, cross-attention, linear maps), of which two or one
+    may stand for all.
+    """
     if not isinstance(attr, (list, tuple)):
         return attr, attr
     if not 1 <= len(attr) <= 3:
@@ -342,7 +359,9 @@ class Transformer(Layer):
         tgt_mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
     ) -> Any:
-        """The decoder's output [batch, target length, d_model] for `src` [batch, source length, d_model] and `tgt` [batch, target length, d_model]."""
+        """The decoder's output [batch, target length, d_model] for `src` [batch, source length, d_model] and `tgt` [batch, target length,
+        d_model].
+        """
         memory = self.encoder(src, src_mask=additive_mask(src_mask, src.type.dtype))
         masks = additive_mask(tgt_mask, tgt.type.dtype), additive_mask(memory_mask, memory.type.dtype)
         return self.decoder(tgt, memory, tgt_mask=masks[0], memory_mask=masks[1])

@@ -89,7 +89,9 @@ class Upsample(Layer):
         if self.data_format is None:
             # As in Paddle, the first input decides; from then on it is shown.
             if x.ndim not in FORMATS:
-                raise ValueError(f"The dimension of the input tensor should only be 3-D, 4-D or 5-D, but the received dimension is {x.ndim}.")
+                raise ValueError(
+                    f"The dimension of the input tensor should only be 3-D, 4-D or 5-D, but the received dimension is {x.ndim}."
+                )
             self.data_format = FORMATS[x.ndim][0]
         return F.interpolate(
             x, self.size, self.scale_factor, self.mode, self.align_corners, self.align_mode, self.data_format, self.recompute_scale_factor

@@ -1,6 +1,8 @@
-"""What quanters and observers become when a model is converted: the ops `quantize_linear` and `dequantize_linear`, with scales that no longer change.
+"""What quanters and observers become when a model is converted: the ops `quantize_linear` and `dequantize_linear`, with scales that no
+longer change.
 
-Their state has Paddle's names and Paddle's meaning: `_scales` are the magnitudes that the greatest integer stands for, `_zero_point` is there and 0.
+Their state has Paddle's names and Paddle's meaning: `_scales` are the magnitudes that the greatest integer stands for, `_zero_point` is
+there and 0.
 """
 
 from __future__ import annotations
@@ -28,7 +30,11 @@ class _Scaled(Layer):
         if not isinstance(bit_length, int) or not 2 <= bit_length <= 8:
             raise ValueError(f"expected 2 to 8 bits as bit_length but got {bit_length!r}")
         found = np.asarray(scales.numpy() if isinstance(scales, Tensor) else scales, np.float32)
-        zeros = np.zeros_like(found) if zero_point is None else np.asarray(zero_point.numpy() if isinstance(zero_point, Tensor) else zero_point, np.float32)
+        zeros = (
+            np.zeros_like(found)
+            if zero_point is None
+            else np.asarray(zero_point.numpy() if isinstance(zero_point, Tensor) else zero_point, np.float32)
+        )
         if zeros.any():
             raise ValueError("expected zero points of 0: scales are those of symmetric ranges")
         self.register_buffer("_scales", Tensor._wrap(found))

@@ -11,7 +11,9 @@ __all__ = ["QuanterStub", "Stub"]
 
 
 class Stub(Layer):
-    """The identity, until a model is quantised: then it observes or quantises what passes, by `observer` or, without one, as the configuration has it for this layer."""
+    """The identity, until a model is quantised: then it observes or quantises what passes, by `observer` or, without one, as the
+    configuration has it for this layer.
+    """
 
     def __init__(self, observer: Any = None):
         super().__init__()

@@ -1,7 +1,7 @@
 """Products with weights in eight bits and activations in floats, by Paddle's names.
 
-Weights are as Paddle's documentation has them, the transpose of a Linear's, [out, in], one row per output; they are not rearranged for a GPU, whose `arch` is taken and
-not looked at. Scales are steps: what one integer more stands for.
+Weights are as Paddle's documentation has them, the transpose of a Linear's, [out, in], one row per output; they are not rearranged for a
+GPU, whose `arch` is taken and not looked at. Scales are steps: what one integer more stands for.
 """
 
 from __future__ import annotations
@@ -45,13 +45,21 @@ def weight_quantize(x: Tensor, algo: str = "weight_only_int8", arch: int | None 
 
 
 def weight_dequantize(x: Tensor, scale: Tensor, algo: str = "weight_only_int8", out_dtype: Any = "float16", group_size: int = -1) -> Tensor:
-    """The weight [in, out] that int8 [out, in] and its scales stand for, in the scales' type; `out_dtype` is taken and not looked at, as in Paddle."""
+    """The weight [in, out] that int8 [out, in] and its scales stand for, in the scales' type; `out_dtype` is taken and not looked at, as in
+    Paddle.
+    """
     _check(algo, group_size)
     return _restored(x, scale, group_size).transpose([1, 0])
 
 
 def weight_only_linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, weight_scale: Tensor | None = None, weight_dtype: str = "int8", arch: int | None = None, group_size: int = -1
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    weight_scale: Tensor | None = None,
+    weight_dtype: str = "int8",
+    arch: int | None = None,
+    group_size: int = -1,
 ) -> Tensor:
     """x @ weight + bias, with `weight` in int8 [out, in] under `weight_scale` as `weight_quantize` gives both; in the type of `x`."""
     if weight_dtype != "int8":
@@ -63,11 +71,14 @@ def weight_only_linear(
     return y if bias is None else y + bias
 
 
-def llm_int8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, weight_scale: Tensor | None = None, threshold: float = 6.0) -> Tensor:
+def llm_int8_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, weight_scale: Tensor | None = None, threshold: float = 6.0
+) -> Tensor:
     """x @ weight + bias by integers, but for inputs with outliers.
 
-    Inputs (places of the last axis of `x`) where some magnitude is beyond `threshold` are multiplied in floats; the others in integers, counted in steps of a 127th of
-    the largest magnitude of each row (Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale", 2022).
+    Inputs (places of the last axis of `x`) where some magnitude is beyond `threshold` are multiplied in floats; the others in integers,
+    counted in steps of a 127th of the largest magnitude of each row (Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for
+    transformers at scale", 2022).
     """
     if weight_scale is None:
         raise ValueError("expected the weight's scales as weight_scale but got None")

@@ -1,4 +1,6 @@
-"""Observers: what chooses a scale from the tensors that pass in calibration. Those beyond Paddle's two have the names that PaddleSlim gives them."""
+"""Observers: what chooses a scale from the tensors that pass in calibration. Those beyond Paddle's two have the names that PaddleSlim gives
+them.
+"""
 
 from polyreme.quantization.observers.histograms import HistObserver, KLObserver, MSEObserver
 from polyreme.quantization.observers.maxima import AbsmaxObserver, AVGObserver

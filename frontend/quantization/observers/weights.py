@@ -89,7 +89,8 @@ class MSEChannelObserverLayer(ChannelObserverLayer):
 
 
 class GroupWiseWeightObserver(ObserverFactory):
-    """The largest magnitude of each group of 64 or 128 inputs of each column of a matrix [in, out]: scales of shape [in / group_size, out]."""
+    """The largest magnitude of each group of 64 or 128 inputs of each column of a matrix [in, out]: scales of shape [in / group_size, out].
+    """
 
     def __init__(self, quant_bits: int = 8, group_size: int = 128):
         if group_size not in (64, 128):

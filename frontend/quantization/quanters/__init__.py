@@ -25,8 +25,8 @@ __all__ = ["FakeQuanterChannelWiseAbsMaxObserver", "FakeQuanterWithAbsMaxObserve
 class FakeQuanterWithAbsMaxObserver(QuanterFactory):
     """Rounds to steps of a moving average of the largest magnitudes.
 
-    In training, state = rate * state + 1, accum = rate * accum + max|x|, scale = accum / state, beginning at 1; then, and in evaluation with the scale found,
-    x becomes round(x / scale * n) * scale / n with n = 2**(bit_length - 1) - 1, halves rounded away from 0.
+    In training, state = rate * state + 1, accum = rate * accum + max|x|, scale = accum / state, beginning at 1; then, and in evaluation
+    with the scale found, x becomes round(x / scale * n) * scale / n with n = 2**(bit_length - 1) - 1, halves rounded away from 0.
     """
 
     def __init__(self, moving_rate: float = 0.9, bit_length: int = 8, dtype: str = "float32", name: str | None = None):
@@ -47,7 +47,9 @@ class FakeQuanterWithAbsMaxObserverLayer(BaseQuanter):
         self._accum = self._kept(f"{name or 'quant_dequant'}.accum", 1.0, dtype)
 
     def _kept(self, name: str, value: float, dtype: str) -> Any:
-        return self.create_parameter([1], ParamAttr(name=unique_name.generate(name), initializer=Constant(value), trainable=False), dtype=dtype)
+        return self.create_parameter(
+            [1], ParamAttr(name=unique_name.generate(name), initializer=Constant(value), trainable=False), dtype=dtype
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training:
@@ -73,7 +75,9 @@ class FakeQuanterWithAbsMaxObserverLayer(BaseQuanter):
 
 
 class FakeQuanterChannelWiseAbsMaxObserver(QuanterFactory):
-    """Rounds a weight to steps of the largest magnitude of each output channel, as it is at the moment. `quant_axis` says where channels are; without it the layer does."""
+    """Rounds a weight to steps of the largest magnitude of each output channel, as it is at the moment. `quant_axis` says where channels
+    are; without it the layer does.
+    """
 
     def __init__(self, bit_length: int = 8, quant_axis: int | None = None):
         super().__init__(bit_length=bit_length, quant_axis=quant_axis)

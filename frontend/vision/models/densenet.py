@@ -102,7 +102,8 @@ class TransitionLayer(Layer):
 
 
 class DenseNet(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
 
     `layers` is 121, 161, 169, 201 or 264.
     """

@@ -32,7 +32,9 @@ class ConvLayer(Layer):
 
 
 class Inception(Layer):
-    """Convolutions of sizes 1, 3 and 5 and a pool side by side, of `filter1`, `filter3`, `filter5` and `proj` channels; R stands for reduced."""
+    """Convolutions of sizes 1, 3 and 5 and a pool side by side, of `filter1`, `filter3`, `filter5` and `proj` channels; R stands for
+    reduced.
+    """
 
     def __init__(
         self,
@@ -61,7 +63,8 @@ class Inception(Layer):
 
 
 class GoogLeNet(Layer):
-    """Three scores [N, num_classes] for images [N, 3, 224, 224]: of the last features, and of two places on the way to them, which help training.
+    """Three scores [N, num_classes] for images [N, 3, 224, 224]: of the last features, and of two places on the way to them, which help
+    training.
 
     With `num_classes` 0 or less the features of the three places, pooled unless `with_pool` is False.
     """

@@ -144,7 +144,9 @@ class InceptionE(Layer):
 
 
 class InceptionV3(Layer):
-    """Scores [N, num_classes] for images [N, 3, 299, 299]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False."""
+    """Scores [N, num_classes] for images [N, 3, 299, 299]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
+    """
 
     def __init__(self, num_classes: int = 1000, with_pool: bool = True):
         super().__init__()

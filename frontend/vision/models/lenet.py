@@ -10,7 +10,8 @@ __all__ = ["LeNet"]
 
 
 class LeNet(Layer):
-    """Scores float32 [N, num_classes] for images float32 [N, 1, 28, 28]; with `num_classes` 0 or less the features before the classifier."""
+    """Scores float32 [N, num_classes] for images float32 [N, 1, 28, 28]; with `num_classes` 0 or less the features before the classifier.
+    """
 
     def __init__(self, num_classes: int = 10):
         super().__init__()

@@ -45,7 +45,8 @@ class DepthwiseSeparable(Layer):
 
 
 class MobileNetV1(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
 
     `scale` multiplies the numbers of channels.
     """

@@ -18,7 +18,9 @@ STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3,
 
 
 class InvertedResidual(Layer):
-    """1 x 1 convolution to `expand_ratio` times the channels, 3 x 3 of each channel, 1 x 1 to `oup` channels; the input is added where the shape allows."""
+    """1 x 1 convolution to `expand_ratio` times the channels, 3 x 3 of each channel, 1 x 1 to `oup` channels; the input is added where the
+    shape allows.
+    """
 
     def __init__(self, inp: int, oup: int, stride: int, expand_ratio: float, norm_layer: Callable[..., Layer] = BatchNorm2D):
         super().__init__()
@@ -43,7 +45,8 @@ class InvertedResidual(Layer):
 
 
 class MobileNetV2(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
 
     `scale` multiplies the numbers of channels, which are then made multiples of 8.
     """

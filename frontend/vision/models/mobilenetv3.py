@@ -73,7 +73,9 @@ class SqueezeExcitation(Layer):
 
 @dataclass(frozen=True)
 class InvertedResidualConfig:
-    """One block: `scale` multiplies the three numbers of channels, which are then made multiples of 8; `activation` is "relu" or "hardswish"."""
+    """One block: `scale` multiplies the three numbers of channels, which are then made multiples of 8; `activation` is "relu" or
+    "hardswish".
+    """
 
     in_channels: int
     kernel: int
@@ -96,7 +98,9 @@ class InvertedResidualConfig:
 
 
 class InvertedResidual(Layer):
-    """1 x 1 convolution to more channels, one of each channel, weighing of channels, 1 x 1 to fewer; the input is added where the shape allows."""
+    """1 x 1 convolution to more channels, one of each channel, weighing of channels, 1 x 1 to fewer; the input is added where the shape
+    allows.
+    """
 
     def __init__(
         self,
@@ -130,7 +134,8 @@ class InvertedResidual(Layer):
 
 
 class MobileNetV3(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W] by blocks as `config` lists them; `last_channel` is the width of the hidden linear layer.
+    """Scores [N, num_classes] for images [N, 3, H, W] by blocks as `config` lists them; `last_channel` is the width of the hidden linear
+    layer.
 
     With `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
     """

@@ -11,7 +11,8 @@ from polyreme.tensor import Tensor
 from polyreme.vision.models.blocks import refuse_pretrained
 
 __all__ = [
-    "ResNet", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50", "resnext101_32x4d", "resnext101_64x4d", "resnext152_32x4d", "resnext152_64x4d",
+    "ResNet", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50", "resnext101_32x4d", "resnext101_64x4d", "resnext152_32x4d",
+    "resnext152_64x4d",
     "resnext50_32x4d", "resnext50_64x4d", "wide_resnet101_2", "wide_resnet50_2",
 ]  # fmt: skip
 
@@ -20,7 +21,9 @@ STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 
 
 
 class BasicBlock(Layer):
-    """Two 3 x 3 convolutions, to which the input is added, through `downsample` where there is one: [N, inplanes, h, w] to [N, planes, ...]."""
+    """Two 3 x 3 convolutions, to which the input is added, through `downsample` where there is one: [N, inplanes, h, w] to [N, planes,
+    ...].
+    """
 
     expansion = 1
 
@@ -92,7 +95,8 @@ class BottleneckBlock(Layer):
 
 
 class ResNet(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
 
     `depth` is 18, 34, 50, 101 or 152; `width` and `groups` are those of the 3 x 3 convolutions of `BottleneckBlock`.
     """

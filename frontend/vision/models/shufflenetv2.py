@@ -13,7 +13,8 @@ from polyreme.vision.models.blocks import refuse_pretrained
 from polyreme.vision.ops import ConvNormActivation
 
 __all__ = [
-    "ShuffleNetV2", "shufflenet_v2_swish", "shufflenet_v2_x0_25", "shufflenet_v2_x0_33", "shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "shufflenet_v2_x1_5",
+    "ShuffleNetV2", "shufflenet_v2_swish", "shufflenet_v2_x0_25", "shufflenet_v2_x0_33", "shufflenet_v2_x0_5", "shufflenet_v2_x1_0",
+    "shufflenet_v2_x1_5",
     "shufflenet_v2_x2_0",
 ]  # fmt: skip
 
@@ -73,7 +74,8 @@ class InvertedResidualDS(Layer):
 
 
 class ShuffleNetV2(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W]; with `num_classes` 0 or less the features, averaged over the image unless
+    `with_pool` is False.
 
     `scale` is 0.25, 0.33, 0.5, 1.0, 1.5 or 2.0; `act` is "relu", "swish" or None.
     """

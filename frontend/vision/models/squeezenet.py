@@ -44,7 +44,8 @@ class MakeFire(Layer):
 
 
 class SqueezeNet(Layer):
-    """Scores [N, num_classes] for images [N, 3, H, W] by version "1.0" or "1.1"; one score for each place of the image where `with_pool` is False.
+    """Scores [N, num_classes] for images [N, 3, H, W] by version "1.0" or "1.1"; one score for each place of the image where `with_pool` is
+    False.
 
     With `num_classes` 0 or less the features take the scores' place.
     """

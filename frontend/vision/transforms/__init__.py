@@ -48,9 +48,12 @@ from polyreme.vision.transforms.transforms import (
 )
 
 __all__ = [
-    "BaseTransform", "BrightnessTransform", "CenterCrop", "ColorJitter", "Compose", "ContrastTransform", "Grayscale", "HueTransform", "Normalize", "Pad",
-    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip",
-    "Resize", "SaturationTransform", "ToTensor", "Transpose", "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "affine",
+    "BaseTransform", "BrightnessTransform", "CenterCrop", "ColorJitter", "Compose", "ContrastTransform", "Grayscale", "HueTransform",
+    "Normalize", "Pad",
+    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
+    "RandomVerticalFlip",
+    "Resize", "SaturationTransform", "ToTensor", "Transpose", "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation",
+    "affine",
     "center_crop", "crop", "erase", "hflip", "normalize", "pad", "perspective", "resize", "rotate", "to_grayscale", "to_tensor", "vflip",
 ]  # fmt: skip
 

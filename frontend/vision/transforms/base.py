@@ -43,9 +43,10 @@ class Compose:
 class BaseTransform:
     """A transform of one image, or of a tuple of things that belong together.
 
-    `keys` names what the parts of the tuple are: "image" [H, W, C], "coords" [N, 2], "boxes" [N, 4] of (left, top, right, bottom), "mask" [H, W, 1], or
-    another name. A subclass defines `_apply_NAME` for each name that it takes, and may define `_get_params`, which is given the whole tuple first and
-    whose result stands in `params`. Parts beyond the keys are passed on as they are. Without `keys` the input is an image.
+    `keys` names what the parts of the tuple are: "image" [H, W, C], "coords" [N, 2], "boxes" [N, 4] of (left, top, right, bottom), "mask"
+    [H, W, 1], or another name. A subclass defines `_apply_NAME` for each name that it takes, and may define `_get_params`, which is given
+    the whole tuple first and whose result stands in `params`. Parts beyond the keys are passed on as they are. Without `keys` the input is
+    an image.
     """
 
     def __init__(self, keys: Keys = None):

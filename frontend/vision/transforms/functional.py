@@ -15,7 +15,8 @@ from polyreme.vision.transforms import arrays, tensors
 from polyreme.vision.transforms.geometry import affine_matrix, perspective_matrix
 
 __all__ = [
-    "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "affine", "center_crop", "crop", "erase", "hflip", "normalize", "pad",
+    "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "affine", "center_crop", "crop", "erase", "hflip",
+    "normalize", "pad",
     "perspective", "resize", "rotate", "to_grayscale", "to_tensor", "vflip",
 ]  # fmt: skip
 
@@ -62,7 +63,9 @@ def _meant_for(image: Any, name: str = "img") -> ModuleType:
 
 
 def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
-    """A tensor [C, H, W], or [H, W, C] for `data_format` "HWC". Bytes become float32 in [0, 1]; other dtypes, and tensors, keep their values."""
+    """A tensor [C, H, W], or [H, W, C] for `data_format` "HWC". Bytes become float32 in [0, 1]; other dtypes, and tensors, keep their
+    values.
+    """
     result: Tensor = _meant_for(pic, "pic").to_tensor(pic, data_format)
     return result
 
@@ -70,8 +73,8 @@ def to_tensor(pic: Any, data_format: str = "CHW") -> Tensor:
 def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
     """The image at another size: (height, width), or the length of its shorter side.
 
-    `interpolation` is "nearest", "bilinear" or "bicubic"; also "lanczos", "box" and "hamming" for Pillow's images, "area" and "lanczos" for arrays, "area"
-    for tensors.
+    `interpolation` is "nearest", "bilinear" or "bicubic"; also "lanczos", "box" and "hamming" for Pillow's images, "area" and "lanczos" for
+    arrays, "area" for tensors.
     """
     return _meant_for(img).resize(img, size, interpolation)
 
@@ -79,8 +82,8 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
     """The image with margins: `padding` is one width for all, (left and right, top and bottom), or (left, top, right, bottom).
 
-    `padding_mode` fills them: "constant" with `fill`, "edge" with the last pixel, "reflect" and "symmetric" with a mirror image, without and with the
-    last pixel. Tensors have no "symmetric".
+    `padding_mode` fills them: "constant" with `fill`, "edge" with the last pixel, "reflect" and "symmetric" with a mirror image, without
+    and with the last pixel. Tensors have no "symmetric".
     """
     return _meant_for(img).pad(img, padding, fill, padding_mode)
 
@@ -138,7 +141,8 @@ def affine(
     fill: Any = 0,
     center: Sequence[float] | None = None,
 ) -> Any:
-    """The image sheared and turned by degrees, scaled about `center` (x, y; by default its middle), and moved by `translate` (x, y) pixels."""
+    """The image sheared and turned by degrees, scaled about `center` (x, y; by default its middle), and moved by `translate` (x, y) pixels.
+    """
     kind = _meant_for(img)
     if not isinstance(angle, (int, float)):
         raise TypeError(f"Argument angle should be int or float but got {type(angle).__name__}")
@@ -208,7 +212,8 @@ def normalize(img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: b
 
 
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Any:
-    """The image with `v` in the rows from `i` to `i + h` and the columns from `j` to `j + w`; `inplace` changes an array or tensor itself."""
+    """The image with `v` in the rows from `i` to `i + h` and the columns from `j` to `j + w`; `inplace` changes an array or tensor itself.
+    """
     kind = _meant_for(img)
     if is_pillow(img):
         return kind.erase(img, i, j, h, w, v)

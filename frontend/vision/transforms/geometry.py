@@ -63,8 +63,8 @@ def affine_matrix(
 ) -> list[float]:  # fmt: skip
     """[a, b, c, d, e, f] that leads from a place (x, y) of the new image to (a x + b y + c, d x + e y + f) of the old one.
 
-    The new image is the old one sheared by `shear` degrees, turned by `angle` degrees, scaled, all about `center`, and then moved by `translate`: the
-    inverse of translate * rotate * shear * scale.
+    The new image is the old one sheared by `shear` degrees, turned by `angle` degrees, scaled, all about `center`, and then moved by
+    `translate`: the inverse of translate * rotate * shear * scale.
     """
     turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     a = math.cos(turn - shear_y) / math.cos(shear_y)
@@ -80,7 +80,9 @@ def affine_matrix(
 
 
 def perspective_matrix(startpoints: Sequence[Sequence[float]], endpoints: Sequence[Sequence[float]]) -> list[float]:
-    """[a, ..., h] such that each end point (x, y) comes from its start point ((a x + b y + c) / w, (d x + e y + f) / w), where w = g x + h y + 1."""
+    """[a, ..., h] such that each end point (x, y) comes from its start point ((a x + b y + c) / w, (d x + e y + f) / w), where w = g x + h
+    y + 1.
+    """
     rows = []
     for (x, y), (old_x, old_y) in zip(endpoints, startpoints):
         rows.append([x, y, 1, 0, 0, 0, -old_x * x, -old_x * y])

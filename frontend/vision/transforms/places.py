@@ -1,4 +1,6 @@
-"""Transforms that move, cut out or erase parts of an image, drawn anew for each from the generators of `random` and `numpy.random`, as Paddle draws."""
+"""Transforms that move, cut out or erase parts of an image, drawn anew for each from the generators of `random` and `numpy.random`, as
+Paddle draws.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from polyreme.vision.transforms import functional as F
 from polyreme.vision.transforms.base import BaseTransform, Keys, expect, pair_of
 
 __all__ = [
-    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip",
+    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
+    "RandomVerticalFlip",
 ]  # fmt: skip
 
 
@@ -183,7 +186,8 @@ class RandomRotation(BaseTransform):
 class RandomAffine(BaseTransform):
     """`affine` by what is drawn: an angle as `RandomRotation` has it, a shift, a factor from `scale`, and shears.
 
-    The shift is up to the shares `translate` (x, y) of the size; the shears are along x, or x and y, from the two or four bounds of `shear`.
+    The shift is up to the shares `translate` (x, y) of the size; the shears are along x, or x and y, from the two or four bounds of
+    `shear`.
     """
 
     def __init__(

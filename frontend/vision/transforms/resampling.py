@@ -1,7 +1,7 @@
 """Sizes and places of arrays [H, W] or [H, W, C] changed, by the rules of OpenCV, which Paddle calls for arrays.
 
-Bytes are computed with integers as OpenCV does: weights of 11 bits for `resize`, places of 5 bits behind the point for `warp`. Kernels: "nearest",
-"bilinear", "bicubic" (Keys, with a = -0.75), "lanczos" (eight taps) and "area" (the mean of what a pixel covers).
+Bytes are computed with integers as OpenCV does: weights of 11 bits for `resize`, places of 5 bits behind the point for `warp`. Kernels:
+"nearest", "bilinear", "bicubic" (Keys, with a = -0.75), "lanczos" (eight taps) and "area" (the mean of what a pixel covers).
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ def _fixed(taps: Taps) -> Taps:
 
 
 def warp_affine(image: Array, matrix: Sequence[float], width: int, height: int, interpolation: str, fill: Any) -> Array:
-    """`image` read at (a x + b y + c, d x + e y + f) for each (x, y) of the new one [height, width]; `fill`, by channel, where that lies outside."""
+    """`image` read at (a x + b y + c, d x + e y + f) for each (x, y) of the new one [height, width]; `fill`, by channel, where that lies
+    outside.
+    """
     _check(interpolation)
     a, b, c, d, e, f = matrix
     scale = 1 << AFFINE_BITS
@@ -210,6 +212,7 @@ def _pixels(image: Array, columns: Array, rows: Array, outside: Array) -> Array:
 
 
 def scalar_of(fill: Any, channels: int) -> Array:
-    """`fill` by channel, float64 [channels], as OpenCV takes it: what is not given is 0, so that one number fills the first channel only."""
+    """`fill` by channel, float64 [channels], as OpenCV takes it: what is not given is 0, so that one number fills the first channel only.
+    """
     given = list(fill) if isinstance(fill, (list, tuple)) else [fill]
     return np.array((given + [0] * channels)[:channels], np.float64)

@@ -251,7 +251,12 @@ def rotate(image: Tensor, angle: float, interpolation: str, expand: bool, center
     new_width, new_height = width, height
     if expand:
         half_width, half_height = 0.5 * width, 0.5 * height
-        corners = [[-half_width, -half_height, 1], [-half_width, half_height, 1], [half_width, half_height, 1], [half_width, -half_height, 1]]
+        corners = [
+            [-half_width, -half_height, 1],
+            [-half_width, half_height, 1],
+            [half_width, half_height, 1],
+            [half_width, -half_height, 1],
+        ]
         turned = np.array(corners, np.float32) @ matrix.T
         new_width, new_height = (int(d) for d in np.ceil(turned.max(0)) - np.floor(turned.min(0)))
     return _sampled(image, _affine_grid(matrix, width, height, new_width, new_height), interpolation, fill)

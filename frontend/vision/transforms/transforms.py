@@ -1,4 +1,6 @@
-"""Transforms as objects: fixed ones, changes of colours, drawn anew for each image from the generator of `random`, as Paddle draws, and those of places."""
+"""Transforms as objects: fixed ones, changes of colours, drawn anew for each image from the generator of `random`, as Paddle draws, and
+those of places.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ from polyreme.vision.transforms.places import (
 )
 
 __all__ = [
-    "BaseTransform", "BrightnessTransform", "CenterCrop", "ColorJitter", "Compose", "ContrastTransform", "Grayscale", "HueTransform", "Normalize", "Pad",
-    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip",
+    "BaseTransform", "BrightnessTransform", "CenterCrop", "ColorJitter", "Compose", "ContrastTransform", "Grayscale", "HueTransform",
+    "Normalize", "Pad",
+    "RandomAffine", "RandomCrop", "RandomErasing", "RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
+    "RandomVerticalFlip",
     "Resize", "SaturationTransform", "ToTensor", "Transpose",
 ]  # fmt: skip
 
@@ -68,7 +72,10 @@ class Resize(BaseTransform):
 
     def __init__(self, size: Any, interpolation: str = "bilinear", keys: Keys = None):
         super().__init__(keys)
-        expect(isinstance(size, int) or isinstance(size, Iterable) and len(list(size)) == 2, f"expected a size or (height, width) but got {size!r}")
+        expect(
+            isinstance(size, int) or isinstance(size, Iterable) and len(list(size)) == 2,
+            f"expected a size or (height, width) but got {size!r}",
+        )
         self.size = size
         self.interpolation = interpolation
 

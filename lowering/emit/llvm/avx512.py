@@ -31,20 +31,32 @@ def scale(p: Lane, n: Lane) -> Lane:
 
     def instruction(p: Lane, n: Lane) -> Lane:
         mask = f"i{p.lanes} -1"
-        return p.code.value(p.elem, p.lanes, f"call {p.type} @llvm.x86.avx512.mask.scalef.p{_LETTER[p.elem]}.512({p.typed}, {n.typed}, {p.type} zeroinitializer, {mask}, i32 {_CURRENT})")
+        return p.code.value(
+            p.elem,
+            p.lanes,
+            f"call {p.type} @llvm.x86.avx512.mask.scalef.p{_LETTER[p.elem]}.512({p.typed}, {n.typed}, {p.type} zeroinitializer, {mask}, "
+            f"i32 {_CURRENT})",
+        )
 
     return _by_registers(instruction, p, n)
 
 
 def look_up(table: Sequence[float], at: Lane, elem: str) -> Lane:
-    """The element of a table that the low bits of `at` say, integers of the same width; the table has as many numbers as one register or two."""
+    """The element of a table that the low bits of `at` say, integers of the same width; the table has as many numbers as one register or
+    two.
+    """
     lanes = REGISTER_BYTES // _BYTES[elem]
-    parts = [f"<{lanes} x {elem}> <{', '.join(f'{elem} {number_text(elem, x)}' for x in table[i : i + lanes])}>" for i in range(0, len(table), lanes)]
+    parts = [
+        f"<{lanes} x {elem}> <{', '.join(f'{elem} {number_text(elem, x)}' for x in table[i : i + lanes])}>"
+        for i in range(0, len(table), lanes)
+    ]
     assert len(table) in (lanes, 2 * lanes)
     letter = _LETTER[elem]
 
     def instruction(at: Lane) -> Lane:
-        name, args = (f"permvar.{letter}f", [parts[0], at.typed]) if len(parts) == 1 else (f"vpermi2var.p{letter}", [parts[0], at.typed, parts[1]])
+        name, args = (
+            (f"permvar.{letter}f", [parts[0], at.typed]) if len(parts) == 1 else (f"vpermi2var.p{letter}", [parts[0], at.typed, parts[1]])
+        )
         return at.code.value(elem, lanes, f"call {type_text(elem, lanes)} @llvm.x86.avx512.{name}.512({', '.join(args)})")
 
     return _by_registers(instruction, at, elem=elem)

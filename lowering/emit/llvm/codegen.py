@@ -1,8 +1,8 @@
 """LLVM text to object code, through llvmlite's binding (LLVM 22).
 
-Text is parsed and verified before LLVM generates code from it, because the code generator ends the process on IR that it cannot take. No IR passes
-run: kernels come vectorised, unrolled and with their loops in final form, and passes cost more time than code generation itself without making
-them faster. llvmlite is imported when the first module is compiled, never before.
+Text is parsed and verified before LLVM generates code from it, because the code generator ends the process on IR that it cannot take. No IR
+passes run: kernels come vectorised, unrolled and with their loops in final form, and passes cost more time than code generation itself
+without making them faster. llvmlite is imported when the first module is compiled, never before.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from polyreme.lowering.machines.targets import Target
 
 # Of code generation: instruction selection and register allocation at full strength, and nothing before them.
 OPT_LEVEL = 2
-# Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one access.
+# Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one
+# access.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
-# Its scheduler, which puts the instructions of a block in another order by the registers that are live. With 16 vector registers it saves some of what goes through the stack. With 32 it is left
-# out: kernels are written in an order that has room in them, and tiles with two prefetches in a round it took apart, all loads first, so that 28 vectors went through the stack (1.5 times the time).
+# Its scheduler, which puts the instructions of a block in another order by the registers that are live. With 16 vector registers it saves
+# some of what goes through the stack. With 32 it is left out: kernels are written in an order that has room in them, and tiles with two
+# prefetches in a round it took apart, all loads first, so that 28 vectors went through the stack (1.5 times the time).
 WITHOUT_SCHEDULER, WITH_SCHEDULER = "-enable-misched=false", "-enable-misched=true"
 # Where LLVM does without it by itself, and does not once the switch was on.
 UNSCHEDULED = ("wasm32", "nvptx64")
 # These switches are ones of the whole library: threads that make code wait for each other.
 _switch = threading.Lock()
-# x86's sums of integers are left in the order in which they are written: LLVM shortens their chains, for which tiles of products of bytes, whose sums take 12 of 16 registers, have no room.
+# x86's sums of integers are left in the order in which they are written: LLVM shortens their chains, for which tiles of products of bytes,
+# whose sums take 12 of 16 registers, have no room.
 IN_ORDER = "-x86-machine-combiner=false"
 
 
@@ -64,7 +67,8 @@ def _switched(target: Target, reduce: bool = True) -> Iterator[None]:
 
 
 def ptx_assembly(text: str, target: Target) -> str:
-    """PTX of LLVM text, with functions marked `alwaysinline` written into their callers. The text must pass `intrinsics.check_text` first."""
+    """PTX of LLVM text, with functions marked `alwaysinline` written into their callers. The text must pass `intrinsics.check_text` first.
+    """
     machine, module = _prepare(text, target)
     llvm = _library(target.arch)
     passes = llvm.create_new_module_pass_manager()

@@ -1,7 +1,7 @@
 """How loops, branches, calls, parallel loops and the clock are written in LLVM IR.
 
-Loops test at their end, behind a guard unless the bounds are known. The body of `kernel.parallel` becomes a function on a range of iterations, and a
-second one that unpacks its context for `polyreme_parallel`, so that buffers keep their `noalias` inside.
+Loops test at their end, behind a guard unless the bounds are known. The body of `kernel.parallel` becomes a function on a range of
+iterations, and a second one that unpacks its context for `polyreme_parallel`, so that buffers keep their `noalias` inside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _rounds(lo: EmittedPosition, hi: EmittedPosition, step: int) -> int | None:
     return max(0, -((lo.offset - hi.offset) // step)) if same else None
 
 
-def _write_loop(e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, step: int, inits: list[Lane], body: Region, guard: bool) -> list[Any]:
+def _write_loop(
+    e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, step: int, inits: list[Lane], body: Region, guard: bool
+) -> list[Any]:
     code, args = e.code, body.block.args
     first, last = e.lane(lo), e.lane(hi)
     loop, end = code.label("loop"), code.label("end")
@@ -72,7 +74,8 @@ def _write_loop(e: FunctionEmitter, lo: EmittedPosition, hi: EmittedPosition, st
     if not guard:
         return yielded
     return [
-        code.value(x.elem, x.lanes, f"phi {x.type} [ {x.ref}, %{before} ], [ {y.ref}, %{latch} ]", "last") for x, y in zip(inits, yielded, strict=True)
+        code.value(x.elem, x.lanes, f"phi {x.type} [ {x.ref}, %{before} ], [ {y.ref}, %{latch} ]", "last")
+        for x, y in zip(inits, yielded, strict=True)
     ]
 
 
@@ -91,7 +94,10 @@ def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
         code.jump(end)
     code.start(end)
     (first, block_a), (second, block_b) = ways
-    return [code.value(a.elem, a.lanes, f"phi {a.type} [ {a.ref}, %{block_a} ], [ {b.ref}, %{block_b} ]", "either") for a, b in zip(first, second, strict=True)]
+    return [
+        code.value(a.elem, a.lanes, f"phi {a.type} [ {a.ref}, %{block_a} ], [ {b.ref}, %{block_b} ]", "either")
+        for a, b in zip(first, second, strict=True)
+    ]
 
 
 def _emit_while(e: FunctionEmitter, op: Any) -> list[Any]:
@@ -162,7 +168,9 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
 
 
 def _shares_each_round(op: Any) -> bool:
-    """Whether all that each round of a loop does is a parallel loop with a part for each thread: threads then meet between rounds without the pool."""
+    """Whether all that each round of a loop does is a parallel loop with a part for each thread: threads then meet between rounds without
+    the pool.
+    """
     if len(op.block) < 2:
         return False
     *numbers, parallel, _ = op.block
@@ -176,7 +184,9 @@ def _shares_each_round(op: Any) -> bool:
 def _counts_threads(value: Value) -> bool:
     """Whether a number is that of threads, or one that was chosen beside it."""
     made = value.producer()
-    return isinstance(made, kernel.Threads) or (isinstance(made, kernel.Apply) and made.fn in ("min", "select") and any(map(_counts_threads, made.operands)))
+    return isinstance(made, kernel.Threads) or (
+        isinstance(made, kernel.Apply) and made.fn in ("min", "select") and any(map(_counts_threads, made.operands))
+    )
 
 
 def _emit_rounds(e: FunctionEmitter, op: Any) -> list[Any]:
@@ -196,7 +206,9 @@ def _emit_rounds(e: FunctionEmitter, op: Any) -> list[Any]:
 
 
 def _outline(e: FunctionEmitter, op: Any, numbers: Sequence[str], write: Callable[..., None]) -> tuple[str, str]:
-    """The body of an op as a function on some numbers, which `write` writes, behind one that unpacks a context; its name, and the context with the values it uses from outside."""
+    """The body of an op as a function on some numbers, which `write` writes, behind one that unpacks a context; its name, and the context
+    with the values it uses from outside.
+    """
     code, module = e.code, e.module
     name = module.unique(f"{e.name}.body")
     unpack = module.unique(f"{name}.thread")

@@ -1,7 +1,9 @@
-"""`kernel.dot4` and `kernel.dot2` in LLVM IR: four products of bytes, or two of 16-bit numbers, added up in 32 bits, by what a machine has for it.
+"""`kernel.dot4` and `kernel.dot2` in LLVM IR: four products of bytes, or two of 16-bit numbers, added up in 32 bits, by what a machine has
+for it.
 
-With VNNI (x86) or I8MM (aarch64) it is one instruction, with aarch64's dot products of signed bytes two. On other x86 machines bytes are widened to 16 bits, whose products are
-added in pairs without loss (`pmaddwd`; the instruction for bytes, `pmaddubsw`, saturates). Elsewhere it is shifts, products and sums of 32 bits.
+With VNNI (x86) or I8MM (aarch64) it is one instruction, with aarch64's dot products of signed bytes two. On other x86 machines bytes are
+widened to 16 bits, whose products are added in pairs without loss (`pmaddwd`; the instruction for bytes, `pmaddubsw`, saturates). Elsewhere
+it is shifts, products and sums of 32 bits.
 
 There, numbers that are in memory as 16 bits need not be widened in front of each product (`multiplies_pairs`).
 """
@@ -14,7 +16,8 @@ from polyreme.lowering.emit.llvm.text import Lane, type_text
 from polyreme.lowering.machines.instructions import has_vnni
 from polyreme.lowering.machines.targets import Target
 
-# Gives what the function computes, which has this key, at most once where the code now stands: rows and columns of a tile share what is made of their operands.
+# Gives what the function computes, which has this key, at most once where the code now stands: rows and columns of a tile share what is
+# made of their operands.
 Once = Callable[[object, Callable[[], Lane]], Lane]
 
 _PAIRS = {4: ("", "sse2.pmadd.wd"), 8: ("avx2", "avx2.pmadd.wd"), 16: ("avx512bw", "avx512.pmaddw.d.512")}

@@ -1,9 +1,11 @@
 """Elementary functions in float64 throughout, on any number of lanes.
 
-`DOUBLE_BOUNDS` has the largest error of each in ulp (at most 2), for every argument. Where the machine has no fused multiply-add, products cannot be exact: bounds
-are 1 more there, and what needs exact products (`log2`, `log10`, `pow`, `sin`, `cos`, `tan`) is libm's, as are angles beyond 2^30 and `atan2` everywhere.
+`DOUBLE_BOUNDS` has the largest error of each in ulp (at most 2), for every argument. Where the machine has no fused multiply-add, products
+cannot be exact: bounds are 1 more there, and what needs exact products (`log2`, `log10`, `pow`, `sin`, `cos`, `tan`) is libm's, as are
+angles beyond 2^30 and `atan2` everywhere.
 
-The coefficients are minimax polynomials by Remez' exchange, which `tests/lowering/minimax.py` finds again; the comment of each says what it approximates.
+The coefficients are minimax polynomials by Remez' exchange, which `tests/lowering/minimax.py` finds again; the comment of each says what it
+approximates.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ SINH = (
     1.60572403111938e-10, 7.759312898415627e-13,
 )  # fmt: skip
 
-# For each base b of a logarithm: 2/ln(b) in two words, then log_b(2) in two, the first with so many zero bits at its end that its product with an exponent is exact.
+# For each base b of a logarithm: 2/ln(b) in two words, then log_b(2) in two, the first with so many zero bits at its end that its product
+# with an exponent is exact.
 _BASES = {
     "log": ((2.0, 0.0), FORMATS["double"].ln2),
     "log2": ((2.8853900817779268, 4.0710547481862066e-17), (1.0, 0.0)),
@@ -64,7 +67,8 @@ THIRD_LOW = 2.0**-54 / 1.5
 PI_2 = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 
 DOUBLE_BOUNDS = {
-    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 1.0, "log10": 1.0, "tanh": 2.0, "sigmoid": 1.75, "erf": 1.25, "gelu": 1.75, "rsqrt": 1.5,
+    "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 1.0, "log10": 1.0, "tanh": 2.0, "sigmoid": 1.75, "erf": 1.25, "gelu": 1.75,
+    "rsqrt": 1.5,
     "sin": 1.0, "cos": 1.0, "tan": 1.0, "asin": 1.25, "acos": 1.25, "atan": 1.25, "atan2": 1.0, "sinh": 1.75, "cosh": 1.5, "pow": 1.25,
 }  # fmt: skip
 
@@ -202,7 +206,8 @@ def log1p(x: Lane) -> Lane:
 
 
 def _quadrant(x: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane], Lane]:
-    """sin r and cos r, each in two words of which the second holds what rounding took from the first, and q with x = q * pi/2 + r, for |x| <= HUGE_ANGLE.
+    """sin r and cos r, each in two words of which the second holds what rounding took from the first, and q with x = q * pi/2 + r, for |x|
+    <= HUGE_ANGLE.
 
     q stands in the low bits. Needs exact products.
     """

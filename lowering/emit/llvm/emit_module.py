@@ -6,11 +6,12 @@ A module NAME exports three functions, and everything else is internal:
     int64 NAME_arena_bytes(ptr sizes)                             how large the arena must be
     void  NAME_output_shapes(ptr sizes, ptr out)                  the sizes of all outputs, one after the other
 
-`sizes` are int64 values of the names that `size_names` lists. The rows of the table stand in `ops.py` (values, memory, vectors) and `control.py`
-(loops, branches, calls, threads); `function.py` has what they share.
+`sizes` are int64 values of the names that `size_names` lists. The rows of the table stand in `ops.py` (values, memory, vectors) and
+`control.py` (loops, branches, calls, threads); `function.py` has what they share.
 
-Comments give the source line of what follows. The same module gives the same text. `split_llvm` gives the same functions as several texts, to be compiled
-side by side; a kernel's text depends on nothing but what it does, so that its object can be kept and used again by other models.
+Comments give the source line of what follows. The same module gives the same text. `split_llvm` gives the same functions as several texts,
+to be compiled side by side; a kernel's text depends on nothing but what it does, so that its object can be kept and used again by other
+models.
 """
 
 from __future__ import annotations
@@ -67,13 +68,16 @@ class Part:
 
     @property
     def reduce(self) -> bool:
-        """Whether LLVM is to look for cheaper addresses in loops. Where there are none it takes up to nine tenths of its time to find that out, but a
-        convolution by windows may run 2.6 times as long without."""
+        """Whether LLVM is to look for cheaper addresses in loops. Where there are none it takes up to nine tenths of its time to find that
+        out, but a convolution by windows may run 2.6 times as long without.
+        """
         return not all(func.final_addresses for func in self.functions)
 
     @property
     def premises(self) -> tuple[Any, ...]:
-        """What the text follows from beside the functions themselves: what they and those that they call are called and promise, and where sizes stand."""
+        """What the text follows from beside the functions themselves: what they and those that they call are called and promise, and where
+        sizes stand.
+        """
         emission = self.emission
         names = dict.fromkeys(name for func in self.functions for name in (func.sym_name, *sorted(emission.facts[func.sym_name].calls)))
         return emission.sizes, [(emission.symbols[name], emission.facts[name]) for name in names]
@@ -124,10 +128,12 @@ def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:
         *used,
         *elsewhere,
     ]
-    # LLVM aligns what it keeps on the stack only where it may take a register as the frame's; vectors there would straddle lines of the cache, and by the chance of where a thread's stack begins, pages.
+    # LLVM aligns what it keeps on the stack only where it may take a register as the frame's; vectors there would straddle lines of the
+    # cache, and by the chance of where a thread's stack begins, pages.
     frames = "all" if target.arch == "x86_64" and target.vector_bytes > 16 else "none"
     attributes = (
-        f'attributes #0 = {{ nounwind "frame-pointer"="{frames}" "no-trapping-math"="true" "prefer-vector-width"="{target.vector_bytes * 8}"'
+        f'attributes #0 = {{ nounwind "frame-pointer"="{frames}" "no-trapping-math"="true" '
+        f'"prefer-vector-width"="{target.vector_bytes * 8}"'
         f' "target-cpu"="{target.cpu}" "target-features"="{target.features}" }}'
     )
     return "\n".join([*head, "", *powers, body, "", attributes, ""])

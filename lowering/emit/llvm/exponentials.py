@@ -2,8 +2,9 @@
 
 Both formats go the same ways with constants of their own (`Format`). The bounds stand in `vector_math` and `double_math`.
 
-Where a register holds a table that another one is looked up in (AVX-512), the argument is reduced by sixteenths of ln 2 and the polynomial is half as long: what waits for what
-is what takes the time. 2^(j/16) is T[j] * (1 + LOST[j]), the second factor being what rounding took, which is added where terms are small.
+Where a register holds a table that another one is looked up in (AVX-512), the argument is reduced by sixteenths of ln 2 and the polynomial
+is half as long: what waits for what is what takes the time. 2^(j/16) is T[j] * (1 + LOST[j]), the second factor being what rounding took,
+which is added where terms are small.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def _rounded(x: float, bits: int) -> float:
 class Format:
     """What depends on the type.
 
-    `rounder`: adding it leaves a number rounded to a whole one, which stands in the low bits of the sum. `ln2`: ln 2 in two words, the first with so many
-    zero bits at its end that its product with an exponent is exact. Below `least` exp is 0, above `most` it is infinite; expm1 is -1 below `minus_one`.
+    `rounder`: adding it leaves a number rounded to a whole one, which stands in the low bits of the sum. `ln2`: ln 2 in two words, the
+    first with so many zero bits at its end that its product with an exponent is exact. Below `least` exp is 0, above `most` it is infinite;
+    expm1 is -1 below `minus_one`.
     """
 
     bits: int
@@ -48,7 +50,8 @@ class Format:
     # exp(r) = 1 + r + r*r*EXP(r) for |r| <= ln2/2; `expm1` is the same with an error in proportion to r
     exp: tuple[float, ...]
     expm1: tuple[float, ...]
-    # the same for |r| <= ln2/32 (in float32 only sigmoid takes it, where vectors are computed as halves), and with an error in proportion to r for 0 <= r <= ln2/16
+    # the same for |r| <= ln2/32 (in float32 only sigmoid takes it, where vectors are computed as halves), and with an error in proportion
+    # to r for 0 <= r <= ln2/16
     exp_short: tuple[float, ...]
     expm1_short: tuple[float, ...]
     # erf(x) = x + x*ERF_SMALL(x*x) below ERF_SPLIT; 1 - erf(x) = exp(-(x + x*ERF_LARGE(x))) above, and 0 from erf_one on
@@ -93,11 +96,14 @@ FORMATS = {
         exp_short=(0.5000000000000006, 0.16666666664418217, 0.041666666659554936, 0.008333471914315016, 0.0013889130399460875),
         expm1_short=(0.4999999999999986, 0.1666666666672836, 0.041666666574408824, 0.008333339672072011, 0.0013886689042635026, 0.0002021612063124666),
         erf_small=(
-            0.1283791670955126, -0.3761263890318371, 0.11283791670952706, -0.026866170644608306, 0.005223977619589439, -0.0008548326635956248,
-            0.0001205531667171803, -1.4925196853982796e-05, 1.6453661187228061e-06, -1.6260951560733036e-07, 1.3969395364214887e-08, -8.307427825253155e-10,
+            0.1283791670955126, -0.3761263890318371, 0.11283791670952706, -0.026866170644608306, 0.005223977619589439,
+            -0.0008548326635956248,
+            0.0001205531667171803, -1.4925196853982796e-05, 1.6453661187228061e-06, -1.6260951560733036e-07, 1.3969395364214887e-08,
+            -8.307427825253155e-10,
         ),
         erf_large=(
-            0.12837915312554563, 0.6366198599665729, 0.10277252006619708, -0.01912946131206564, -0.00020379674260624729, 0.0016815555338864287,
+            0.12837915312554563, 0.6366198599665729, 0.10277252006619708, -0.01912946131206564, -0.00020379674260624729,
+            0.0016815555338864287,
             -0.0005634226407280094, -9.816683360470033e-06, 0.00010093851907111663, -5.8687579051080145e-05, 2.1365587025728587e-05,
             -5.689469523623493e-06, 1.1487478745627966e-06, -1.7544380653623372e-07, 1.9728969511523036e-08, -1.5442328978175318e-09,
             7.519489149411232e-11, -1.7150798078280943e-12,
@@ -150,7 +156,9 @@ def scale(p: Lane, n: Lane, bits: Lane) -> Lane:
 
 
 def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial by Estrin's scheme, terms in pairs, pairs in pairs of the square: a few products more than Horner's rule, in a chain half as long."""
+    """The polynomial by Estrin's scheme, terms in pairs, pairs in pairs of the square: a few products more than Horner's rule, in a chain
+    half as long.
+    """
     terms = [x.like(c) for c in coefficients]
     while len(terms) > 1:
         pairs = [high.fma(x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
@@ -160,7 +168,9 @@ def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 
 
 def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial of two to six coefficients, first terms in a pair, the others in pairs too: those of the highest powers are nothing beside the first two."""
+    """The polynomial of two to six coefficients, first terms in a pair, the others in pairs too: those of the highest powers are nothing
+    beside the first two.
+    """
     first, second, *rest = coefficients
     if not rest:
         return x.fma(second, first)
@@ -174,7 +184,9 @@ def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 
 
 def _waiting_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial where little else is there to be done meanwhile: of many coefficients (float64), even and odd powers in chains of their own."""
+    """The polynomial where little else is there to be done meanwhile: of many coefficients (float64), even and odd powers in chains of
+    their own.
+    """
     if x.elem == "float":
         return x.poly(coefficients)
     square = x * x
@@ -201,7 +213,9 @@ def _exp_by_table(x: Lane) -> Lane:
 
 
 def _falling_exp_by_table(x: Lane) -> Lane:
-    """exp(-x) for x >= 0. No power of two is infinite here, so it is there long before the polynomial is, which it then is multiplied and added to at once."""
+    """exp(-x) for x >= 0. No power of two is infinite here, so it is there long before the polynomial is, which it then is multiplied and
+    added to at once.
+    """
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
     r, n, at = _reduce_by_sixteenths(x, x.fma(-LOG2_E, form.rounder / 16), -1.0)
     power = avx512.scale(avx512.look_up(table.powers, at, x.elem), n)
@@ -210,7 +224,9 @@ def _falling_exp_by_table(x: Lane) -> Lane:
 
 
 def _falling_exp(x: Lane) -> Lane:
-    """exp(-x) for 0 <= x <= -`least`, as exp(-r) * 2^(n + far) / 2^far: since none is large, one factor that keeps the powers away from those that are no normal numbers serves for all n."""
+    """exp(-x) for 0 <= x <= -`least`, as exp(-r) * 2^(n + far) / 2^far: since none is large, one factor that keeps the powers away from
+    those that are no normal numbers serves for all n.
+    """
     form = FORMATS[x.elem]
     far = form.bias // 2
     rounder = form.rounder + form.bias + far  # so that the low bits are the exponent as a float has it
@@ -223,12 +239,16 @@ def _falling_exp(x: Lane) -> Lane:
 
 
 def _half_expm1_by_table(x: Lane) -> Lane:
-    """(exp(x) - 1) / 2 for 0 <= x <= 40, as S/2 * expm1(r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, or at a tie one sixteenth further, so that neither term is negative and nothing cancels."""
+    """(exp(x) - 1) / 2 for 0 <= x <= 40, as S/2 * expm1(r) + (S/2 - 1/2) with S = 2^floor(n) * T[16n mod 16]: n is rounded down, or at a
+    tie one sixteenth further, so that neither term is negative and nothing cancels.
+    """
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
-    # Where vectors are halves, an instruction with a rounding of its own takes as long as nine others. Half of a sixteenth less is rounded to the nearest one instead.
+    # Where vectors are halves, an instruction with a rounding of its own takes as long as nine others. Half of a sixteenth less is rounded
+    # to the nearest one instead.
     shifted = x.fma(LOG2_E, -1 / 32) + form.rounder / 16 if x.code.halves else avx512.multiply_add_down(x, LOG2_E, form.rounder / 16)
     n, at = shifted - form.rounder / 16, shifted.bits()
-    # What ln 2 has behind its first word is added for the sixteenths only: it is .2 ulp for a whole n of 1, and the larger n is, the less tanh changes with its argument.
+    # What ln 2 has behind its first word is added for the sixteenths only: it is .2 ulp for a whole n of 1, and the larger n is, the less
+    # tanh changes with its argument.
     r = n.fma(-form.ln2_rounded, x)
     lost = avx512.look_up([lost - j / 16 * form.ln2_behind for j, lost in enumerate(table.lost)], at, x.elem)
     p = (r * r).fma(short_poly(r, form.expm1_short), lost) + r
@@ -237,7 +257,8 @@ def _half_expm1_by_table(x: Lane) -> Lane:
 
 
 def _reduce_by_sixteenths(x: Lane, shifted: Lane, sign: float = 1.0) -> tuple[Lane, Lane, Lane]:
-    """r, n and bits with sign*x = n*ln2 + sign*r for what is n in sixteenths, plus the rounder for those; the low bits of `bits` are 16n."""
+    """r, n and bits with sign*x = n*ln2 + sign*r for what is n in sixteenths, plus the rounder for those; the low bits of `bits` are 16n.
+    """
     form = FORMATS[x.elem]
     n = shifted - form.rounder / 16
     high, low = form.ln2
@@ -250,7 +271,8 @@ def exp(x: Lane) -> Lane:
 
 
 def half_expm1(x: Lane) -> Lane:
-    """(exp(x) - 1) / 2 for x from `minus_one` to `most`, as 2^(n-1) * expm1(r) + (2^(n-1) - 1/2): the halving keeps 2^n finite up to the last finite result.
+    """(exp(x) - 1) / 2 for x from `minus_one` to `most`, as 2^(n-1) * expm1(r) + (2^(n-1) - 1/2): the halving keeps 2^n finite up to the
+    last finite result.
 
     What r lost is put back: for n = 1 and r < 0 the sum is half as large as r.
     """
@@ -271,7 +293,9 @@ def expm1(x: Lane) -> Lane:
 
 
 def sigmoid(x: Lane) -> Lane:
-    """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes from the quotient counts in part."""
+    """With e = exp(-|x|), 1/(1+e) or e/(1+e), neither of which overflows: 1 or e, less as much of it as e/(1+e). So what rounding takes
+    from the quotient counts in part.
+    """
     size = x.abs().at_most(-FORMATS[x.elem].least)
     looks_up = x.code.halves if x.elem == "float" else x.code.avx512
     e = _falling_exp_by_table(size) if looks_up else _falling_exp(size)
@@ -280,7 +304,9 @@ def sigmoid(x: Lane) -> Lane:
 
 
 def tanh(x: Lane) -> Lane:
-    """h/(h+1) for h = expm1(2|x|) / 2. With m the lesser of h and 1 that is m - m * m/(h+1), below 1 and above, in which what rounding takes from the quotient counts in part."""
+    """h/(h+1) for h = expm1(2|x|) / 2. With m the lesser of h and 1 that is m - m * m/(h+1), below 1 and above, in which what rounding
+    takes from the quotient counts in part.
+    """
     if x.code.halves and x.elem == "float":
         return tanh_by_pieces(x)
     size = x.abs().at_most(20.0)
@@ -290,7 +316,9 @@ def tanh(x: Lane) -> Lane:
 
 
 def _half_expm1_of_twice(x: Lane) -> Lane:
-    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as 2^n * expm1(2r) / 2 + (2^n - 1) / 2, as exact as tanh needs it: what r lost counts the less for that, the larger n is."""
+    """(exp(2x) - 1) / 2 for 0 <= x <= 20, as 2^n * expm1(2r) / 2 + (2^n - 1) / 2, as exact as tanh needs it: what r lost counts the less
+    for that, the larger n is.
+    """
     form = FORMATS[x.elem]
     rounder = form.rounder + form.bias  # so that the low bits are the exponent as a float has it
     shifted = x.fma(2 * LOG2_E, rounder)

@@ -14,7 +14,22 @@ from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.analysis.program import Program
 
 # Most ops of a kernel are of these: they only make values.
-_SILENT: frozenset[type[Op]] = frozenset({kernel.Apply, kernel.Fma, kernel.Dot2, kernel.Dot4, kernel.Load, kernel.Constant, kernel.Shuffle, kernel.Reinterpret, kernel.Broadcast, kernel.For, kernel.Yield, kernel.LaneMask})
+_SILENT: frozenset[type[Op]] = frozenset(
+    {
+        kernel.Apply,
+        kernel.Fma,
+        kernel.Dot2,
+        kernel.Dot4,
+        kernel.Load,
+        kernel.Constant,
+        kernel.Shuffle,
+        kernel.Reinterpret,
+        kernel.Broadcast,
+        kernel.For,
+        kernel.Yield,
+        kernel.LaneMask,
+    }
+)
 
 
 @dataclass

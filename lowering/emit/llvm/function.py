@@ -1,7 +1,7 @@
 """Writing one LLVM function: what values are called, positions, addresses, sizes, and the walk over ops.
 
-Positions are kept as a base plus a known offset until they are used, and a base address is computed once per block that it holds for: so the
-loads of an unrolled loop share one register and differ in the displacement of the instruction.
+Positions are kept as a base plus a known offset until they are used, and a base address is computed once per block that it holds for: so
+the loads of an unrolled loop share one register and differ in the displacement of the instruction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,21 @@ from polyreme.lowering.machines.targets import Target
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 
 # Functions that code generation itself may call or define.
-RESERVED_FUNCTIONS = ("polyreme_parallel", "polyreme_parallel_rounds", "polyreme_pool_threads", "clock_gettime", "memcpy", "memset", "memmove", "fmod", "fmodf", "power.i8", "power.i16", "power.i32", "power.i64")
+RESERVED_FUNCTIONS = (
+    "polyreme_parallel",
+    "polyreme_parallel_rounds",
+    "polyreme_pool_threads",
+    "clock_gettime",
+    "memcpy",
+    "memset",
+    "memmove",
+    "fmod",
+    "fmodf",
+    "power.i8",
+    "power.i16",
+    "power.i32",
+    "power.i64",
+)
 # Parameters and blocks that are not named after a value.
 RESERVED_VALUES = ("entry", "pool", "buffers", "sizes", "arena", "out", "context")
 
@@ -39,8 +53,8 @@ def size_names(main: Func) -> tuple[str, ...]:
 class Emission:
     """One module on its way to text: what its functions share.
 
-    `split`: functions end up in several texts, each compiled alone. Then kernels have names that nothing outside of the module has, and texts say no more than
-    machine code depends on: values are numbered, and no comment tells where they come from.
+    `split`: functions end up in several texts, each compiled alone. Then kernels have names that nothing outside of the module has, and
+    texts say no more than machine code depends on: values are numbered, and no comment tells where they come from.
     """
 
     def __init__(self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):
@@ -136,7 +150,8 @@ class FunctionEmitter:
         self._known: dict[Any, Lane] = {}
         self._scopes: list[list[Any]] = []
         self._place = ""
-        self.part: tuple[Lane, Lane] | None = None  # where the function is a round of a loop: the iterations of its one parallel loop that it makes
+        # where the function is a round of a loop: the iterations of its one parallel loop that it makes
+        self.part: tuple[Lane, Lane] | None = None
         self.streams = False  # whether some store goes past the caches
 
     # --- values
@@ -181,7 +196,11 @@ class FunctionEmitter:
     def named(self, type: Type, ref: str) -> Lane:
         """The value called `ref` as a `Lane` of the type."""
         dtype = type.dtype if isinstance(type, VectorType) else type
-        return Lane(self.code, self.index, type.lanes if isinstance(type, VectorType) else 1, ref) if dtype == index else typed_lane(self.code, type, ref)
+        return (
+            Lane(self.code, self.index, type.lanes if isinstance(type, VectorType) else 1, ref)
+            if dtype == index
+            else typed_lane(self.code, type, ref)
+        )
 
     def number(self, value: Value) -> ScalarType:
         """The element type of a scalar or vector; of index values the integers that stand for them."""
@@ -234,7 +253,8 @@ class FunctionEmitter:
         word = "getelementptr inbounds" if inbounds and at.base is None else "getelementptr"
         start = pointer
         return self.once(
-            ("gep", start.ref, elem, at.offset), lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, i64 {at.offset}", "at")
+            ("gep", start.ref, elem, at.offset),
+            lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, i64 {at.offset}", "at"),
         )
 
     def dim(self, dim: Dim) -> EmittedPosition:
@@ -267,7 +287,8 @@ class FunctionEmitter:
     # --- ops
 
     def leave(self) -> None:
-        """Return. Stores past the caches keep no order with others until a fence: whoever is told that the function is done must find them."""
+        """Return. Stores past the caches keep no order with others until a fence: whoever is told that the function is done must find them.
+        """
         if self.streams:
             self.code.line("call void @llvm.x86.sse.sfence()")
         self.code.line("ret void")

@@ -1,4 +1,6 @@
-"""Elementary functions of the C library, lane by lane: for arguments that need more words of pi than a reduction here has, and for what has no code of its own."""
+"""Elementary functions of the C library, lane by lane: for arguments that need more words of pi than a reduction here has, and for what has
+no code of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,27 @@ from polyreme.lowering.emit.llvm.text import Lane, join
 HUGE_ANGLE = 2.0**30
 
 # Names of float64 functions that code may call, and of float32 ones; modules that use them declare them.
-LIBM = ("sin", "cos", "tan", "atan2", "pow", "exp", "expm1", "log", "log1p", "log2", "log10", "tanh", "erf", "asin", "acos", "atan", "sinh", "cosh", "fmod")
+LIBM = (
+    "sin",
+    "cos",
+    "tan",
+    "atan2",
+    "pow",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "tanh",
+    "erf",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "fmod",
+)
 LIBM_FLOAT32 = ("sinf", "cosf", "tanf", "fmodf")
 _OF_TWO = ("atan2", "pow", "fmod", "fmodf")
 

@@ -164,12 +164,16 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
     elif first is not None and value.elem in ("i8", "i16") and (first == 1 or not e.target.has("avx512bw")):
         _store_first(e, value, place, first, align)
     else:
-        e.code.line(f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} {place.ref}, {mask.typed})")
+        e.code.line(
+            f"call void @llvm.masked.store.{_suffix(value.elem, value.lanes)}.{_space(place)}({value.typed}, {place.elem} align {align} "
+            f"{place.ref}, {mask.typed})"
+        )
 
 
 def _stream(e: FunctionEmitter, value: Lane, dtype: ScalarType, place: Lane, align: int) -> None:
-    """Past the caches in whole registers where `align` promises that, and else where the place is a multiple of 16 bytes, as arrays of others are too: then LLVM cuts the store into such
-    pieces, which meet again in a line's buffer."""
+    """Past the caches in whole registers where `align` promises that, and else where the place is a multiple of 16 bytes, as arrays of
+    others are too: then LLVM cuts the store into such pieces, which meet again in a line's buffer.
+    """
     code = e.code
     e.streams = True
     if align >= min(value.lanes * dtype.bytes, e.target.vector_bytes):
@@ -195,8 +199,9 @@ def _known_lanes(mask: Any) -> int | None:
 
 
 def _store_first(e: FunctionEmitter, value: Lane, place: Lane, first: int, align: int) -> None:
-    """The first lanes, in pieces of powers of two. LLVM 22 makes a masked store of one lane of what was narrowed to 8 or 16 bits for it a store of the wide element,
-    which writes beyond the lane; and most machines have no masked stores of such elements at all."""
+    """The first lanes, in pieces of powers of two. LLVM 22 makes a masked store of one lane of what was narrowed to 8 or 16 bits for it a
+    store of the wide element, which writes beyond the lane; and most machines have no masked stores of such elements at all.
+    """
     done, code = 0, e.code
     bytes_each = int(value.elem[1:]) // 8
     while done < min(first, value.lanes):

@@ -1,8 +1,8 @@
 """The rows of `ir/scalar.py` as instructions: a table from function name to code on any number of lanes.
 
-In registers f16 and bf16 are their bits in an i16, because arithmetic on them is done in float32 and rounded, on every target alike. An i1 is an i1 here
-and a byte in memory. Every function does what its row's numpy meaning does, for every value: division by zero, the one quotient that
-overflows, shifts by too much, nan in a maximum.
+In registers f16 and bf16 are their bits in an i16, because arithmetic on them is done in float32 and rounded, on every target alike. An i1
+is an i1 here and a byte in memory. Every function does what its row's numpy meaning does, for every value: division by zero, the one
+quotient that overflows, shifts by too much, nan in a maximum.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def _float_mod(a: Lane, b: Lane, rest: Lane) -> Lane:
 
 
 def _float_floor_divide(a: Lane, b: Lane, rest: Lane) -> Lane:
-    """(a - fmod) / b, a whole number but for rounding, one less where the remainder is moved to the sign of b; zeros get the sign of a / b, which b = 0 gives too."""
+    """(a - fmod) / b, a whole number but for rounding, one less where the remainder is moved to the sign of b; zeros get the sign of a / b,
+    which b = 0 gives too.
+    """
     rounded = a / b
     whole = (a - rest) / b
     moved = (rest.compare("olt", 0.0) ^ b.compare("olt", 0.0)) & rest.compare("one", 0.0)
@@ -129,7 +131,8 @@ def _float_rest(a: Lane, b: Lane, target: Target) -> Lane:
         return a.code.value(a.elem, 1, f"call {a.elem} @{name}({a.typed}, {b.typed})")
     if not a.code.fma:
         return a.emit("frem", b)
-    # Of numbers whose quotient is not too large, one division does: a - q*b loses nothing for the right q, nor for one that is one too large. libm has the others.
+    # Of numbers whose quotient is not too large, one division does: a - q*b loses nothing for the right q, nor for one that is one too
+    # large. libm has the others.
     quotient = (a / b).abs()
     size = b.abs()
     rest = (-quotient.call("floor")).fma(size, a.abs())
@@ -256,7 +259,8 @@ def _power(a: Lane, b: Lane) -> Lane:
 
 
 def power_definition(kind: str) -> str:
-    """`@power.KIND`: a to the b for integers, modulo the width; a negative b gives the whole part of the fraction: 0, or +-1 for a = +-1."""
+    """`@power.KIND`: a to the b for integers, modulo the width; a negative b gives the whole part of the fraction: 0, or +-1 for a = +-1.
+    """
     return f"""define internal {kind} @power.{kind}({kind} %a, {kind} %b) nounwind {{
 entry:
   %negative = icmp slt {kind} %b, 0

@@ -1,7 +1,8 @@
 """tanh in float32 by pieces: a polynomial of its own for each quarter of a power of two, whose coefficients are looked up in registers.
 
-That takes neither a division nor an exponential function, so that fewer instructions wait for each other: seven look-ups and five multiply-adds. For machines whose vectors are
-computed as halves (`Target.half_vectors`); the table below has a column for each piece, in the place that the exponent's last three bits and the first two of the fraction say.
+That takes neither a division nor an exponential function, so that fewer instructions wait for each other: seven look-ups and five
+multiply-adds. For machines whose vectors are computed as halves (`Target.half_vectors`); the table below has a column for each piece, in
+the place that the exponent's last three bits and the first two of the fraction say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writing the body of one LLVM function as text: named values, constants, blocks, and arithmetic on `Lane` values by Python operators.
 
-A `Lane` is a scalar or a vector in SSA form; `x * y + 1.0` appends two instructions and is a third `Lane`. Numbers become constants of the other
-side's type. Nothing here rounds differently from what is written: no fast-math flag is ever set, and only `fma` fuses.
+A `Lane` is a scalar or a vector in SSA form; `x * y + 1.0` appends two instructions and is a third `Lane`. Numbers become constants of the
+other side's type. Nothing here rounds differently from what is written: no fast-math flag is ever set, and only `fma` fuses.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def comment_text(text: str) -> str:
 
 
 class TextCode:
-    """The lines of one function under construction. `plain`: values are numbered, whatever they might be called. `halves`: AVX-512 by halves of vectors."""
+    """The lines of one function under construction. `plain`: values are numbered, whatever they might be called. `halves`: AVX-512 by
+    halves of vectors.
+    """
 
     def __init__(self, fma: bool = True, avx512: bool = False, plain: bool = False, halves: bool = False):
         self.fma = fma
@@ -98,8 +100,9 @@ class TextCode:
         return Lane(self, elem, lanes, constant_text(elem, lanes, value), value)
 
     def held(self, elem: str, lanes: int, value: float) -> Lane:
-        """The same number in every lane, made where the function begins. LLVM looks for what it can spare wherever it sees a constant, lane by lane, and elsewhere it sees none of these: in long integer
-        arithmetic that is up to half of its time."""
+        """The same number in every lane, made where the function begins. LLVM looks for what it can spare wherever it sees a constant, lane
+        by lane, and elsewhere it sees none of these: in long integer arithmetic that is up to half of its time.
+        """
         key = elem, lanes, value
         if key not in self._held:
             one, all_ = self.name("one"), self.name("held")
@@ -126,8 +129,9 @@ class TextCode:
 
 
 class Lane:
-    """A value of `lanes` elements of the LLVM type `elem`; `ref` is its name or constant text, `known` its number if constant, `wide` what a 16-bit float was in float32
-    where nothing had to be rounded."""
+    """A value of `lanes` elements of the LLVM type `elem`; `ref` is its name or constant text, `known` its number if constant, `wide` what
+    a 16-bit float was in float32 where nothing had to be rounded.
+    """
 
     __slots__ = ("code", "elem", "known", "lanes", "ref", "wide")
 

@@ -1,7 +1,8 @@
 """`kernel.dot_block` and `kernel.dot_terms` in LLVM IR: tile registers of x86 (AMX), as values that LLVM gives registers to.
 
-LLVM says at the beginning of a function what shapes its tiles have, and gives them back at its end; each register has one shape there, so all blocks of a kernel should have as many
-rows. A system lends tiles to programs that ask: who loads code asks (`runtime/cpu.py`), and libraries that run without Python do when a model is made (`c_interface.py`).
+LLVM says at the beginning of a function what shapes its tiles have, and gives them back at its end; each register has one shape there, so
+all blocks of a kernel should have as many rows. A system lends tiles to programs that ask: who loads code asks (`runtime/cpu.py`), and
+libraries that run without Python do when a model is made (`c_interface.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ UPPER = -1 << 16
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     """A nest of loops whose innermost body multiplies a tile of A for each run by one of B for each 16 columns.
 
-    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four. At times a step takes 1.5 times as long with all
-    eight in use as with six, as if few were left for renaming (`docs/performance/machines.md`); at others both take the same.
+    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four. At times
+    a step takes 1.5 times as long with all eight in use as with six, as if few were left for renaming (`docs/performance/machines.md`); at
+    others both take the same.
     """
     if not has_tiles(e.target):
-        raise PolyremeError(f"'kernel.dot_block' expected a target with tiles (amx-tile, amx-int8) but got '{e.target.name}'", op.location, code="E0408")
+        raise PolyremeError(
+            f"'kernel.dot_block' expected a target with tiles (amx-tile, amx-int8) but got '{e.target.name}'", op.location, code="E0408"
+        )
     code = e.code
     lefts = [_plus(code, e.address(op.a, op.at_a), start * WORD) for start in op.starts]
     rights = [_plus(code, e.address(op.b, op.at_b), column * WORD) for column in range(0, op.columns, COLUMNS)]
@@ -65,22 +69,34 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     for place in op.places:
         for column in range(0, op.columns, COLUMNS):
             to = _plus(code, start, (place * op.columns + column) * WORD)
-            code.line(f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {to.typed}, i64 {op.columns * WORD}, {next(results).typed})")
+            code.line(
+                f"call void @llvm.x86.tilestored64.internal({_shape(op.rows)}, {to.typed}, i64 {op.columns * WORD}, {next(results).typed})"
+            )
 
 
 def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
-    """A loop over steps, in each of which the terms' products of one tile of rows by two of lanes are added up, and other numbers are cut into terms in between.
+    """A loop over steps, in each of which the terms' products of one tile of rows by two of lanes are added up, and other numbers are cut
+    into terms in between.
 
-    Two tiles of sums and one of each operand are all registers that are ever in use: where another thread of the core has some in use, too, few are left for renaming, and a product takes 12.6 ns
-    with four in use, 17.8 with six and 26.6 with all eight, else 7.2 with any (`docs/performance/products.md`).
+    Two tiles of sums and one of each operand are all registers that are ever in use: where another thread of the core has some in use, too,
+    few are left for renaming, and a product takes 12.6 ns with four in use, 17.8 with six and 26.6 with all eight, else 7.2 with any
+    (`docs/performance/products.md`).
     """
     if not has_bf16_tiles(e.target):
-        raise PolyremeError(f"'kernel.dot_terms' expected a target with tiles of bf16 (amx-tile, amx-bf16) but got '{e.target.name}'", op.location, code="E0408")
+        raise PolyremeError(
+            f"'kernel.dot_terms' expected a target with tiles of bf16 (amx-tile, amx-bf16) but got '{e.target.name}'",
+            op.location,
+            code="E0408",
+        )
     code, columns = e.code, range(0, LANES, COLUMNS)
     row, tile, plane = LANES * WORD, op.rows * ROW, op.steps * PAIRS * LANES * WORD
     a, b, first = (e.address(buffer, at) for buffer, at in ((op.a, op.at_a), (op.b, op.at_b), (op.sums, op.at_sums)))
     places = [_plus(code, first, column * WORD) for column in columns]
-    cuts = [] if op.source is None else [e.address(op.source, op.at_source), e.address(op.b, op.at_into), e.address(op.source, op.at_ahead, inbounds=False)]
+    cuts = (
+        []
+        if op.source is None
+        else [e.address(op.source, op.at_source), e.address(op.b, op.at_into), e.address(op.source, op.at_ahead, inbounds=False)]
+    )
     pair = 2 * op.apart * WORD
     # After which products a pair is cut: evenly spread.
     each = len(PRODUCTS) * len(columns)
@@ -95,7 +111,9 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
             for c in range(len(columns))[:: -1 if turn % 2 else 1]:
                 if (j, c) not in held:
                     held = {(j, c): _load(code, _plus(code, at[1], j * plane + c * ROW), PAIRS, LANES)}
-                made[c] = _tile(code, f"tdpbf16ps.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[c].typed}, {left.typed}, {held[j, c].typed})")
+                made[c] = _tile(
+                    code, f"tdpbf16ps.internal(i16 {op.rows}, i16 {ROW}, i16 {ROW}, {made[c].typed}, {left.typed}, {held[j, c].typed})"
+                )
                 for number in (n for n, place in enumerate(after) if place == done):
                     _cut(code, _plus(code, at[2], number * pair), _plus(code, at[3], number * row), plane, op.apart * WORD)
                     for line in range(0, row, LINE):
@@ -118,7 +136,10 @@ def _cut(code: TextCode, at: Lane, into: Lane, plane: int, apart: int) -> None:
     """The terms of two rows of lanes, so many bytes `apart`, one term's `plane` behind the other's."""
     half, upper_bits = (code.held("i32", COLUMNS, x) for x in (HALF, UPPER))
     for column in range(0, LANES * WORD, ROW):
-        pair = [code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x") for line in (0, apart)]
+        pair = [
+            code.value("float", COLUMNS, f"load <{COLUMNS} x float>, {_plus(code, at, line + column).typed}, align 4", "x")
+            for line in (0, apart)
+        ]
         for term in range(TERMS):
             is_last = term == TERMS - 1
             bits = [x.bits() if is_last else x.bits() + half for x in pair]

@@ -1,11 +1,12 @@
 """Elementary functions of float32 as instructions, on any number of lanes.
 
-They are polynomials written out where they are used, so they fuse with what stands around them and need no library. `BOUNDS` has the largest
-error of each (at most 2 ulp), for every argument: denormals, infinities and nan too; the tests sweep them. The result does not depend on the number of lanes.
+They are polynomials written out where they are used, so they fuse with what stands around them and need no library. `BOUNDS` has the
+largest error of each (at most 2 ulp), for every argument: denormals, infinities and nan too; the tests sweep them. The result does not
+depend on the number of lanes.
 
-Hot functions (exp, tanh, sigmoid, erf, log, …) work in float32 throughout; those of the exponential function are in `exponentials`, for both formats. The others
-widen to float64, where a short polynomial leaves nothing to round but the result. Trigonometric arguments beyond 2^30, where the reduction would need more than three
-words of pi, take a branch to libm.
+Hot functions (exp, tanh, sigmoid, erf, log, …) work in float32 throughout; those of the exponential function are in `exponentials`, for
+both formats. The others widen to float64, where a short polynomial leaves nothing to round but the result. Trigonometric arguments beyond
+2^30, where the reduction would need more than three words of pi, take a branch to libm.
 
 float64 has functions of its own (`double_math`); float16 and bfloat16 go through float32.
 
@@ -35,12 +36,14 @@ EXP2 = (
     1.5252645350636014e-05, 1.3258525838602684e-06, 1.0210914056780231e-07,
 )  # fmt: skip
 LOG2 = (
-    2.885390081777927, 0.9617966939243142, 0.5770780172546633, 0.41219840080373016, 0.32061647202987303, 0.2614416450296398, 0.2429463767969077,
+    2.885390081777927, 0.9617966939243142, 0.5770780172546633, 0.41219840080373016, 0.32061647202987303, 0.2614416450296398,
+    0.2429463767969077,
 )  # fmt: skip
 # float64, z = r*r: sin(r) = r + r*z*SIN(z) and cos(r) = 1 - z/2 + z*z*COS(z) for |r| <= pi/4
 SIN = (-0.1666666666663213, 0.008333333325342434, -0.00019841263853880844, 2.7555363275112855e-06, -2.476199943148393e-08)
 COS = (0.04166666666664197, -0.0013888888883174576, 2.4801583020348865e-05, -2.7555920814153645e-07, 2.0669392516353887e-09)
-# float64, z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(pi/8); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for |t| <= 1
+# float64, z = t*t: atan(t) = t + t*z*ATAN(z) for |t| <= tan(pi/8); asin(t) = t + t*z*ASIN(z) for |t| <= 1/2; sinh(t) = t + t*z*SINH(z) for
+# |t| <= 1
 ATAN = (
     -0.33333333333273873, 0.19999999984813358, -0.1428571299324743, 0.11111057822978568, -0.09089669869674388, 0.0767483939275361,
     -0.06513148917675088, 0.050461782914892894, -0.02558485145185681,
@@ -57,10 +60,12 @@ ROUNDER = FORMATS["double"].rounder
 # pi/2 in three words; the first two have 24 bits each, so that their products with a count up to 2^29 are exact without fma.
 PI_2 = (1.570796251296997, 7.549789415861596e-08, 5.390302858158119e-15)
 
-# Largest error of the float32 functions in ulp (of gelu: in ulp of its operand; for sin, cos and tan: below 2^30, and libm's above); without fma, up to 1 more.
+# Largest error of the float32 functions in ulp (of gelu: in ulp of its operand; for sin, cos and tan: below 2^30, and libm's above);
+# without fma, up to 1 more.
 BOUNDS = {
     "exp": 1.0, "expm1": 1.5, "log": 1.0, "log1p": 1.5, "log2": 0.51, "log10": 0.51, "tanh": 2.0, "sigmoid": 1.75, "erf": 1.25, "gelu": 2.0,
-    "rsqrt": 1.5, "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51, "cosh": 0.51, "pow": 0.51,
+    "rsqrt": 1.5, "sin": 0.51, "cos": 0.51, "tan": 0.51, "asin": 0.51, "acos": 0.51, "atan": 0.51, "atan2": 0.51, "sinh": 0.51,
+    "cosh": 0.51, "pow": 0.51,
 }  # fmt: skip
 
 
@@ -170,7 +175,8 @@ def pow(x: Lane, y: Lane) -> Lane:
 
 def power_edges(x: Lane, y: Lane, result: Lane) -> Lane:
     """x to the y from |x| to the y: the sign, and where it is 1 or nothing at all."""
-    # Every float32 from 2^24 on is even, as is every float64 from 2^53 on, so odd numbers survive a round trip through half their value only if not whole.
+    # Every float32 from 2^24 on is even, as is every float64 from 2^53 on, so odd numbers survive a round trip through half their value
+    # only if not whole.
     whole = y.call("floor").compare("oeq", y)
     half = y * 0.5
     odd = whole & half.call("floor").compare("une", half)

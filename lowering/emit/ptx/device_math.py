@@ -1,7 +1,7 @@
 """Functions of libm for machines without one, as LLVM IR that is inlined where it is called.
 
-`vector_math` calls libm for angles beyond 2^30; here they are reduced by as many bits of 2/pi as they need. Remainders are taken in steps that are
-each exact. sin, cos and tan (and atan2) of float64 have no code on a GPU yet, which is an error that says so.
+`vector_math` calls libm for angles beyond 2^30; here they are reduced by as many bits of 2/pi as they need. Remainders are taken in steps
+that are each exact. sin, cos and tan (and atan2) of float64 have no code on a GPU yet, which is an error that says so.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from polyreme.lowering.emit.llvm.vector_math import sine_and_cosine
 TWO_OVER_PI = (0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561, 0xB7246E3A)
 _PI_2 = 1.5707963267948966
 
-# The quotient is rounded, so the rest may fall below 0; every rest is a multiple of the divisor's last bit and below the divisor, hence exact.
-# Quotients beyond the largest number are first made smaller by a multiple of the divisor.
+# The quotient is rounded, so the rest may fall below 0; every rest is a multiple of the divisor's last bit and below the divisor, hence
+# exact. Quotients beyond the largest number are first made smaller by a multiple of the divisor.
 _REMAINDER = """define internal {t} @{name}({t} %x, {t} %y) #1 {{
 entry:
   %a = call {t} @llvm.fabs.{s}({t} %x)

@@ -1,10 +1,10 @@
 """Kernels of a grid to PTX: LLVM IR text for NVPTX, and LLVM's code generator.
 
-`main` stays on the host; every function that one of its launches names becomes a `.entry`. Its parameters are the kernel's arguments in order (buffers
-as device addresses, index values as 64-bit integers), then, as 64-bit integers, the sizes that the kernel mentions, by name.
+`main` stays on the host; every function that one of its launches names becomes a `.entry`. Its parameters are the kernel's arguments in
+order (buffers as device addresses, index values as 64-bit integers), then, as 64-bit integers, the sizes that the kernel mentions, by name.
 
-Buffers are `noalias`, and `readonly` where the kernel does not write to them, so LLVM reads those through the read-only cache (`ld.global.nc`).
-The same module gives the same text.
+Buffers are `noalias`, and `readonly` where the kernel does not write to them, so LLVM reads those through the read-only cache
+(`ld.global.nc`). The same module gives the same text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$]")
 
 @dataclass(frozen=True)
 class PtxKernel:
-    """What a launch needs to know: the entry's name, the sizes it takes after its arguments, its static shared memory and its largest block."""
+    """What a launch needs to know: the entry's name, the sizes it takes after its arguments, its static shared memory and its largest
+    block.
+    """
 
     symbol: str
     sizes: tuple[str, ...]
@@ -92,13 +94,18 @@ def emit_ptx(module: Module | Program, target: Target, name: str = "model") -> P
 
 
 def is_small(func: Func, launches: Sequence[kernel.Launch]) -> bool:
-    """Whether 32 bits hold every index of a kernel: its buffers and grids are of known sizes below `_MOST`, and no index comes from the data of a buffer or from an argument. What is
-    computed of places outside of a buffer, which are masked wherever they may come up, may wrap around."""
+    """Whether 32 bits hold every index of a kernel: its buffers and grids are of known sizes below `_MOST`, and no index comes from the
+    data of a buffer or from an argument. What is computed of places outside of a buffer, which are masked wherever they may come up, may
+    wrap around.
+    """
     known = all(isinstance(a.type, BufferType) and isinstance(a.type.elements, int) and a.type.elements < _MOST for a in func.args)
     grids = all(isinstance(n, int) for op in launches for n in op.grid) and all(prod(op.grid) * prod(op.block) < _MOST for op in launches)
     if not known or not grids:
         return False
-    return not any(isinstance(op, kernel.Size) or (isinstance(op, kernel.Apply) and op.fn == "cast" and scalar_of(op.result) == index) for op in func.walk())
+    return not any(
+        isinstance(op, kernel.Size) or (isinstance(op, kernel.Apply) and op.fn == "cast" and scalar_of(op.result) == index)
+        for op in func.walk()
+    )
 
 
 def _emit_kernel(emission: Emission, func: Func, threads: int, shared: list[str], small: bool) -> PtxKernel:

@@ -1,7 +1,7 @@
 """How the ops of a grid kernel are written in LLVM IR for NVPTX: places of threads, shared memory, and what threads do together.
 
-Buffers are pointers into device memory (address space 1) or shared memory (3), so that loads and stores say where they go. Everything else is written
-as on a CPU; only ops that call other functions are missing.
+Buffers are pointers into device memory (address space 1) or shared memory (3), so that loads and stores say where they go. Everything else
+is written as on a CPU; only ops that call other functions are missing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def _emit_alloc(e: GridEmitter, op: Any) -> Lane:
     e.shared.append(f"@{name} = internal addrspace(3) global [{count} x {memory_element(op.dtype)}] undef, align {SHARED_ALIGN}")
     e.shared_bytes += -(-count * op.dtype.bytes // SHARED_ALIGN) * SHARED_ALIGN
     if e.shared_bytes > e.target.shared_bytes:
-        raise PolyremeError(f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}", op.location, code="E0408")
+        raise PolyremeError(
+            f"expected at most {e.target.shared_bytes} bytes of shared memory in '{e.name}' but got {e.shared_bytes}",
+            op.location,
+            code="E0408",
+        )
     return Lane(e.code, SHARED, 1, f"@{name}")
 
 

@@ -1,7 +1,7 @@
 """What each GPU intrinsic needs: the least compute capability and PTX version, checked before code is generated.
 
-LLVM ends the whole process on an intrinsic that a target cannot have, which nothing can catch; so everything that is emitted stands here. The
-figures are those of the PTX ISA's pages on the instructions.
+LLVM ends the whole process on an intrinsic that a target cannot have, which nothing can catch; so everything that is emitted stands here.
+The figures are those of the PTX ISA's pages on the instructions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ INTRINSICS: dict[str, Need] = {
     "mma.m16n8k8.row.col.tf32": Need(80, 70),
     "f2tf32.rna": Need(80, 70),
     **{f"ldmatrix.sync.aligned.m8n8.x{n}{t}.b16.p3": Need(75, 65) for n in (1, 2, 4) for t in ("", ".trans")},
-    **{f"cp.async.{cache}.shared.global.{size}{zero}": _ASYNC for cache, sizes in (("ca", (4, 8)), ("cg", (16,))) for size in sizes for zero in ("", ".s")},
+    **{
+        f"cp.async.{cache}.shared.global.{size}{zero}": _ASYNC
+        for cache, sizes in (("ca", (4, 8)), ("cg", (16,)))
+        for size in sizes
+        for zero in ("", ".s")
+    },
     "cp.async.commit.group": _ASYNC,
     "cp.async.wait.group": _ASYNC,
 }

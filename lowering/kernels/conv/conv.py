@@ -1,16 +1,18 @@
 """Convolutions, forward and backward: contracts whose result ends with positions in an image.
 
-Such a contract has an image (the operand with the result's last letters, its *spatial* ones), and weights that give the letter before them, the
-*channel*. The image is read in place, whatever its windows: padding alone is made first, by whoever makes the image. Gradients of weights have the
-same form, the window's letters being the positions. There are several ways to compute it, of which the one is taken that is estimated to be the fastest; what they share is in
-`conv_strategy.py`. A register tile has its lanes along one of two axes:
+Such a contract has an image (the operand with the result's last letters, its *spatial* ones), and weights that give the letter before them,
+the *channel*. The image is read in place, whatever its windows: padding alone is made first, by whoever makes the image. Gradients of
+weights have the same form, the window's letters being the positions. There are several ways to compute it, of which the one is taken that
+is estimated to be the fastest; what they share is in `conv_strategy.py`. A register tile has its lanes along one of two axes:
 
-- *channels* (`conv_channels.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows. Sums come out with channels
-  together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may do (`conv_columns.py`).
-- *pixels* (`conv_pixels.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few channels, such as the first layer's.
+- *channels* (`conv_channels.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows. Sums
+  come out with channels together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may do
+  (`conv_columns.py`).
+- *pixels* (`conv_pixels.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few
+  channels, such as the first layer's.
 
-All leave the sums of a piece of the image in a scratch tile, channel by channel, from which the epilogue (bias, activation, pooling) makes the results
-while it lies in the first-level cache. A pooling that overlaps the next piece computes the rows in common twice.
+All leave the sums of a piece of the image in a scratch tile, channel by channel, from which the epilogue (bias, activation, pooling) makes
+the results while it lies in the first-level cache. A pooling that overlaps the next piece computes the rows in common twice.
 """
 
 from __future__ import annotations

@@ -39,10 +39,18 @@ class Channels(Strategy):
 
     @property
     def pools_before_turning(self) -> bool:
-        """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is a small part of a vector there, too, while the channels
-        are a whole one. Where vectors are halves, shuffles and what follows take the more time beside the sums."""
+        """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is
+        a small part of a vector there, too, while the channels are a whole one. Where vectors are halves, shuffles and what follows take
+        the more time beside the sums.
+        """
         epilogue, channels = self.p.epilogue, self.image.channels
-        if not self.p.request.target.half_vectors or not epilogue.pools or self.outputs[-1] >= self.lanes or len(epilogue.values) != 1 or not isinstance(channels, int):
+        if (
+            not self.p.request.target.half_vectors
+            or not epilogue.pools
+            or self.outputs[-1] >= self.lanes
+            or len(epilogue.values) != 1
+            or not isinstance(channels, int)
+        ):
             return False
         spatial = [self.p.out.index(c) for c in self.image.spatial]
         alike = all(arg.type.shape[axis] == 1 for arg in epilogue.args for axis in spatial)

@@ -1,15 +1,19 @@
-"""Convolutions with lanes along channels whose windows are several rows high, one pixel apart, with fewer multiplications: Winograd's algorithm down the columns of the image.
+"""Convolutions with lanes along channels whose windows are several rows high, one pixel apart, with fewer multiplications: Winograd's
+algorithm down the columns of the image.
 
-`size` rows of the result are a *piece*, which reads `reach` = size + taps - 1 rows of the image. With the matrices of `winograd_transforms.py`, for every pixel across,
+`size` rows of the result are a *piece*, which reads `reach` = size + taps - 1 rows of the image. With the matrices of
+`winograd_transforms.py`, for every pixel across,
 
     Y = A (sum over channels and taps across of (G g) * (B d))
 
-so a piece takes `reach` rows of products, each a convolution with windows of one row, in place of size * taps. What they multiply are sums of whole rows of the image as it stands, and what
-they give is added up with channels in the lanes, so that nothing is moved between lanes, unlike where both axes are transformed (`winograd.py`, for images with channels last). For images of few
-channels, whose transformed rows stay in the first-level cache.
+so a piece takes `reach` rows of products, each a convolution with windows of one row, in place of size * taps. What they multiply are sums
+of whole rows of the image as it stands, and what they give is added up with channels in the lanes, so that nothing is moved between lanes,
+unlike where both axes are transformed (`winograd.py`, for images with channels last). For images of few channels, whose transformed rows
+stay in the first-level cache.
 
-The last piece may compute rows of the one before it once more. A result is within `ACCURACY[size]` of the exact one, where the magnitude is the sum over steps of the largest |d| of a piece's column
-times the sum of |g| down the window: what is taken apart again leaves its rounding errors. For the same reason one infinity, or nan, spoils the pixels of a piece above and below it.
+The last piece may compute rows of the one before it once more. A result is within `ACCURACY[size]` of the exact one, where the magnitude is
+the sum over steps of the largest |d| of a piece's column times the sum of |g| down the window: what is taken apart again leaves its
+rounding errors. For the same reason one infinity, or nan, spoils the pixels of a piece above and below it.
 """
 
 from __future__ import annotations
@@ -38,11 +42,17 @@ from polyreme.lowering.kernels.packing import copied_views
 from polyreme.lowering.kernels.plan import Pack, Slot, pack
 from polyreme.lowering.kernels.problem import typical
 
-ACCURACY = {2: Accuracy(ulp=0.5, summed=1.0), 3: Accuracy(ulp=0.5, summed=2.5), 4: Accuracy(ulp=0.5, summed=2.5), 5: Accuracy(ulp=0.5, summed=5.0)}
+ACCURACY = {
+    2: Accuracy(ulp=0.5, summed=1.0),
+    3: Accuracy(ulp=0.5, summed=2.5),
+    4: Accuracy(ulp=0.5, summed=2.5),
+    5: Accuracy(ulp=0.5, summed=5.0),
+}
 """By the size of a piece; see above for the magnitude."""
 # Heights of windows. Those of three rows save less than half, and are mostly of images with many channels.
 TAPS = (5,)
-# Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few others to cancel with.
+# Channels, or other steps that rows of the image differ by, below which transforms cost more than they save, and their errors have few
+# others to cancel with.
 LEAST_CHANNELS = 4
 # An estimate in cycles for each vector that is read or made by a transform.
 TRANSFORM_CYCLES = 3.0
@@ -71,7 +81,12 @@ class Columns(Channels):
             return False
         if not isinstance(source, BlockArgument) or source.index not in p.request.constant | p.request.kept:
             return False
-        if prod(self.images) < LEAST_CHANNELS or any(p.right.stride(c) != 0 for c in self.image.outer) or not super().possible() or self.rows < min(ACCURACY):
+        if (
+            prod(self.images) < LEAST_CHANNELS
+            or any(p.right.stride(c) != 0 for c in self.image.outer)
+            or not super().possible()
+            or self.rows < min(ACCURACY)
+        ):
             return False
         return self.scratch_bytes(self.rows_for(self.piece())) <= SCRATCH_BYTES and self._scratch_of_piece <= SCRATCH_BYTES
 
@@ -191,7 +206,11 @@ class Columns(Channels):
         """What that does as a kernel, for weights that may change."""
         p, lanes, width, access = self.p, self.lanes, self.channels_at_once(), self.p.right
         assert self.image.channel is not None and self.tap is not None
-        func = Func.empty(p.request.name("weights"), [BufferType(source.type.shape, p.dtype), BufferType((self.weight_elements,), p.dtype)], arg_names=("from", "panels"))
+        func = Func.empty(
+            p.request.name("weights"),
+            [BufferType(source.type.shape, p.dtype), BufferType((self.weight_elements,), p.dtype)],
+            arg_names=("from", "panels"),
+        )
         code = Code(Builder.at_end(func.block, p.contract.location))
         read, write = func.args
         of_channel, of_tap = access.stride(self.image.channel), access.stride(self.tap)
@@ -273,7 +292,9 @@ class Columns(Channels):
                     return code.load(task.weights, code.add(position, v * lanes), lanes, None, align)
 
                 acc = zeros(code, columns, self.vectors, p.dtype, lanes)
-                acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, x), code.add(weights, code.mul(product.iv, per_product)))
+                acc = accumulate(
+                    code, axes, read_data, read_weights, acc, code.add(data0, x), code.add(weights, code.mul(product.iv, per_product))
+                )
                 for r, line in enumerate(acc):
                     for v, value in enumerate(line):
                         code.store(value, made, code.add(sums0, code.mul(x, width), r * width + v * lanes), None, align)

@@ -67,7 +67,9 @@ class Pixels(Strategy):
         places = strides[1:]
         channel = self.image.channel
         per_channel: Dim = 0 if channel is None else p.right.stride(channel)
-        weights_at = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in task.around.items()), code.mul(task.channel0, per_channel))
+        weights_at = code.add(
+            p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in task.around.items()), code.mul(task.channel0, per_channel)
+        )
         # Here the weights are the scalars, so they are A, and the image B.
         axes = join_axes([Axis(p.size(c), p.right.stride(c), p.left.stride(c)) for c in p.contracted])
         whole = self.image.channels
@@ -88,13 +90,24 @@ class Pixels(Strategy):
             acc = accumulate(code, axes, read_weights, read_image, zeros(code, tall, len(columns), dtype, lanes), weights_at, at)
             for r, line in enumerate(acc):
                 for (y, v), value in zip(columns, line, strict=True):
-                    code.store(value, tile, code.add(to, r * strides[0] + v * lanes + (y * places[-2] if high > 1 else 0)), None, lanes * dtype.bytes)
+                    code.store(
+                        value,
+                        tile,
+                        code.add(to, r * strides[0] + v * lanes + (y * places[-2] if high > 1 else 0)),
+                        None,
+                        lanes * dtype.bytes,
+                    )
 
         def row(tall: int, at: Index, to: Index, high: int) -> None:
             step = self.across * lanes
             full, rest = divmod(extents[-1], step)
             if full:
-                cover(code, full, [1], lambda i, _: sums(tall, code.add(at, code.mul(i, step)), code.add(to, code.mul(i, step)), high, step, self.across))
+                cover(
+                    code,
+                    full,
+                    [1],
+                    lambda i, _: sums(tall, code.add(at, code.mul(i, step)), code.add(to, code.mul(i, step)), high, step, self.across),
+                )
             if rest:
                 sums(tall, code.add(at, full * step), code.add(to, full * step), high, rest, -(-rest // lanes))
 

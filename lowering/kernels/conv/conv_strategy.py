@@ -1,4 +1,6 @@
-"""What the ways to compute a convolution share: pieces of the image for tasks, the scratch tile of a task's sums, and the epilogue that makes results from it."""
+"""What the ways to compute a convolution share: pieces of the image for tasks, the scratch tile of a task's sums, and the epilogue that
+makes results from it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SCRATCH_BYTES = 96 << 10
 
 @dataclass(frozen=True)
 class Image:
-    """A problem whose left operand is the image: `spatial` letters of the result, the last ones, and the `channel` (None: there is one only)."""
+    """A problem whose left operand is the image: `spatial` letters of the result, the last ones, and the `channel` (None: there is one
+    only).
+    """
 
     problem: Problem
     spatial: tuple[str, ...]
@@ -66,7 +70,13 @@ class Strategy:
         p = self.p
         others = [c for c in p.out if c not in self.image.spatial]
         plain = all(p.epilogue.steps[p.out.index(c)] == 1 and p.epilogue.reaches[p.out.index(c)] == 1 for c in others)
-        return plain and all(self.steps) and all(self.reaches) and all(n > 0 for n in self.outputs) and self.scratch_bytes(self.rows_for(1)) <= SCRATCH_BYTES
+        return (
+            plain
+            and all(self.steps)
+            and all(self.reaches)
+            and all(n > 0 for n in self.outputs)
+            and self.scratch_bytes(self.rows_for(1)) <= SCRATCH_BYTES
+        )
 
     def cycles(self) -> float:
         """An estimate for one place of the outer letters."""
@@ -128,7 +138,9 @@ class Strategy:
         piece = self.piece()
         pieces = -(-self.outputs[0] // piece)
         per_task = self.cycles() / typical(blocks) / pieces
-        with code.parallel(code.value(product(sizes) * blocks * pieces), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task") as flat:
+        with code.parallel(
+            code.value(product(sizes) * blocks * pieces), grain=max(1, int(GRAIN_CYCLES / max(per_task, 1))), name="task"
+        ) as flat:
             *around, block, part = code.split(flat, [*sizes, blocks, pieces])
             here = dict(zip(image.outer, around, strict=True)), code.mul(block, at_once), code.mul(part, piece)
             rest = self.outputs[0] % piece
@@ -149,7 +161,10 @@ class Strategy:
 class Task:
     """One piece of one image, for one block of channels."""
 
-    def __init__(self, way: Strategy, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int):
+
+    def __init__(
+        self, way: Strategy, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int
+    ):
         self.way, self.code, self.p = way, code, way.p
         self.image_buffer, self.weights = args[0], args[1]
         count = len(self.p.epilogue.args)
@@ -211,7 +226,9 @@ class Task:
         lanes, width = way.lanes, way.channels_at_once()
         channel, spatial = way.image.channel, way.image.spatial
         assert channel is not None
-        emitter = p.epilogue.emitter(code, self.buffers, self._leaf(sums, (1, *(width * s for s in dense_strides((self.rows, *way.extents[1:]))))))
+        emitter = p.epilogue.emitter(
+            code, self.buffers, self._leaf(sums, (1, *(width * s for s in dense_strides((self.rows, *way.extents[1:])))))
+        )
         sizes = [self.outputs, *way.outputs[1:]]
         pixels, align = prod(sizes), lanes * p.dtype.bytes
         made = code.scratch(-(-pixels // lanes) * lanes * width, p.dtype)

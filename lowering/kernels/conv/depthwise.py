@@ -1,13 +1,14 @@
 """Windows that slide over a channels-last image, each channel on its own: depthwise convolutions and poolings.
 
-The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator each; for each
-row of the window the pixels below it are read once and go to every accumulator that they belong to:
+The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator
+each; for each row of the window the pixels below it are read once and go to every accumulator that they belong to:
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both ends of
-a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the kernel runs cover a row, of which the last one moves
-back as far as it must; pixels at either end of a tile are read as padding where they lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
+A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both
+ends of a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the
+kernel runs cover a row, of which the last one moves back as far as it must; pixels at either end of a tile are read as padding where they
+lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from polyreme.lowering.kernels.tidy import tidy
 MOST_TAPS = 448
 # Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
 MOST_EDGES = 6
-# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels, before it computes any.
+# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels,
+# before it computes any.
 OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
 # As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
 SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
@@ -55,7 +57,9 @@ WAY_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before and `high` behind it."""
+    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before and `high` behind
+    it.
+    """
 
     axis: int
     size: Dim
@@ -95,9 +99,11 @@ class Slide:
 
 @dataclass(frozen=True)
 class Sliding:
-    """A group to be computed: `image` under the windows, its last axis the channels; what is made of them by `op`, a contract or a reduction.
+    """A group to be computed: `image` under the windows, its last axis the channels; what is made of them by `op`, a contract or a
+    reduction.
 
-    `letters` of the result give the image's axes in order; a contract with several results of each channel has their `copies` as a further axis behind them.
+    `letters` of the result give the image's axes in order; a contract with several results of each channel has their `copies` as a further
+    axis behind them.
     """
 
     request: Request
@@ -142,7 +148,13 @@ def find_depthwise(request: Request) -> Sliding | None:
     rank = len(shape_of(window.x))
     image, taps = spec.a[:rank], spec.a[rank:]
     mixed = spec.free_b
-    if spec.contracted != taps or spec.b not in (spec.batch + mixed + taps,) or spec.out != image + mixed or len(mixed) > 1 or image[-1] != spec.batch:
+    if (
+        spec.contracted != taps
+        or spec.b not in (spec.batch + mixed + taps,)
+        or spec.out != image + mixed
+        or len(mixed) > 1
+        or image[-1] != spec.batch
+    ):
         return None
     copies = spec.sizes(shape_of(contract.a), shape_of(contract.b))[mixed] if mixed else None
     if copies is not None and not isinstance(copies, int):
@@ -165,9 +177,12 @@ def _find_pooling(request: Request) -> Sliding | None:
     return _sliding(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
 
 
-def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None) -> Sliding | None:
-    """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other padding
-    (or so much of it that most tiles would be written out on their own) is made in memory first."""
+def _sliding(
+    request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None
+) -> Sliding | None:
+    """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other
+    padding (or so much of it that most tiles would be written out on their own) is made in memory first.
+    """
     kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
     if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
         return None
@@ -175,7 +190,12 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
     if epilogue is None or epilogue.pools:
         return None
     rank = len(shape_of(window.x))
-    if not window.axes or window.axes != tuple(sorted(window.axes)) or window.axes[-1] != rank - 2 or not isinstance(shape_of(window.x)[-1], int):
+    if (
+        not window.axes
+        or window.axes != tuple(sorted(window.axes))
+        or window.axes[-1] != rank - 2
+        or not isinstance(shape_of(window.x)[-1], int)
+    ):
         return None
     pad = window.x.producer(tensor.Pad)
     if pad is not None and _only_around(pad, window.axes, filling):
@@ -190,7 +210,9 @@ def _sliding(request: Request, op: tensor.Contract | tensor.Reduce, window: tens
 
 
 def _few_edges(sliding: Sliding) -> bool:
-    """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there where a window is."""
+    """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there
+    where a window is.
+    """
     row = sliding.slides[-1]
     return sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
 
@@ -215,7 +237,9 @@ def _is_view(image: Value) -> bool:
 
 
 def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[Slide, ...] | None:
-    """The axes of windows over `image`, which has so much padding; None where a window or the padding is not known, or a row of taps too long to be written out."""
+    """The axes of windows over `image`, which has so much padding; None where a window or the padding is not known, or a row of taps too
+    long to be written out.
+    """
     slides = []
     for axis, taps, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
         before, behind = low[axis], high[axis]
@@ -228,7 +252,8 @@ def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Seque
 
 @dataclass(frozen=True, slots=True)
 class SlidingTile:
-    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image."""
+    """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image.
+    """
 
     start: int
     width: int
@@ -359,8 +384,8 @@ class SlidingKernel:
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that are taken through an image together.
 
-        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what lies under a
-        window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
+        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what
+        lies under a window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
         """
         if not self._far:
             return min(vectors, FEW_VECTORS)
@@ -369,8 +394,8 @@ class SlidingKernel:
     def _tall(self, around: int) -> int:
         """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
 
-        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the first-level cache for
-        the next.
+        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the
+        first-level cache for the next.
         """
         slides = self.s.slides
         if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
@@ -379,7 +404,9 @@ class SlidingKernel:
         return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
 
     def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
-        """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to `end`."""
+        """Some rows of the result: `places` of its outer axes, of which the last one counts pieces of `tall` rows; channels from `first` to
+        `end`.
+        """
         code = self.code
         rows: tuple[Index, Index] | None = None
         if tall > 1:
@@ -438,7 +465,10 @@ class SlidingKernel:
                 found[i] = position(inside), code.apply("eq", at, code.value(inside))
         return found
 
-    def _column(self, places: list[Position], rows: tuple[Index, Index] | None, tile: SlidingTile, start: Index, first: Index, end: Index) -> None:
+
+    def _column(
+        self, places: list[Position], rows: tuple[Index, Index] | None, tile: SlidingTile, start: Index, first: Index, end: Index
+    ) -> None:
         """One tile of each of the `rows`, or of the row at `places`."""
 
         def row(y: Position, values: list[Value]) -> list[Value]:
@@ -467,7 +497,17 @@ class SlidingKernel:
         left = code.apply("max", code.value(code.sub(slide.size + slide.low, start)), zero)
         return code.ceildiv(before, slide.dilation), code.min(slide.taps, code.ceildiv(left, slide.dilation))
 
-    def _tile(self, places: list[Position], ranges: list[tuple[Index, Index]], tile: SlidingTile, start: Position, c: Position, lanes: int, mask: Value | None) -> None:
+
+    def _tile(
+        self,
+        places: list[Position],
+        ranges: list[tuple[Index, Index]],
+        tile: SlidingTile,
+        start: Position,
+        c: Position,
+        lanes: int,
+        mask: Value | None,
+    ) -> None:
         """The results of one tile for one vector of channels."""
         s, code = self.s, self.code
         copies = s.copies or 1
@@ -497,15 +537,27 @@ class SlidingKernel:
         """Where the row of the image at `places` lies in the memory that is read."""
         return places
 
+
     def _steps(
-        self, places: list[Position], taps: list[Position], tile: SlidingTile, start: Position, c: Position, lanes: int, mask: Value | None, panel: Index, sums: list[Value]
+        self,
+        places: list[Position],
+        taps: list[Position],
+        tile: SlidingTile,
+        start: Position,
+        c: Position,
+        lanes: int,
+        mask: Value | None,
+        panel: Index,
+        sums: list[Value],
     ) -> list[Value]:
         """One row of the window: every tap of it for every pixel of the tile."""
         s, code, row = self.s, self.code, self.s.slides[-1]
         copies = s.copies or 1
         around = list(places)
         for slide, tap in zip(s.slides[:-1], taps, strict=True):
-            around[slide.axis] = places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+            around[slide.axis] = (
+                places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+            )
         around = self.within(around)
         first = start.times(code, row.stride).plus(code, Position(-row.low))
         pixels = ElementEmitter(code, self.inputs)

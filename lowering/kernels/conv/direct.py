@@ -1,15 +1,16 @@
 """Convolutions whose results end with channels: products of a row of taps for each pixel, over windows that are read where they stand.
 
-Lanes run along the channels of the result, and the rows of a register tile are the pixels of a small rectangle, so a tile is one of the matrix product between
-all windows and the weights, which lie in panels `[C / width][taps][width]`. Sums leave the registers with bias, activation and residual applied, straight
-into the result. A task is a piece of one image: panel by panel, it goes through the tiles of its pixels, whose image stays in the second-level cache.
+Lanes run along the channels of the result, and the rows of a register tile are the pixels of a small rectangle, so a tile is one of the
+matrix product between all windows and the weights, which lie in panels `[C / width][taps][width]`. Sums leave the registers with bias,
+activation and residual applied, straight into the result. A task is a piece of one image: panel by panel, it goes through the tiles of its
+pixels, whose image stays in the second-level cache.
 
-The image may be in any order of axes, planar as it came from outside or channels-last. A pad around it is not made in memory. Where it is of zeros, and narrow,
-tiles leave out the taps that lie outside of the image. Elsewhere a task copies the pixels under its windows into a scratch buffer of its own, with the padding
-around them, unless all of them are known to lie inside.
+The image may be in any order of axes, planar as it came from outside or channels-last. A pad around it is not made in memory. Where it is
+of zeros, and narrow, tiles leave out the taps that lie outside of the image. Elsewhere a task copies the pixels under its windows into a
+scratch buffer of its own, with the padding around them, unless all of them are known to lie inside.
 
-Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows where its window begins; rows of
-taps that are over zeros for all of them are left out.
+Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows
+where its window begins; rows of taps that are over zeros for all of them are left out.
 
 Pooled results are made from a scratch tile that holds the sums of one panel.
 
@@ -57,15 +58,18 @@ from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 
 def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | None:
-    """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any other group."""
+    """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
+    other group.
+    """
     direct = find_direct(request, vectors=vectors)
     return None if direct is None else _build(direct)
 
 
 @dataclass(frozen=True)
 class DirectPixels:
-    """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's from that; and where their sums
-    wait, if they do."""
+    """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's
+    from that; and where their sums wait, if they do.
+    """
 
     places: list[list[Position]]
     first: Index
@@ -75,8 +79,14 @@ class DirectPixels:
 
 def _build(direct: Direct) -> KernelPlan:
     p, parts = direct.p, direct.parts
-    slots = [direct.image_slot(), direct.packed(parts), *(operand(a.index) for a in p.epilogue.args), *(result(i) for i in range(len(p.epilogue.values)))]
-    # LLVM's cheaper addresses were no faster with 16 registers, and took most of its time; with 32, ResNet-50's first convolution took 2.6 times as long without.
+    slots = [
+        direct.image_slot(),
+        direct.packed(parts),
+        *(operand(a.index) for a in p.epilogue.args),
+        *(result(i) for i in range(len(p.epilogue.values))),
+    ]
+    # LLVM's cheaper addresses were no faster with 16 registers, and took most of its time; with 32, ResNet-50's first convolution took 2.6
+    # times as long without.
     final = p.registers.count < MANY_REGISTERS or None
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
     code = Code(Builder.at_end(func.block, func.location), p.pairs)
@@ -130,7 +140,9 @@ def _larger(code: Code, a: Index, b: Index) -> Index:
 
 
 class DirectTask:
-    """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels; `backward` where the task after this one is the one before it."""
+    """A rectangle of `outputs` pixels of one image, `most` at most, and some of its panels; `backward` where the task after this one is the
+    one before it.
+    """
 
     def __init__(
         self,
@@ -254,7 +266,9 @@ class DirectTask:
                     corner = [y, x][-len(self.counts) :]
                     number = code.add(code.mul(code.div(y, high), across), code.div(x, columns if direct.numbered else wide))
                     if direct.in_blocks:
-                        DirectBlock(self, corner, (rows, columns), lane0, vectors, valid).make(axes, at, weights, code.add(weights, further), number)
+                        DirectBlock(self, corner, (rows, columns), lane0, vectors, valid).make(
+                            axes, at, weights, code.add(weights, further), number
+                        )
                         return
                     ahead = self._ahead(weights, size, further, number, count, most) if direct.is_far else None
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
@@ -284,7 +298,13 @@ class DirectTask:
                 tiles([replace(outermost, size=depth), *inner], here, there, start, True)
             if rest:
                 done = whole * depth
-                tiles([replace(outermost, size=rest), *inner], code.add(self.at, done * outermost.a), code.add(weights, done * outermost.b), done, True)
+                tiles(
+                    [replace(outermost, size=rest), *inner],
+                    code.add(self.at, done * outermost.a),
+                    code.add(weights, done * outermost.b),
+                    done,
+                    True,
+                )
         if direct.keeps:
             self._kept(lane0, vectors, valid)
 
@@ -303,8 +323,9 @@ class DirectTask:
         ahead: Callable[[Index], list[Index]] | None,
         is_row: bool = False,
     ) -> None:
-        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for the weights at the places that `ahead` tells of its own.
-        `is_row` is whether it is a whole row of numbered pixels."""
+        """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for
+        the weights at the places that `ahead` tells of its own. `is_row` is whether it is a whole row of numbered pixels.
+        """
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         align = lanes * dtype.bytes
         written = itertools.count()
@@ -342,8 +363,10 @@ class DirectTask:
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
 
     def _ahead(self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int) -> Callable[[Index], list[Index]]:
-        """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile `number` of `count` asks for beside the round of steps at a
-        position. Together the tiles ask for all. Where the machine follows streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round."""
+        """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile
+        `number` of `count` asks for beside the round of steps at a position. Together the tiles ask for all. Where the machine follows
+        streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round.
+        """
         code, lanes = self.code, self.direct.lanes
         lines = -(-vectors * UNROLL // count)
         if not self.p.request.target.reads_ahead:
@@ -359,7 +382,9 @@ class DirectTask:
         return ask
 
     def _whole_rows(self, count: Index, tile: Callable[[Index, int, bool], None]) -> Value:
-        """Tiles of whole rows of numbered pixels, where a task has all of an image, and its rows are of few pixels; how many pixels are left then, all or none."""
+        """Tiles of whole rows of numbered pixels, where a task has all of an image, and its rows are of few pixels; how many pixels are
+        left then, all or none.
+        """
         code, direct, left = self.code, self.direct, self.code.value(count)
         if not direct.whole_rows:
             return left
@@ -396,7 +421,18 @@ class DirectTask:
         kept: list[Index] = [code.mul(code.add(at, i), self.direct.width) for i in range(count)]
         return DirectPixels(places, 0, moved, kept)
 
-    def _inside(self, corner: Sequence[Index], axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read) -> Accumulators:
+
+    def _inside(
+        self,
+        corner: Sequence[Index],
+        axes: Sequence[Axis],
+        tap: Index,
+        at: Index,
+        weights: Index,
+        acc: Accumulators,
+        image: Read,
+        weight: Read,
+    ) -> Accumulators:
         """The accumulators after all taps of the columns from `tap` on that lie in the image."""
         code, border, window = self.code, self.direct.border, self.direct.window
         assert border is not None
@@ -417,15 +453,31 @@ class DirectTask:
                 continue
             read = lambda r, position, left=left: image(r + left, position)
             steps = lambda acc, x, y, read=read: accumulate(code, inner, read, weight, acc, x, y)
-            column = lambda acc, x, y, steps=steps: repeat(code, code.sub(end, top), rows.a, rows.b, steps, acc, code.add(x, down[0]), code.add(y, down[1]))
+            column = lambda acc, x, y, steps=steps: repeat(
+                code, code.sub(end, top), rows.a, rows.b, steps, acc, code.add(x, down[0]), code.add(y, down[1])
+            )
             skipped = code.sub(first, tap)
             here, there = code.add(at, code.mul(skipped, columns.a)), code.add(weights, code.mul(skipped, columns.b))
             acc = [*acc[:left], *repeat(code, count, columns.a, columns.b, column, some, here, there), *acc[len(acc) - right :]]
         return acc
 
-    def _rows_inside(self, pad: tensor.Pad, pixels: DirectPixels, axes: Sequence[Axis], tap: Index, at: Index, weights: Index, acc: Accumulators, image: Read, weight: Read, is_row: bool) -> Accumulators:
-        """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros. The first and the last pixel of a whole row have no taps
-        beside it."""
+
+    def _rows_inside(
+        self,
+        pad: tensor.Pad,
+        pixels: DirectPixels,
+        axes: Sequence[Axis],
+        tap: Index,
+        at: Index,
+        weights: Index,
+        acc: Accumulators,
+        image: Read,
+        weight: Read,
+        is_row: bool,
+    ) -> Accumulators:
+        """The accumulators after all rows of taps from `tap` on but those under which all of the tile's pixels have nothing but zeros. The
+        first and the last pixel of a whole row have no taps beside it.
+        """
         code, axis, stride = self.code, self.direct.window.axes[0], self.direct.window.strides[0]
         rows, *inner = axes
         y, last = (code.mul(pixels.places[i][0].scalar(code), stride) for i in (0, -1))
@@ -504,7 +556,9 @@ class DirectTask:
 
             def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
                 at = dict(zip(p.out, places, strict=True))
-                return load(code, self.sums, total(code, [*waiting(at), at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask)
+                return load(
+                    code, self.sums, total(code, [*waiting(at), at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask
+                )
 
             emitter = p.epilogue.emitter(code, self.buffers, leaf)
             for v in range(vectors):
@@ -515,7 +569,13 @@ class DirectTask:
                 with code.loop(0, self.outputs[axis], name="yx"[axis]) as loop:
                     pixels(axis + 1, [*pixel, place(self.starts[axis]).plus(code, place(loop.iv))])
                 return
-            write(pixel, lambda at: [at[c].plus(code, place(o).times(code, -1)).times(code, s) for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)])
+            write(
+                pixel,
+                lambda at: [
+                    at[c].plus(code, place(o).times(code, -1)).times(code, s)
+                    for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)
+                ],
+            )
 
         if direct.numbered:
             with code.loop(0, self.outputs[0], name="x") as loop:

@@ -1,4 +1,6 @@
-"""Convolutions of bytes by tile registers: the pixels of a block as `direct.py` cuts them, whose sums are made by `kernel.dot_block` and wait in scratch memory for their epilogue."""
+"""Convolutions of bytes by tile registers: the pixels of a block as `direct.py` cuts them, whose sums are made by `kernel.dot_block` and
+wait in scratch memory for their epilogue.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DirectBlock:
-    """The pixels of `size` (rows, columns) from `corner` on, by the lanes of one panel from `lane0` on, of which `valid` exist (None: all). Tiles are runs along rows: one or two of a
-    single row, or one of each of two."""
+    """The pixels of `size` (rows, columns) from `corner` on, by the lanes of one panel from `lane0` on, of which `valid` exist (None: all).
+    Tiles are runs along rows: one or two of a single row, or one of each of two.
+    """
 
     task: DirectTask
     corner: Sequence[Index]
@@ -29,7 +32,9 @@ class DirectBlock:
     valid: int | None
 
     def make(self, axes: Sequence[Axis], at: Index, weights: Index, following: Index, number: Index) -> None:
-        """All of the block, the one of this `number` among those of its panel: its steps over `axes` from `at` on in the image and `weights` in the panels, the next one of which is `following`."""
+        """All of the block, the one of this `number` among those of its panel: its steps over `axes` from `at` on in the image and
+        `weights` in the panels, the next one of which is `following`.
+        """
         task, code = self.task, self.task.code
         direct, (high, wide) = task.direct, self.size
         found, lanes = steps_of(axes, direct.width), direct.lanes
@@ -49,8 +54,10 @@ class DirectBlock:
         blocks = -(-task.most[-1] // direct.tile[1]) * (-(-task.most[0] // direct.tile[0]) if len(task.most) > 1 else 1)
         ahead = found.ahead(code, following, number, blocks)
         code.b(
-            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, ahead, rows=run, row=along, starts=starts, places=places,
-            columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b, lines=found.lines(blocks),
+            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, ahead, rows=run, row=along,
+            starts=starts, places=places,
+            columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
+            lines=found.lines(blocks),
         )  # fmt: skip
         for y in range(high):
             with code.loop(0, turns, name="x") as loop:
@@ -64,5 +71,11 @@ class DirectBlock:
         """The results of `some` pixels of row `y` of the block, from column `x` on."""
         task, code, lanes = self.task, self.task.code, self.task.direct.lanes
         first = code.mul(code.add(x, y * self.size[1]), columns)
-        acc = [[code.load(task.block_sums, code.add(first, i * columns + v * lanes), lanes, None, lanes * task.p.dtype.bytes) for v in range(self.vectors)] for i in range(some)]
+        acc = [
+            [
+                code.load(task.block_sums, code.add(first, i * columns + v * lanes), lanes, None, lanes * task.p.dtype.bytes)
+                for v in range(self.vectors)
+            ]
+            for i in range(some)
+        ]
         task.finish(self._pixels(y, x, some), acc, self.lane0, self.valid)

@@ -21,10 +21,11 @@ from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Pro
 from polyreme.lowering.kernels.tile_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once more; sums that wait, and what is read of a panel
-# before the next tile reads it again.
+# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once
+# more; sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
-# The same part of a smaller cache than so many bytes: 3 x 3 windows of 512 channels took 1.07 to 1.25 times as long with half of 512 KiB as with a quarter (Zen 3).
+# The same part of a smaller cache than so many bytes: 3 x 3 windows of 512 channels took 1.07 to 1.25 times as long with half of 512 KiB as
+# with a quarter (Zen 3).
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
 # A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
 MOST_ROOM = 1 << 20
@@ -34,10 +35,12 @@ FAR_SHARE = 20
 LEAST_PIXELS = 16
 # The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
 FEW_CHANNELS = 4
-# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through, and a task has so many of them.
+# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through,
+# and a task has so many of them.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
-# Rows of so many of these, under windows with so many taps along them, may be tiles of their own, which are so many vectors wide: 3 x 3 windows of 7 x 7 and 8 x 8 pixels by 512 channels took 0.97 and 1.02 times as
-# long as with known sizes on Emerald Rapids, and 1.27 and 1.21 times in tiles of 6 x 4.
+# Rows of so many of these, under windows with so many taps along them, may be tiles of their own, which are so many vectors wide: 3 x 3
+# windows of 7 x 7 and 8 x 8 pixels by 512 channels took 0.97 and 1.02 times as long as with known sizes on Emerald Rapids, and 1.27 and
+# 1.21 times in tiles of 6 x 4.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8
@@ -46,8 +49,9 @@ COPY_BYTES, COPY_SHARE = 16, 0.03
 
 
 def find_direct(request: Request, by_rows: bool = False, vectors: int | None = None) -> Direct | None:
-    """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single rows of pixels, by a kernel
-    around them; its tiles are so many `vectors` wide, if that is given."""
+    """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single
+    rows of pixels, by a kernel around them; its tiles are so many `vectors` wide, if that is given.
+    """
     problem = find_problem(request, words=True)
     if problem is None:
         return None
@@ -76,7 +80,9 @@ def _windows(p: Problem) -> tensor.Window | None:
 
 @dataclass(frozen=True)
 class Border:
-    """Zeros of `pad` that tiles leave out: `low` of them above and on the left of an image of `sizes`, rows and pixels of a row. `taps` are the letters of taps along a row and down the rows."""
+    """Zeros of `pad` that tiles leave out: `low` of them above and on the left of an image of `sizes`, rows and pixels of a row. `taps` are
+    the letters of taps along a row and down the rows.
+    """
 
     pad: tensor.Pad
     low: tuple[int, ...]
@@ -87,7 +93,16 @@ class Border:
 class Direct:
     """A convolution, the memory of image and weights, tile and pieces."""
 
-    def __init__(self, problem: Problem, lane: str, spatial: tuple[str, ...], window: tensor.Window, by_rows: bool = False, vectors: int | None = None):
+
+    def __init__(
+        self,
+        problem: Problem,
+        lane: str,
+        spatial: tuple[str, ...],
+        window: tensor.Window,
+        by_rows: bool = False,
+        vectors: int | None = None,
+    ):
         self.p, self.lane, self.spatial, self.window = problem, lane, spatial, window
         self.parts = PlanParts(problem.request)
         self.lanes = problem.registers.lanes
@@ -137,9 +152,18 @@ class Direct:
 
     @cached_property
     def border(self) -> Border | None:
-        """The pad, if tiles leave it out: of zeros, under tiles of one row of pixels, of which only the first one and the last one reach out of the image."""
+        """The pad, if tiles leave it out: of zeros, under tiles of one row of pixels, of which only the first one and the last one reach
+        out of the image.
+        """
         pad, window, letters = self.around, self.window, self.p.left_letters
-        if pad is None or pad.value != 0 or self.numbered or self.in_blocks or self.tile[0] != 1 or tuple(letters.index(c) for c in self.spatial) != window.axes:
+        if (
+            pad is None
+            or pad.value != 0
+            or self.numbered
+            or self.in_blocks
+            or self.tile[0] != 1
+            or tuple(letters.index(c) for c in self.spatial) != window.axes
+        ):
             return None
         taps = list(letters[len(shape_of(window.x)) :])
         inner = [c for c in self._by_distance() if c not in taps]
@@ -160,15 +184,29 @@ class Direct:
     def above(self) -> tensor.Pad | None:
         """The pad, if tiles of numbered pixels leave out its rows: of zeros, in memory, under taps whose rows come first."""
         pad, window, letters = self.around, self.window, self.p.left_letters
-        if not self.numbered or pad is None or pad.value != 0 or tuple(letters.index(c) for c in self.spatial) != window.axes or window.dilations[0] != 1:
+        if (
+            not self.numbered
+            or pad is None
+            or pad.value != 0
+            or tuple(letters.index(c) for c in self.spatial) != window.axes
+            or window.dilations[0] != 1
+        ):
             return None
         return pad if self.apart is None and self._order()[0] == letters[len(shape_of(window.x))] else None
 
     @cached_property
     def has_whole_rows(self) -> bool:
-        """Whether rows may be a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column of taps beside the image."""
+        """Whether rows may be a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column
+        of taps beside the image.
+        """
         pad, window, letters = self.above, self.window, self.p.left_letters
-        if pad is None or window.sizes[1] != TAPS_OF_ROWS or window.strides[1] != 1 or window.dilations[1] != 1 or self._order()[1] != letters[len(shape_of(window.x)) + 1]:
+        if (
+            pad is None
+            or window.sizes[1] != TAPS_OF_ROWS
+            or window.strides[1] != 1
+            or window.dilations[1] != 1
+            or self._order()[1] != letters[len(shape_of(window.x)) + 1]
+        ):
             return False
         axis = window.axes[1]
         return (pad.low[axis], pad.high[axis]) == (1, 1)
@@ -181,7 +219,12 @@ class Direct:
     @cached_property
     def pad(self) -> tensor.Pad | None:
         """The pad, if tasks copy the image with it."""
-        if self.around is None or self.border is not None or self.numbered or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM:
+        if (
+            self.around is None
+            or self.border is not None
+            or self.numbered
+            or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM
+        ):
             return None
         return self.around
 
@@ -208,9 +251,17 @@ class Direct:
 
     @cached_property
     def in_blocks(self) -> bool:
-        """Whether sums are made by tile registers (`kernel.dot_block`): of words whose neighbours in the image are channels, as many as whole steps take, in images of known sizes."""
+        """Whether sums are made by tile registers (`kernel.dot_block`): of words whose neighbours in the image are channels, as many as
+        whole steps take, in images of known sizes.
+        """
         p, target = self.p, self.p.request.target
-        if p.near is None or self.by_rows or p.epilogue.pools or not target_has_blocks(target) or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole)):
+        if (
+            p.near is None
+            or self.by_rows
+            or p.epilogue.pools
+            or not target_has_blocks(target)
+            or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole))
+        ):
             return False
         near = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
         return near and typical(p.size(p.near)) % STEP == 0 and self._block is not None
@@ -234,7 +285,8 @@ class Direct:
         best: tuple[float, int, int, int] | None = None
         given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
         for vectors in range(1, min(across, 6) + 1) if given is None else (min(across, given),):
-            # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing spills.
+            # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing
+            # spills.
             pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
             if not pixels:
                 continue
@@ -254,12 +306,16 @@ class Direct:
         return high, wide, self._shared(-vectors, high * wide, -(-height // high) * -(-width // wide))
 
     def _step_cycles(self, pixels: int, vectors: int) -> float:
-        """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights: 2 x 5 took 1.23 times as long as 5 x 2 for 14 x 14 pixels of 512 channels on Zen 3."""
+        """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights: 2 x 5 took 1.23 times as
+        long as 5 x 2 for 14 x 14 pixels of 512 channels on Zen 3.
+        """
         streamed = not self.by_rows and self.p.registers.count < MANY_REGISTERS and self.k * vectors > NEAR_VECTORS
         return (streamed_cycles if streamed else step_cycles)(pixels, vectors)
 
     def _shared(self, vectors: int, pixels: int, tiles: int) -> int:
-        """Of panels that threads share, since the image has no more than so many tiles, the vectors: those of whole panels, where these are no slower."""
+        """Of panels that threads share, since the image has no more than so many tiles, the vectors: those of whole panels, where these are
+        no slower.
+        """
         across = -(-self.n // self.lanes)
         if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
             return vectors
@@ -285,7 +341,8 @@ class Direct:
 
     @property
     def is_far(self) -> bool:
-        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache."""
+        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache.
+        """
         return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // FAR_SHARE
 
     @property
@@ -370,8 +427,9 @@ class Direct:
 
     @cached_property
     def apart(self) -> str | None:
-        """The taps along a row of pixels, if steps over them would be written out side by side: neighbouring pixels share what they read there, and would keep it
-        in more registers than there are. They become the outermost loop instead."""
+        """The taps along a row of pixels, if steps over them would be written out side by side: neighbouring pixels share what they read
+        there, and would keep it in more registers than there are. They become the outermost loop instead.
+        """
         p = self.p
         if self.in_blocks:
             return None
@@ -414,6 +472,8 @@ def _assumed(size: Dim) -> int:
 
 
 def _even(whole: int, pieces: int, multiple: int) -> int:
-    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is near."""
+    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is
+    near.
+    """
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
     return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)

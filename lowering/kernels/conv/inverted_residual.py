@@ -2,13 +2,16 @@
 
     wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
 
-The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So it is never
-made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by row it makes what lies under the windows,
-in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at last the last product of these rows, which may be missing.
+The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So
+it is never made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by
+row it makes what lies under the windows, in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at
+last the last product of these rows, which may be missing.
 
-Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another one wrote.
+Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another
+one wrote.
 
-The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and rows of scratch memory are its part of a buffer.
+The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and
+rows of scratch memory are its part of a buffer.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ from polyreme.lowering.kernels.tidy import tidy
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4
-# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common with it, a smaller image is worth a chain: such a part of the
-# second-level cache.
+# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common
+# with it, a smaller image is worth a chain: such a part of the second-level cache.
 SLOW_BYTES, SLOW_SHARE, FAR_SHARE = 16, 32, 4
 # Groups of rows that a task has at least.
 LEAST_GROUPS = 2
@@ -57,8 +60,9 @@ EVEN_GROUPS = 8
 OPEN_GROUPS = 16
 # Tasks that have scratch memory where its size is open: of more threads the others get none.
 MOST_OPEN_TASKS = 16
-# Rows of a tile of one vector: more than there are, and as many as leave the units for additions and stores the time to finish one tile beside the multiply-adds of the next, where these
-# are half as many a cycle. (A tile of 23 rows and 16 steps takes 427 cycles for 368 multiply-adds, one of 14 rows 224.)
+# Rows of a tile of one vector: more than there are, and as many as leave the units for additions and stores the time to finish one tile
+# beside the multiply-adds of the next, where these are half as many a cycle. (A tile of 23 rows and 16 steps takes 427 cycles for 368
+# multiply-adds, one of 14 rows 224.)
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 
@@ -70,7 +74,9 @@ def build_inverted_residual(request: Request) -> KernelPlan | None:
 
 @dataclass(frozen=True)
 class InvertedResidual:
-    """What `find_inverted_residual` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before made."""
+    """What `find_inverted_residual` finds. The parts' functions have the group's arguments as theirs, and behind these what the part before
+    made.
+    """
 
     request: Request
     first: Product | Direct
@@ -90,7 +96,9 @@ class InvertedResidual:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that threads share evenly."""
+        """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that
+        threads share evenly.
+        """
         room = min(self.request.target.caches[1], MOST_ROOM) // ROOM_SHARE
         places = estimate_pixels(self.slide.places)
         most = max(1, places // OPEN_GROUPS) if self.is_open else places
@@ -167,8 +175,8 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
 def _is_worth(chain: InvertedResidual) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not.
 
-    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half of it comes from another core. Where that core may be
-    far, half of an image of some size is.
+    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half
+    of it comes from another core. Where that core may be far, half of an image of some size is.
     """
     target, dtype = chain.request.target, chain.sliding.dtype
     cache = target.caches[1]
@@ -221,7 +229,9 @@ def _part(request: Request, results: Sequence[Value], given: Value | None) -> Re
 
 
 def _is_picture(sliding: Sliding, given: int) -> bool:
-    """Whether windows go down the rows and along the pixels of argument `given`, which has a known number of images, one result for each channel."""
+    """Whether windows go down the rows and along the pixels of argument `given`, which has a known number of images, one result for each
+    channel.
+    """
     image = sliding.image
     if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
         return False
@@ -237,7 +247,9 @@ def _is_plain(product: Product) -> bool:
 
 
 def _maker(part: Request, image: Value) -> Product | Direct | None:
-    """The product whose rows are the pixels of the image that is made from its results as they stand, or the convolution that gives the image."""
+    """The product whose rows are the pixels of the image that is made from its results as they stand, or the convolution that gives the
+    image.
+    """
     *pixels, channels = shape_of(image)
     product = find_product(part)
     if product is not None and _is_plain(product):
@@ -246,7 +258,13 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
     if direct is None or build_winograd(part) is not None:
         return None
     p = direct.p
-    plain = p.near is None and not p.is_narrow and not direct.keeps and isinstance(p.right.source, BlockArgument) and direct.image_slot().kind == "operand"
+    plain = (
+        p.near is None
+        and not p.is_narrow
+        and not direct.keeps
+        and isinstance(p.right.source, BlockArgument)
+        and direct.image_slot().kind == "operand"
+    )
     whole = shape_of(p.contract.result) == shape_of(image) and p.out == p.out[:1] + "".join(direct.spatial) + direct.lane
     return direct if plain and whole and len(p.epilogue.values) == 1 else None
 
@@ -255,7 +273,13 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
     """Whether the rows of a product are the pixels of argument `given` as they stand."""
     *pixels, channels = shape_of(narrow)
     left = product.problem.left
-    if not _is_plain(product) or product.m != size_of(pixels) or product.k != channels or not isinstance(left.source, BlockArgument) or left.source.index != given:
+    if (
+        not _is_plain(product)
+        or product.m != size_of(pixels)
+        or product.k != channels
+        or not isinstance(left.source, BlockArgument)
+        or left.source.index != given
+    ):
         return False
     steps = product.problem.step_letters
     if len(steps) != 1 or not product.rows or any(arg.index == given for arg in product.problem.epilogue.args):
@@ -271,7 +295,10 @@ class _Product:
         p = product.problem
         self.product, self.lanes = product, typical(product.n)
         tiles = rank_tiles(estimate_pixels(rows), typical(product.n), typical(product.k), p.registers)
-        self.count, (self.high, self.vectors) = rows, next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest))
+        self.count, (self.high, self.vectors) = (
+            rows,
+            next(tile for tile in tiles if tile[1] <= most and (tile[1] > 1 or tile[0] <= highest)),
+        )
         self.panels = Panels((), tuple(p.contracted), product.lane, self.vectors * product.lanes, p.sizes)
         self.weights = parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels)
 
@@ -289,7 +316,8 @@ class _Product:
         tile.cover(first, count, covering(self.high, count), vectors, valid)
 
     def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
-        """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring."""
+        """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring.
+        """
         code, width = made.code, typical(self.panels.width)
         first = code.mul(row[0], self.count)
         self.write(replace(made, kept=(code.sub(at, code.mul(first, width)), width)), panel, valid, first, self.count)
@@ -324,8 +352,9 @@ class _IntoRowBuffer(DirectTask):
         super()._tile(corner, pixels, axes, at, *others)
 
     def _prefetch_row(self, pixels: DirectPixels, axes: Sequence[Axis], at: Index) -> None:
-        """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from outside is far, and its rows are too short
-        for the hardware to ask in time."""
+        """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from
+        outside is far, and its rows are too short for the hardware to ask in time.
+        """
         line = self.p.request.target.line_bytes // self.direct.image_bytes
         (columns, across), (rows, down), *inner = ((typical(axis.size), axis.a) for axis in axes)
         reach = 1 + (columns - 1) * typical(across) + (len(pixels.places) - 1) * typical(self.moves[-1])
@@ -384,7 +413,14 @@ class _ResidualKernel:
         # What the epilogues read, by the group's arguments.
         beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
         shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
-        slots = [self.first.image, *weights, *self.middle.panels(), *shared, *map(operand, beside), *(result(i) for i in range(len(c.request.results)))]
+        slots = [
+            self.first.image,
+            *weights,
+            *self.middle.panels(),
+            *shared,
+            *map(operand, beside),
+            *(result(i) for i in range(len(c.request.results))),
+        ]
         func = Func.empty(c.request.name("inverted_residual"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
         code = Code(Builder.at_end(func.block, func.location))
         image, *args = func.args
@@ -405,16 +441,32 @@ class _ResidualKernel:
                 def rows(panel: Index, valid: int | None) -> None:
                     with code.loop(0, high, name="y") as y:
                         body, row = code.b.block, code.add(top, y.iv)
-                        self.middle.write_row(code, self._buffers(c.sliding.epilogue), ring, narrow or outputs, (picture, row, code.add(kept, y.iv)), panel, valid)
+                        self.middle.write_row(
+                            code,
+                            self._buffers(c.sliding.epilogue),
+                            ring,
+                            narrow or outputs,
+                            (picture, row, code.add(kept, y.iv)),
+                            panel,
+                            valid,
+                        )
                         # This part alone: sums of products would spill what is hoisted out of their loops.
                         tidy(func, body)
                         before = Code(Builder(body, next(iter(body)), func.location))
                         made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [ring])
-                        self._wide_rows(made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid)
+                        self._wide_rows(
+                            made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid
+                        )
 
                 _each_panel(code, self.first.lanes, self.first.panels, rows)
                 if self.last is not None:
-                    self._results(ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs), picture, top, high, kept)
+                    self._results(
+                        ProductKernel(func, code, narrow[0], packed[1], self._buffers(c.problems[1].epilogue), outputs),
+                        picture,
+                        top,
+                        high,
+                        kept,
+                    )
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("inverted_residual")
@@ -487,10 +539,20 @@ class _Rows(SlidingKernel):
 
     def place(self, code: Code, panel: Index, row: Index) -> Index:
         """Where a row of the image begins in the ring of a panel."""
-        return code.add(code.mul(self._ring_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.ring), size_of(self.ring_shape[2:])))
+        return code.add(
+            code.mul(self._ring_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.ring), size_of(self.ring_shape[2:]))
+        )
+
 
     def write_row(
-        self, code: Code, buffers: dict[Value, Value], ring: Value, results: list[Value], row: tuple[Index, Index, Index], panel: Index, valid: int | None
+        self,
+        code: Code,
+        buffers: dict[Value, Value],
+        ring: Value,
+        results: list[Value],
+        row: tuple[Index, Index, Index],
+        panel: Index,
+        valid: int | None,
     ) -> None:
         """The channels of a panel in a row: which image, which of its rows, and which row of the scratch memory."""
         s, width = self.s, self.ring_shape[-1]
@@ -517,4 +579,10 @@ class _Rows(SlidingKernel):
         code, s = self.code, self.s
         here = [Position(), position(self.kept_row), *places[2:]]
         for value, buffer in zip(s.epilogue.values, self.outs, strict=True):
-            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, here, (1, self.c.rows * self.c.most_tasks, *s.shape[2:])), mask)
+            store(
+                code,
+                emitter.at(value, places, lanes, mask),
+                buffer,
+                linear(code, here, (1, self.c.rows * self.c.most_tasks, *s.shape[2:])),
+                mask,
+            )

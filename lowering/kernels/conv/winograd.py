@@ -1,29 +1,36 @@
-"""Convolutions with windows of 3 x 3, one pixel apart or two, or of 5 x 5, one apart, by Winograd's algorithm, channels last: fewer multiplications than the direct way, at the price of larger rounding errors.
+"""Convolutions with windows of 3 x 3, one pixel apart or two, or of 5 x 5, one apart, by Winograd's algorithm, channels last: fewer
+multiplications than the direct way, at the price of larger rounding errors.
 
 The result is cut into square pieces of `size` x `size` pixels. In matrices (`winograd_transforms.py`), a piece is
 
     Y = A (sum over channels of (G g G') * (B d B')) A'
 
-where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, size + 4 for windows of 5 x 5, or 2 size + 1 with a stride of two. The inner products of all pieces
-together are reach² matrix products, pieces by channels by output channels, which go through the register tile. Everything else is done with channels in the lanes of vectors:
+where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, size + 4 for windows of 5 x 5, or 2
+size + 1 with a stride of two. The inner products of all pieces together are reach² matrix products, pieces by channels by output channels,
+which go through the register tile. Everything else is done with channels in the lanes of vectors:
 
-1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a range of channels at a time.
-   Or a kernel of its own writes it to memory for all pieces at once, where many tasks share a block, each of which would have to make it anew.
+1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a
+   range of channels at a time. Or a kernel of its own writes it to memory for all pieces at once, where many tasks share a block, each of
+   which would have to make it anew.
 2. Panels of packed weights, which are read once per block, multiply them. The sums wait in a second scratch tile.
-3. A (…) A' is computed, the epilogue (bias, activation, residual, a pooling whose windows do not overlap) follows while the results are in registers, and they are stored.
+3. A (…) A' is computed, the epilogue (bias, activation, residual, a pooling whose windows do not overlap) follows while the results are in
+   registers, and they are stored.
 
-Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left out.
+Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left
+out.
 
-Images of unknown size, which may have so few pixels that the transformed weights take longer than all else, are convolved directly below a number of pixels, by steps of the same
-plan: which of them have anything to do is decided when they run.
+Images of unknown size, which may have so few pixels that the transformed weights take longer than all else, are convolved directly below a
+number of pixels, by steps of the same plan: which of them have anything to do is decided when they run.
 
 What is computed, how it may be cut and what that is estimated to cost is in `winograd_plan.py`.
 
-A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but the largest among all pixels of its
-piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan, spoils its whole piece.
+A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but
+the largest among all pixels of its piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan,
+spoils its whole piece.
 
-Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2: vectors of words are transformed as vectors of their halves, weights are
-`EXACT_SCALE` times G g G', whole numbers, and so are the sums, which are shifted back.
+Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2:
+vectors of words are transformed as vectors of their halves, weights are `EXACT_SCALE` times G g G', whole numbers, and so are the sums,
+which are shifted back.
 """
 
 from __future__ import annotations
@@ -68,8 +75,10 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, or one of 5 x 5, channels last, with weights that are packed ahead; None for any other, where the direct way is
-    estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD` forbids it."""
+    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, or one of 5 x 5, channels last, with weights that are packed ahead;
+    None for any other, where the direct way is estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD`
+    forbids it.
+    """
     if not request.target.winograd or not config.winograd():
         return None
     image = find_image(request)
@@ -86,7 +95,9 @@ def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
-    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of them is meant for are convolved directly."""
+    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of
+    them is meant for are convolved directly.
+    """
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
     direct = build_direct(image.request) if least else None
@@ -111,7 +122,9 @@ def if_so_many(code: Code, image: WinogradImage, least: int, below: int | None, 
 
 @dataclass(frozen=True)
 class WinogradBlocks:
-    """What depends on how many pieces there are, in a kernel: blocks, pieces of a block, and the distances from one product's data, and sums, to the next one's."""
+    """What depends on how many pieces there are, in a kernel: blocks, pieces of a block, and the distances from one product's data, and
+    sums, to the next one's.
+    """
 
     count: Index
     pieces: Index
@@ -131,7 +144,9 @@ class WinogradBlocks:
         pieces = code.div(code.add(cut.all_pieces, blocks, -1), blocks)
         # Products are made of whole tiles.
         tiles = code.mul(code.ceildiv(pieces, cut.rows), cut.rows)
-        return cls(blocks, pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes))
+        return cls(
+            blocks, pieces, code.add(code.mul(tiles, cut.row), cut.image.lanes), code.add(code.mul(tiles, cut.width), cut.image.lanes)
+        )
 
 
 class _WinogradBuilder:
@@ -142,8 +157,15 @@ class _WinogradBuilder:
 
     def build(self) -> None:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
-        slots = [self._data() if cut.ahead else self.parts.memory_of(image.x), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
+        slots = [
+            self._data() if cut.ahead else self.parts.memory_of(image.x),
+            self._weights(),
+            *(operand(a.index) for a in epilogue.args),
+            *map(result, range(len(epilogue.values))),
+        ]
+        func = Func.empty(
+            self._name("winograd"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True
+        )
         code = Code(Builder.at_end(func.block, func.location), image.pairs)
         blocks = WinogradBlocks.of(code, cut)
         usual = cut if cut.known else cut.of(image.usual[0])
@@ -185,7 +207,12 @@ class _WinogradBuilder:
         else:
             data = self.parts.new_scratch(size, image.dtype)
         slots = (self.parts.memory_of(image.x), data)
-        func = Func.empty(self._name("winograd_image"), [self.parts.buffer_type(s) for s in slots], loc=image.problem.contract.location, final_addresses=True)
+        func = Func.empty(
+            self._name("winograd_image"),
+            [self.parts.buffer_type(s) for s in slots],
+            loc=image.problem.contract.location,
+            final_addresses=True,
+        )
         code = Code(Builder.at_end(func.block, func.location))
         x, into = map(code.words, func.args)
         blocks = WinogradBlocks.of(code, cut)
@@ -242,7 +269,9 @@ class _WinogradBuilder:
             with code.loop(0, cut.depth, name="channel") as channel, code.loop(0, cut.width, step=lanes, name="output") as output:
                 first = code.add(output0, output.iv)
                 mask = code.lane_mask(code.sub(image.outputs, first), lanes)
-                at = code.add(access.base, code.mul(first, moves[0]), code.mul(code.add(code.mul(of_channels, cut.depth), channel.iv), moves[1]))
+                at = code.add(
+                    access.base, code.mul(first, moves[0]), code.mul(code.add(code.mul(of_channels, cut.depth), channel.iv), moves[1])
+                )
                 away = code.apply("mul", code.b(kernel.Iota, lanes=lanes), code.broadcast(code.value(moves[0]), lanes))
 
                 def tap(i: int, j: int) -> Value:
@@ -271,7 +300,8 @@ class _WinogradTask:
         image, cut = self.image, self.cut
         self.blocks, self.block = blocks, block
         self.first = code.mul(blocks.pieces, block)
-        # The last block may have fewer pieces; products are made for whole tiles, or for all rows of a known number, and what is left over goes nowhere.
+        # The last block may have fewer pieces; products are made for whole tiles, or for all rows of a known number, and what is left over
+        # goes nowhere.
         self.whole = cut.known and cut.all_pieces % cut.pieces == 0
         self.count: Index = cut.pieces if self.whole else code.min(blocks.pieces, code.sub(cut.all_pieces, self.first))
         self.dtype, self.lanes = image.dtype, image.lanes
@@ -291,10 +321,15 @@ class _WinogradTask:
     def _look_at(self, data: Value) -> None:
         """Take the block's part of the transformed image."""
         of_block = self.code.mul(self.code.mul(self.blocks.data_plane, self.cut.products), self.block)
-        self.data, self.data0 = data, self.code.add(of_block, self.code.mul(self.copy, self.cut.ahead_elements)) if self.copy != 0 else of_block
+        self.data, self.data0 = (
+            data,
+            self.code.add(of_block, self.code.mul(self.copy, self.cut.ahead_elements)) if self.copy != 0 else of_block,
+        )
 
     def compute(self, args: Sequence[Value], part: Index) -> None:
-        """The results of one part of the output channels; `args` are the image, transformed or not, the weights, what the epilogue reads, and the results."""
+        """The results of one part of the output channels; `args` are the image, transformed or not, the weights, what the epilogue reads,
+        and the results.
+        """
         code, cut, epilogue = self.code, self.cut, self.image.problem.epilogue
         self.part, self.weights = part, args[1]
         count = len(epilogue.args)
@@ -348,7 +383,9 @@ class _WinogradTask:
             self._clear_rest()
 
     def _clear_rest(self) -> None:
-        """Zeros for the pieces behind the last one that tiles reach: what other kernels left there may be numbers below 2^-126, each of which takes a multiply-add a hundred cycles."""
+        """Zeros for the pieces behind the last one that tiles reach: what other kernels left there may be numbers below 2^-126, each of
+        which takes a multiply-add a hundred cycles.
+        """
         code, cut, zero = self.code, self.cut, self.code.zero(self.dtype, self.lanes)
         end = cut.pieces if cut.known else covered_by_any(code, code.value(self.count), cut.rows)
         with code.loop(0, cut.products, name="product") as product, code.loop(self.count, end, name="piece") as piece:
@@ -360,7 +397,9 @@ class _WinogradTask:
         code, image, step, reach = self.code, self.image, self.cut.step, self.cut.transforms.reach
         sizes = (image.height, image.width)
         corner = [code.sub(code.mul(down, step), image.top), code.sub(code.mul(across, step), image.left)]
-        at = code.add(code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0)
+        at = code.add(
+            code.mul(code.add(code.mul(code.add(code.mul(n, sizes[0]), corner[0]), sizes[1]), corner[1]), image.channels), channel0
+        )
 
         def direct(i: int, j: int, channel: Index, mask: Value | None) -> Value:
             return code.load(self.x, code.add(at, channel, (i * image.width + j) * image.channels), self.lanes, mask)
@@ -430,7 +469,13 @@ class _WinogradTask:
             to = code.add(self.data0, code.mul(piece, cut.row), loop.iv)
             for i, line in enumerate(self.linear.square(cut.transforms.data, block)):
                 for j, value in enumerate(line):
-                    code.store(code.reinterpret(value, i32) if self.image.pairs else value, self.data, code.add(to, code.mul(self.blocks.data_plane, i * reach + j)), None, self.align)
+                    code.store(
+                        code.reinterpret(value, i32) if self.image.pairs else value,
+                        self.data,
+                        code.add(to, code.mul(self.blocks.data_plane, i * reach + j)),
+                        None,
+                        self.align,
+                    )
 
     def _halves(self, x: Value) -> Value:
         """A vector of words as one of the numbers that they are of."""
@@ -510,7 +555,15 @@ class _WinogradTask:
         """Rows and columns of the group's results."""
         return [self.image.problem.epilogue.shape[i] for i in (1, 2)]
 
-    def _write_whole(self, made: Sequence[Sequence[Value]], around: dict[str, Position], corner: Sequence[Index], whole: Sequence[int], mask: Value | None) -> None:
+
+    def _write_whole(
+        self,
+        made: Sequence[Sequence[Value]],
+        around: dict[str, Position],
+        corner: Sequence[Index],
+        whole: Sequence[int],
+        mask: Value | None,
+    ) -> None:
         """Write all results of a piece, whose first one is at `corner`."""
 
         def computed(places: Sequence[Position]) -> Value:
@@ -523,7 +576,15 @@ class _WinogradTask:
         for i, j in product(*map(range, whole)):
             write(place(corner[0], i), place(corner[1], j))
 
-    def _cut_off(self, made: Sequence[Sequence[Value]], around: dict[str, Position], corner: Sequence[Index], whole: Sequence[int], mask: Value | None) -> None:
+
+    def _cut_off(
+        self,
+        made: Sequence[Sequence[Value]],
+        around: dict[str, Position],
+        corner: Sequence[Index],
+        whole: Sequence[int],
+        mask: Value | None,
+    ) -> None:
         """Write those results of a piece that lie inside of the image, whose first one is at `corner`."""
         code, image, size = self.code, self.image, self.cut.size
         for k, value in enumerate(v for line in made for v in line):
@@ -539,7 +600,10 @@ class _WinogradTask:
 
             self._writer(stored, around, mask)(*(place(c).plus(code, k) for c, k in zip(corner, offsets, strict=True)))
 
-    def _writer(self, read: Callable[[Sequence[Position]], Value], around: dict[str, Position], mask: Value | None) -> Callable[[Position, Position], None]:
+
+    def _writer(
+        self, read: Callable[[Sequence[Position]], Value], around: dict[str, Position], mask: Value | None
+    ) -> Callable[[Position, Position], None]:
         """Stores the group's results at a row and a column; `read` gives the convolution's elements at a row and a column."""
         problem, letters = self.image.problem, self.image.letters
         emitter = problem.epilogue.emitter(self.code, self.buffers, VectorLeaf(lambda places: read(places[1:3])))

@@ -1,4 +1,6 @@
-"""Winograd convolutions before any code: which groups they are, how the work may be cut, and an estimate of what that takes (`winograd.py` has the algorithm)."""
+"""Winograd convolutions before any code: which groups they are, how the work may be cut, and an estimate of what that takes (`winograd.py`
+has the algorithm).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,18 @@ from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import PIECES, Problem, find_problem
 
 ACCURACY = {
-    (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0), (5, 2): Accuracy(ulp=0.5, summed=3.0),
+    (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0),
+    (5, 2): Accuracy(ulp=0.5, summed=3.0),
 }  # fmt: skip
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
-# Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less weights than 4.
+# Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less
+# weights than 4.
 USUAL_SIZES = {3: (2, 4), 5: (2,)}
-# The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and the weights' one halves. More channels than this would make sums
-# longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
+# The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and
+# the weights' one halves. More channels than this would make sums longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
 EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
-# Registers for the numbers of two rows and what they give there (`Registers.factors`): tiles of 5 x 2, in place of 6 x 2 with those of one row, take 0.91 to 1.0 of the time on Zen 3.
+# Registers for the numbers of two rows and what they give there (`Registers.factors`): tiles of 5 x 2, in place of 6 x 2 with those of one
+# row, take 0.91 to 1.0 of the time on Zen 3.
 EXACT_FACTORS = 4
 
 # Windows that are taken, and how far apart.
@@ -37,15 +42,18 @@ WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
-# An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds (`Target.spare_adders`), by the size of a piece and the stride,
-# fitted to measurements on Sapphire Rapids, as are the cycles per byte of data that are written ahead and read again, and of sums that are read and written once more for each range of channels.
-# That for pieces of 3 x 3 was not fitted, but lies between those of 2 x 2 and 4 x 4.
+# An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds
+# (`Target.spare_adders`), by the size of a piece and the stride, fitted to measurements on Sapphire Rapids, as are the cycles per byte of
+# data that are written ahead and read again, and of sums that are read and written once more for each range of channels. That for pieces of
+# 3 x 3 was not fitted, but lies between those of 2 x 2 and 4 x 4.
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
-# Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle only (Zen 4).
+# Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle
+# only (Zen 4).
 FAR_CYCLES, FAR_SHARE = 0.55, 2
-# Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for small images.
+# Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for
+# small images.
 PAIRS_SHARE = 1.25
 # What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
@@ -57,17 +65,19 @@ UNKNOWN_ROWS = 1.5
 LOADING_SHOWS = 0.35
 # The same of weights that direct tiles ask for in streams.
 STREAM_SHOWS = 0.25
-# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was fitted; and a second way for few pixels than the one for all.
+# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was
+# fitted; and a second way for few pixels than the one for all.
 ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
 
 
 @dataclass(frozen=True)
 class WinogradImage:
-    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs` channels come out. The
-    batch, and the sizes of the image, need not be known.
+    """The convolution of `x`, [batch, height, width, channels], with zeros around it, and `weights`; `high` x `wide` pixels with `outputs`
+    channels come out. The batch, and the sizes of the image, need not be known.
 
-    Windows are of `span` x `span` pixels, `stride` apart, down and across. `top` and `left` are how many zeros there are before the image. Letters: `letters` are those of x, `taps` the window's, `output` the output channel's.
-    With `pairs` its numbers are integers of 16 bits, of which two channels are a word, and `channels` are words.
+    Windows are of `span` x `span` pixels, `stride` apart, down and across. `top` and `left` are how many zeros there are before the image.
+    Letters: `letters` are those of x, `taps` the window's, `output` the output channel's. With `pairs` its numbers are integers of 16 bits,
+    of which two channels are a word, and `channels` are words.
     """
 
     problem: Problem
@@ -130,7 +140,12 @@ class WinogradImage:
             return estimate(dims.substitute(size, batch), pixels)
 
         return replace(
-            self, batch=number(self.batch), height=number(self.height), width=number(self.width), high=number(self.high), wide=number(self.wide)
+            self,
+            batch=number(self.batch),
+            height=number(self.height),
+            width=number(self.width),
+            high=number(self.high),
+            wide=number(self.wide),
         )
 
     @cached_property
@@ -178,7 +193,9 @@ class WinogradImage:
         part = 1.0
         for before, size, pixels in ((self.top, self.height, self.high), (self.left, self.width, self.wide)):
             assert isinstance(size, int) and isinstance(pixels, int)
-            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(self.span)) / (self.span * pixels)
+            part *= sum(0 <= i * self.stride + tap - before < size for i in range(pixels) for tap in range(self.span)) / (
+                self.span * pixels
+            )
         return part
 
 
@@ -228,16 +245,19 @@ def find_image(request: Request) -> WinogradImage | None:
             return None
         channels //= 2
     return WinogradImage(
-        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b, letters, taps, output
+        problem, x, window.sizes[0], window.strides[0], top, left, batch, height, width, channels, high, wide, outputs, contract.b, spec.b,
+        letters, taps, output
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output channels, `panels` of them
-    per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all tasks. Where it is not known how many pieces there are in all, `pieces` are
-    the most that a block has room for, whole tiles of them, and blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for
-    those with fewer than `below`."""
+    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output
+    channels, `panels` of them per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all
+    tasks. Where it is not known how many pieces there are in all, `pieces` are the most that a block has room for, whole tiles of them, and
+    blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for those with fewer than
+    `below`.
+    """
 
     image: WinogradImage
     size: int
@@ -376,22 +396,27 @@ class Blocking:
         return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
-        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and come back."""
+        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and
+        come back.
+        """
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
         near = target.caches[1]
         if target.spare_adders:
             far = FAR_CYCLES * data if target.multiply_adds < 2 and data > FAR_SHARE * near else 0
             return far + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0)
-        sums = blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
+        sums = (
+            blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
+        )
         # Each panel meets all of a block's data.
         again = data * self.parts * self.panels if data > near * 7 // 8 * blocks else 0
         return AHEAD_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
 
 
 def choose_blockings(image: WinogradImage) -> list[Blocking]:
-    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few pixels. None where the direct way is better.
-    Where it is better for few pixels, all ways are for more than those."""
+    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few
+    pixels. None where the direct way is better. Where it is better for few pixels, all ways are for more than those.
+    """
     found = list(blockings(image))
     best = min(found, key=lambda b: b.cycles, default=None)
     if best is None or best.cycles > image.enough:

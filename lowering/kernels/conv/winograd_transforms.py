@@ -4,15 +4,16 @@ A piece of a convolution along one axis, `size` results y of size + 2 elements d
 
     y = A ((G g) * (B d))
 
-with size + 2 products instead of 3 * size; with five weights it has size + 4 of each. d and g are the coefficients of polynomials, of which B and G give values at chosen points (one of them at infinity), and A
-interpolates (Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016). In two
-dimensions each transform is applied along one axis, then along the other.
+with size + 2 products instead of 3 * size; with five weights it has size + 4 of each. d and g are the coefficients of polynomials, of which
+B and G give values at chosen points (one of them at infinity), and A interpolates (Winograd, "Arithmetic complexity of computations", 1980;
+Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016). In two dimensions each transform is applied along one axis, then
+along the other.
 
-With a stride of two, the even elements meet the outer two weights and the odd ones the middle weight: `size` results of 2 size + 1 elements take size + 1 products for the
-even ones by the formula above, for two weights, and `size` for the odd ones, instead of 3 * size.
+With a stride of two, the even elements meet the outer two weights and the odd ones the middle weight: `size` results of 2 size + 1 elements
+take size + 1 products for the even ones by the formula above, for two weights, and `size` for the odd ones, instead of 3 * size.
 
-The points decide how rounding errors grow. Those below come in pairs p, -p, so that half of the work is shared, and all entries of A and B are exact in float32.
-With +-5/8 and +-3/2 the root mean square of the error is half of that with the usual +-1 and +-2.
+The points decide how rounding errors grow. Those below come in pairs p, -p, so that half of the work is shared, and all entries of A and B
+are exact in float32. With +-5/8 and +-3/2 the root mean square of the error is half of that with the usual +-1 and +-2.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ def strided(even: Transforms) -> Transforms:
 
 
 def transforms_at(size: int, points: Sequence[Fraction], taps: int = 3) -> Transforms:
-    """The matrices for `size` results of so many weights from as many points as it takes, size + taps - 2: rows of B are the polynomials that are 0 at all points but one,
-    and G's are divided by their values there (Toom and Cook's construction, transposed)."""
+    """The matrices for `size` results of so many weights from as many points as it takes, size + taps - 2: rows of B are the polynomials
+    that are 0 at all points but one, and G's are divided by their values there (Toom and Cook's construction, transposed).
+    """
     reach = size + taps - 1
     if len(set(points)) != reach - 1:
         raise ValueError(f"expected {reach - 1} different points for {size} results but got {list(map(str, points))}")
@@ -119,7 +121,9 @@ class Linear:
         self.code, self.dtype, self.lanes = code, dtype, lanes
 
     def apply(self, matrix: Matrix, xs: Sequence[Value]) -> list[Value]:
-        """matrix @ xs. Two columns that differ in signs alone are added and subtracted first; of two rows that do, the common parts are computed once."""
+        """matrix @ xs. Two columns that differ in signs alone are added and subtracted first; of two rows that do, the common parts are
+        computed once.
+        """
         matrix, xs = self._join_columns(matrix, xs)
         done: list[Value] = []
         k = 0

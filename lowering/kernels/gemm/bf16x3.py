@@ -1,22 +1,27 @@
-"""Matrix products of float32 by tile registers of bf16 (AMX): each number is the sum of three terms of bf16, and six products of terms are a product of numbers.
+"""Matrix products of float32 by tile registers of bf16 (AMX): each number is the sum of three terms of bf16, and six products of terms are
+a product of numbers.
 
-Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the arithmetic. A product of tiles, 16 rows by 16 lanes by
-32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of them are up to 5 times as fast.
+Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the
+arithmetic. A product of tiles, 16 rows by 16 lanes by 32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of
+them are up to 5 times as fast.
 
-1. A thread takes a chunk of the rows and a group of panels, each of 32 lanes. It makes the terms of A for the chunk, which stay in its second-level cache: [block][tile of rows][step][term][row][16 words], a step being
-   32 steps of the contracted axis (`kernel.dot_terms`). Other groups for the same chunk, which it takes first, find them there.
-2. B is float32, packed ahead, or an argument in place. Panels are cut into blocks of a few steps, whose terms stay in the first-level cache: while the tiles of rows are multiplied by one block, they make the terms of the
-   following one, in memory for two of them, and ask for what comes behind that.
-3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A would leave the cache, in the arena. Behind the last block
-   of a tile follows what is made of its sums.
+1. A thread takes a chunk of the rows and a group of panels, each of 32 lanes. It makes the terms of A for the chunk, which stay in its
+   second-level cache: [block][tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
+   Other groups for the same chunk, which it takes first, find them there.
+2. B is float32, packed ahead, or an argument in place. Panels are cut into blocks of a few steps, whose terms stay in the first-level
+   cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask
+   for what comes behind that.
+3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A
+   would leave the cache, in the arena. Behind the last block of a tile follows what is made of its sums.
 
-So threads make the same terms of A, each for itself, since lines that another core wrote are far away; many threads make them once for all of them, in a kernel in front. Of an unknown number of rows few go the
-direct way.
+So threads make the same terms of A, each for itself, since lines that another core wrote are far away; many threads make them once for all
+of them, in a kernel in front. Of an unknown number of rows few go the direct way.
 
 Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
 
-A result is as near the exact one as by multiply-adds (an eighth to a quarter nearer in the mean), since the products that are left out are below half a bit of the product, and two of A's numbers by two of B's are
-added at once. But an infinity makes its row or column nan, as its other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
+A result is as near the exact one as by multiply-adds (an eighth to a quarter nearer in the mean), since the products that are left out are
+below half a bit of the product, and two of A's numbers by two of B's are added at once. But an infinity makes its row or column nan, as its
+other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
 """
 
 from __future__ import annotations
@@ -45,7 +50,8 @@ from polyreme.lowering.kernels.tile_blocks import beside
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
-# Rows of a tile where they are few: more would read panels less often, and code for tiles of each number of them up to this one is a third of the time to compile an open BERT.
+# Rows of a tile where they are few: more would read panels less often, and code for tiles of each number of them up to this one is a third
+# of the time to compile an open BERT.
 FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4
@@ -69,11 +75,18 @@ class Bf16x3Builder:
         plan, p, epilogue = self.plan, self.p, self.p.epilogue
         right = self.parts.memory_of(p.right.source) if plan.in_place else self._weights()
         places = maximum(plan.chunks, plan.makers) if plan.products == 1 else plan.makers
-        before = [self.parts.memory_of(p.left.source), right, self.parts.new_scratch(places * plan.chunk_words, i32), self.parts.new_scratch(Tickets.elements(0), i64)]
+        before = [
+            self.parts.memory_of(p.left.source),
+            right,
+            self.parts.new_scratch(places * plan.chunk_words, i32),
+            self.parts.new_scratch(Tickets.elements(0), i64),
+        ]
         if plan.runs > 1:
             before.append(self.parts.new_scratch(plan.chunks * plan.chunk * plan.panels * plan.sums, f32))
         slots = [*before, *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
-        func = Func.empty(p.request.name("bf16x3"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True)
+        func = Func.empty(
+            p.request.name("bf16x3"), [self.parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=True
+        )
         code = Code(Builder.at_end(func.block, func.location))
         left, right, terms, notes, *arena = func.args[: len(before)]
         others, outputs = func.args[len(before) : len(before) + len(epilogue.args)], func.args[len(before) + len(epilogue.args) :]
@@ -132,7 +145,9 @@ def cut_pair(code: Code, first: Value, second: Value) -> list[Value]:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Writes what threads do: each takes a group of panels for a chunk of rows after the other. Those of A are made in `terms`; sums wait in `arena` where steps are taken in several runs."""
+    """Writes what threads do: each takes a group of panels for a chunk of rows after the other. Those of A are made in `terms`; sums wait
+    in `arena` where steps are taken in several runs.
+    """
 
     plan: Plan
     made: ProductKernel
@@ -147,7 +162,8 @@ class _Tasks:
     def write(self) -> None:
         plan, code = self.plan, self.code
         threads = code.b(kernel.Threads)
-        # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many. Of several products threads have enough with their own.
+        # Terms of A are made by each thread for the chunks that it has, or by all of them for all where they are many. Of several products
+        # threads have enough with their own.
         alone = code.apply("le", threads, code.value(1))
         few = code.constant(1, i1) if plan.products > 1 else code.apply("le", threads, code.value(plan.makers))
         pieces = plan.products * plan.chunks
@@ -163,7 +179,11 @@ class _Tasks:
             makers = code.apply("min", makers, code.value(plan.makers))
         else:
             parts = plan.chunks * plan.chunk * plan.steps
-            with code.parallel(code.apply("select", few, code.value(0), code.value(parts)), grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)), name="part") as part:
+            with code.parallel(
+                code.apply("select", few, code.value(0), code.value(parts)),
+                grain=max(1, GRAIN_CYCLES // (plan.height * STEPS)),
+                name="part",
+            ) as part:
                 chunk, within = code.split(part, [plan.chunks, plan.chunk * plan.steps])
                 self._cut_rows({}, chunk, within, chunk)
         with code.parallel(makers, name="maker") as maker:
@@ -182,14 +202,30 @@ class _Tasks:
                     first = code.mul(group, size)
                     tile = code.mul(chunk, plan.chunk)
                     # Tiles behind the last one are made for nothing, where there are too few to make terms beside them.
-                    count = plan.chunk if plan.chunks == 1 else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
+                    count = (
+                        plan.chunk
+                        if plan.chunks == 1
+                        else code.apply("max", code.value(code.min(plan.chunk, code.sub(plan.tiles, tile))), code.value(LEAST_TILES))
+                    )
                     at = code.mul(place, plan.chunk_words)
-                    _Bf16x3Task(plan, self.made, around, at, self.terms, self.arena, first, code.min(code.add(first, size), plan.panels), tile, count).write()
+                    _Bf16x3Task(
+                        plan,
+                        self.made,
+                        around,
+                        at,
+                        self.terms,
+                        self.arena,
+                        first,
+                        code.min(code.add(first, size), plan.panels),
+                        tile,
+                        count,
+                    ).write()
                 loop.next = [code.value(piece)]
 
     def _cut_rows(self, around: dict[str, Index], chunk: Index, part: Index, place: Index) -> None:
-        """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`. Parts of a tile follow each other, so that its rows are read from end to
-        end, and each asks for the next tile's lines where they are far."""
+        """Make the terms of part `part` of a chunk's rows, a tile of them by a step, in the memory for the chunk of number `place`. Parts
+        of a tile follow each other, so that its rows are read from end to end, and each asks for the next tile's lines where they are far.
+        """
         plan, code, product, k = self.plan, self.code, self.plan.matrices.product, self.plan.matrices.k
         p = product.problem
         tile, block, step = code.split(part, [plan.chunk, plan.blocks, plan.block])
@@ -220,10 +256,15 @@ class _Tasks:
                     there = at(code.split(code.add(row0, row.iv, plan.height), sizes))
                     for half in (0, VECTOR):
                         code.prefetch(self.made.left, code.add(there, half), locality=2)
-                halves = [code.load(self.made.left, code.add(here, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR)) for half in (0, VECTOR)]
+                halves = [
+                    code.load(self.made.left, code.add(here, half), VECTOR, code.lane_mask(code.sub(exist, half), VECTOR))
+                    for half in (0, VECTOR)
+                ]
                 pair = [code.shuffle(halves[0], halves[1], range(i, STEPS, 2)) for i in (0, 1)]
                 for term, words in enumerate(cut_pair(code, *pair)):
-                    code.store(words, self.terms, code.add(to, code.mul(row.iv, PAIRS), term * plan.height * PAIRS), None, PAIRS * i32.bytes)
+                    code.store(
+                        words, self.terms, code.add(to, code.mul(row.iv, PAIRS), term * plan.height * PAIRS), None, PAIRS * i32.bytes
+                    )
 
         whole = k // STEPS
         if whole == plan.steps:
@@ -249,10 +290,23 @@ class _Tasks:
 
 
 class _Bf16x3Task:
-    """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to `end`."""
+    """Writes a task: `count` tiles of rows from number `tile` on, whose terms are in `rows` from `at` on, by the panels from `first` up to
+    `end`.
+    """
+
 
     def __init__(
-        self, plan: Plan, made: ProductKernel, around: dict[str, Index], at: Index, rows: Value, arena: Value | None, first: Index, end: Index, tile: Index, count: Index
+        self,
+        plan: Plan,
+        made: ProductKernel,
+        around: dict[str, Index],
+        at: Index,
+        rows: Value,
+        arena: Value | None,
+        first: Index,
+        end: Index,
+        tile: Index,
+        count: Index,
     ):
         self.plan, self.made, self.code, self.around, self.at, self.rows = plan, made, made.code, around, at, rows
         self.first, self.end, self.tile, self.count = first, made.code.value(end), tile, count
@@ -338,11 +392,32 @@ class _Bf16x3Task:
                 share = cuts * plan.block
                 pair = code.min(code.mul(place, share), plan.block * PAIRS - share)
                 at = code.add(behind, code.mul(pair, 2 * plan.apart))
-                source = self.made.right, code.value(at), code.value(code.add(there, code.mul(pair, LANES))), code.value(self._ahead(start, end, following[1], pair, at))
+                source = (
+                    self.made.right,
+                    code.value(at),
+                    code.value(code.add(there, code.mul(pair, LANES))),
+                    code.value(self._ahead(start, end, following[1], pair, at)),
+                )
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
-            at_begun = code.apply("select", begins, code.value(self.zeros), at_sums) if isinstance(begins, Value) else None if begins else at_sums
-            code.b(kernel.DotTerms, self.rows, code.value(at_a), self.terms, at_b, self.sums, at_sums, at_begun, *source, rows=plan.height, steps=plan.block, cuts=cuts, apart=plan.apart)
+            at_begun = (
+                code.apply("select", begins, code.value(self.zeros), at_sums) if isinstance(begins, Value) else None if begins else at_sums
+            )
+            code.b(
+                kernel.DotTerms,
+                self.rows,
+                code.value(at_a),
+                self.terms,
+                at_b,
+                self.sums,
+                at_sums,
+                at_begun,
+                *source,
+                rows=plan.height,
+                steps=plan.block,
+                cuts=cuts,
+                apart=plan.apart,
+            )
             if closes:
                 self._close(panel, number, at_sums)
 
@@ -366,8 +441,9 @@ class _Bf16x3Task:
         tiles(code.apply("select", are_many, code.value(cutting), code.value(fewer)), self.count, 0)
 
     def _following(self, panel: Index, start: Index, end: Index, block: Index) -> tuple[Index, Index]:
-        """The panel and the block that come behind this one: the next block, or the first one of the run of the next panel, or that of the next run of the first panel. Behind the last one of all, which has
-        none, it is another one of B."""
+        """The panel and the block that come behind this one: the next block, or the first one of the run of the next panel, or that of the
+        next run of the first panel. Behind the last one of all, which has none, it is another one of B.
+        """
         code, plan = self.code, self.plan
         goes_on = code.condition("lt", code.add(block, 1), end)
         if goes_on is True:
@@ -377,10 +453,14 @@ class _Bf16x3Task:
         next_block = code.apply("select", has_next, code.value(start), code.value(code.min(end, plan.blocks - 1)))
         if goes_on is False:
             return next_panel, next_block
-        return code.apply("select", goes_on, code.value(panel), next_panel), code.apply("select", goes_on, code.value(code.add(block, 1)), next_block)
+        return code.apply("select", goes_on, code.value(panel), next_panel), code.apply(
+            "select", goes_on, code.value(code.add(block, 1)), next_block
+        )
 
     def _ahead(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
-        """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the next panel behind the last ones of a run of blocks from `start` up to `end`."""
+        """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the
+        next panel behind the last ones of a run of blocks from `start` up to `end`.
+        """
         code, plan = self.code, self.plan
         at = code.add(at, PAIRS_AHEAD * 2 * plan.apart)
         if not plan.in_place and plan.runs == 1:
@@ -435,7 +515,11 @@ class _Bf16x3Task:
 
         def rows(first: Index, some: int) -> None:
             acc = [
-                [code.load(self.sums, code.add(at, code.mul(code.add(first, r), LANES), lane), VECTOR, None, VECTOR * f32.bytes) for lane in range(0, LANES, VECTOR)] for r in range(some)
+                [
+                    code.load(self.sums, code.add(at, code.mul(code.add(first, r), LANES), lane), VECTOR, None, VECTOR * f32.bytes)
+                    for lane in range(0, LANES, VECTOR)
+                ]
+                for r in range(some)
             ]
             results.close(code.add(row0, first), acc, valid)
 

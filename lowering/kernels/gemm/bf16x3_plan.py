@@ -1,4 +1,6 @@
-"""Products of float32 by tile registers of bf16: which they are, how they are cut, and an estimate of what they take. `bf16x3.py` has the kernels."""
+"""Products of float32 by tile registers of bf16: which they are, how they are cut, and an estimate of what they take. `bf16x3.py` has the
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +23,38 @@ from polyreme.lowering.machines.targets import Target
 
 # Numbers of a vector, of which a panel has two.
 VECTOR = LANES // 2
-# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level cache (5 took 1.15 times as long, 6 1.2 times).
+# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level
+# cache (5 took 1.15 times as long, 6 1.2 times).
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
+# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut
+# into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
 MOST_TILES, CHUNK_SHARE = 13, 2
-# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of them those of all.
+# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of
+# them those of all.
 TILES_OF_TWO, FEW_PANELS = 12, 8
-# Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at most, or at least, and between these as many as take no more memory than this.
+# Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at
+# most, or at least, and between these as many as take no more memory than this.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
-# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an unknown number of rows so many do, where there are as many.
+# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an
+# unknown number of rows so many do, where there are as many.
 LEAST_TILES, MANY_TILES = 3, 6
-# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a kernel.
+# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a
+# kernel.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
-# Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast, and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
+# Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast,
+# and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
 FAR_SIZE = 4
-# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a product of tiles, of a vector of results, which are finished while nothing is
-# multiplied, more of them for each vector that is read or written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to be.
+# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a
+# product of tiles, of a vector of results, which are finished while nothing is multiplied, more of them for each vector that is read or
+# written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to
+# be.
 CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, FAR_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
-# Of several products threads have different ones to cut, which costs less, but for each of them there is a beginning; and more has to be gained, since those of few lanes, 12 x 384 x 384 x 64, were 1.1 times as fast
-# in moments when tile registers are there, and 0.73 to 0.9 times in others.
+# Of several products threads have different ones to cut, which costs less, but for each of them there is a beginning; and more has to be
+# gained, since those of few lanes, 12 x 384 x 384 x 64, were 1.1 times as fast in moments when tile registers are there, and 0.73 to 0.9
+# times in others.
 CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
-# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place from places that share few of the cache; and rows that are enough to
-# pack it first.
+# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place
+# from places that share few of the cache; and rows that are enough to pack it first.
 PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
@@ -76,7 +88,9 @@ def arguments(request: Request) -> Matrices | None:
 
 
 def scattered(request: Request) -> Matrices | None:
-    """The same for known weights and rows that are neighbours in the result only, as those of a convolution of single pixels with a stride are."""
+    """The same for known weights and rows that are neighbours in the result only, as those of a convolution of single pixels with a stride
+    are.
+    """
     found = find_product(request, scattered=True)
     if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or found.outer or len(found.problem.step_letters) != 1:
         return None
@@ -90,7 +104,9 @@ def scattered(request: Request) -> Matrices | None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks, the lanes into panels."""
+    """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks,
+    the lanes into panels.
+    """
 
     matrices: Matrices
     target: Target
@@ -118,7 +134,9 @@ class Plan:
 
     @cached_property
     def in_place(self) -> bool:
-        """Whether B is read where it stands, instead of from panels: lanes that are neighbours, where not so many rows meet them that a kernel in front may make panels of them."""
+        """Whether B is read where it stands, instead of from panels: lanes that are neighbours, where not so many rows meet them that a
+        kernel in front may make panels of them.
+        """
         if self.is_known or not isinstance(self.m, int):
             return False
         return self.is_unit and self.matrices.n % LANES == 0 and self.m <= MOST_ROWS_IN_PLACE
@@ -244,7 +262,9 @@ class Plan:
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any chunk cut all of them."""
+        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any
+        chunk cut all of them.
+        """
         least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
             least = max(least, self.tiles - (-(-self.tiles // self.chunk) - 1) * self.chunk)
@@ -252,8 +272,9 @@ class Plan:
 
     @cached_property
     def balance(self) -> tuple[int, int, int]:
-        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take more by this one: on two threads, each of which makes all terms of
-        A. On one it then gains even more."""
+        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take
+        more by this one: on two threads, each of which makes all terms of A. On one it then gains even more.
+        """
         a, several = self.matrices, self.products > 1
         vectors = -(-a.n // VECTOR)
         epilogue = a.product.problem.epilogue
@@ -278,7 +299,8 @@ class Plan:
             return 0
         if not self.in_place:
             return PACK_CYCLES if self.is_unit else TURN_CYCLES
-        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them has left it when the next panel needs it.
+        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them
+        # has left it when the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // WAYS)
         return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

@@ -2,10 +2,12 @@
 
 B is read in one of these ways:
 
-- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself beside its multiplications (`double_buffered.py`) or before them in memory that stays in the
-  second-level cache, or by a kernel of its own where sizes are only known at run time or many rows meet each panel;
+- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself beside its multiplications
+  (`double_buffered.py`) or before them in memory that stays in the second-level cache, or by a kernel of its own where sizes are only known
+  at run time or many rows meet each panel;
 - *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
-- *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added up at the end.
+- *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added
+  up at the end.
 
 The work is split over panels and pieces of rows. The order of additions depends on shapes alone, so results do not depend on threads.
 """
@@ -49,10 +51,11 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES
 from polyreme.lowering.kernels.tile_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the second-level cache
-# as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
+# Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the
+# second-level cache as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
 ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
-# The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack ask for it ahead, and for one that stays there.
+# The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack
+# ask for it ahead, and for one that stays there.
 ROWS_WORTH_PACKING_FAR, ROWS_WORTH_PACKING_STAYING = 8, 96
 # Lines that the second-level cache has for addresses which it takes for neighbours.
 WAYS = 16
@@ -62,12 +65,14 @@ MOST_PANEL_BYTES = 256 << 10
 ROWS_WORTH_BLOCKS = 32
 # Where the third level gives fewer bytes a cycle than this, far caches are slow, and more is done to keep what is used again near.
 FAST_THIRD_LEVEL = 12
-# There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would be read from there and take the place of what was asked for ahead,
-# lines as far apart as B's rows, which share few of its places.
+# There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would
+# be read from there and take the place of what was asked for ahead, lines as far apart as B's rows, which share few of its places.
 PACKED_SHARE = 3
-# These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the machine itself then reads ahead, and fewer loads for the tile.
+# These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the
+# machine itself then reads ahead, and fewer loads for the tile.
 VECTORS_NEAR, PANELS_WORTH_CUTTING = 4, 4
-# Tiles of 16 registers have no room for so many: 128 x 768 x 768 and 127 x 769 x 1001 ran at 84 and 75 GFLOP/s with three, at 72 and 69 with four, and by whole panels of two at 68 and 46 (one run, Zen 3).
+# Tiles of 16 registers have no room for so many: 128 x 768 x 768 and 127 x 769 x 1001 ran at 84 and 75 GFLOP/s with three, at 72 and 69
+# with four, and by whole panels of two at 68 and 46 (one run, Zen 3).
 FEW_VECTORS_NEAR = 3
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48
@@ -75,17 +80,19 @@ ROWS_WORTH_PACKING_TWICE = 48
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
-# Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 / so much, stay there while all panels pass.
-# Pieces of fewer rows do not pay for reading the panels for each.
+# Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 /
+# so much, stay there while all panels pass. Pieces of fewer rows do not pay for reading the panels for each.
 NEAR_SHARE, ROWS_WORTH_STAYING = 3, 64
 # Rows of a tile and of the next one are asked for from the second level where they are at most this part of the first one, 1 / so much.
 TILES_SHARE = 4
-# Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results leave it half made.
+# Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results
+# leave it half made.
 ROWS_OF_TASK = 192
-# The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of which A stays near while all panels pass, in as even pieces
-# as can be between these bounds.
+# The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of
+# which A stays near while all panels pass, in as even pieces as can be between these bounds.
 PANELS_NEAR_SHARE, LEAST_NEAR_ROWS, MOST_NEAR_ROWS = 4, 24, 56
-# Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be, for a part of them worth mentioning to be there at the next call.
+# Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be,
+# for a part of them worth mentioning to be there at the next call.
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
 # Up to the end of such a part of memory the machine reads a stream ahead.
 PAGE_BYTES = 4096
@@ -98,7 +105,9 @@ def build_contract(request: Request) -> KernelPlan | None:
 
 
 def build_with_tile(request: Request, tile: tuple[int, int], evenly: bool = False) -> KernelPlan | None:
-    """The same with a tile of so many rows and vectors, one of `tiles_of`; with `evenly`, an unknown number of rows is covered by tiles of about as many each, and no more."""
+    """The same with a tile of so many rows and vectors, one of `tiles_of`; with `evenly`, an unknown number of rows is covered by tiles of
+    about as many each, and no more.
+    """
     builder = _builder_of(request)
     if builder is None:
         return None
@@ -107,7 +116,9 @@ def build_with_tile(request: Request, tile: tuple[int, int], evenly: bool = Fals
 
 
 def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
-    """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other groups."""
+    """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other
+    groups.
+    """
     builder = _builder_of(request)
     if builder is None or builder.in_blocks or not all(isinstance(d, int) for d in builder.p.sizes.values()):
         return ()
@@ -142,13 +153,16 @@ class ProductBuilder:
         if self.ring is not None:
             self.tile = self.ring.tile
         elif self.turned:
-            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache once for each tile.
+            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache
+            # once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
         elif turns and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
             # Narrow panels turn as fast, and these leave no part of one over.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
-        elif self._packs_near and (self.n % (self._vectors_near * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * self._vectors_near * self.lanes):
+        elif self._packs_near and (
+            self.n % (self._vectors_near * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * self._vectors_near * self.lanes
+        ):
             ranked = rank_tiles(self.m, self.n, self.k, self.p.registers)
             self.tile = next((tile for tile in ranked if tile[1] == self._vectors_near), self.tile)
         elif (rows := self._rows_of_block()) is not None:
@@ -172,7 +186,9 @@ class ProductBuilder:
         return rows_of_block(self.m)
 
     def _comes_in_streams(self) -> bool:
-        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in the second-level cache, and vectors' panels are pages apart."""
+        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in the second-level cache,
+        and vectors' panels are pages apart.
+        """
         p, target = self.p, self.p.request.target
         if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
@@ -207,11 +223,16 @@ class ProductBuilder:
 
     @property
     def _packs_blocks(self) -> bool:
-        """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few registers, so that a row of a panel is a line or two of a B that
-        is far away."""
+        """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few
+        registers, so that a row of a panel is a line or two of a B that is far away.
+        """
         if self._far_is_slow or self.p.registers.count >= MANY_REGISTERS:
             return self._far_is_slow
-        return isinstance(self.k, int) and isinstance(self.n, int) and 2 * self.k * self.n * self.p.dtype.bytes > self.p.request.target.caches[1]
+        return (
+            isinstance(self.k, int)
+            and isinstance(self.n, int)
+            and 2 * self.k * self.n * self.p.dtype.bytes > self.p.request.target.caches[1]
+        )
 
     @property
     def _vectors_near(self) -> int:
@@ -276,7 +297,9 @@ class ProductBuilder:
         return ROWS_WORTH_PACKING_FAR if 2 * size * self.p.dtype.bytes > target.caches[1] else ROWS_WORTH_PACKING_STAYING
 
     def _stays_near(self) -> bool:
-        """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its places."""
+        """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its
+        places.
+        """
         p = self.p
         letters = p.step_letters
         if len(letters) != 1 or not isinstance(self.k, int):
@@ -289,7 +312,9 @@ class ProductBuilder:
         return self.k * 4 <= places * WAYS * 3
 
     def _read_panels(self, left: Slot, worth: tuple[Dim, int] | None, along: str | None) -> None:
-        """From panels; in place where it shows at run time only that there are fewer rows than are `worth` a packing (how many there are, and the least)."""
+        """From panels; in place where it shows at run time only that there are fewer rows than are `worth` a packing (how many there are,
+        and the least).
+        """
         p = self.p
         _, vectors = self.tile
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
@@ -333,8 +358,9 @@ class ProductBuilder:
         DoubleBufferKernel(self.product, kernel, ring, panels, piece, rest, self.n == panels.width and self._are_late()).write()
 
     def _are_late(self) -> bool:
-        """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those from far caches, and of several products also those from the second level, where
-        whole lines of them leave room in the first one."""
+        """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
+        from far caches, and of several products also those from the second level, where whole lines of them leave room in the first one.
+        """
         p, target = self.p, self.p.request.target
         products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
         row = typical(self.k) * element_type(p.left.source.type).bytes
@@ -342,7 +368,9 @@ class ProductBuilder:
         return self._rows_are_far(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
-        """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never written back."""
+        """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never
+        written back.
+        """
         if self._is_known or self.p.is_narrow:
             return False
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
@@ -360,7 +388,9 @@ class ProductBuilder:
 
     @property
     def _room(self) -> int:
-        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that packs it."""
+        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that
+        packs it.
+        """
         return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.turned else 1)
 
     def _read_in_place(self, kernel: ProductKernel, along: str | None) -> None:
@@ -386,7 +416,9 @@ class ProductBuilder:
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
-        """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when a panel is such a block as a whole."""
+        """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when
+        a panel is such a block as a whole.
+        """
         near = local and self._packs_blocks and self._is_unit
         if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
             return None
@@ -400,8 +432,9 @@ class ProductBuilder:
         return -(-panels.depth // blocks // UNROLL) * UNROLL
 
     def _row_pieces(self, rows: int, outer: int, most: int | None, local: bool) -> tuple[Dim, int | None]:
-        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given. `local` panels
-        are packed for each piece anew."""
+        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given.
+        `local` panels are packed for each piece anew.
+        """
         cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
         if self.in_blocks:
             cycles *= step_of_block(rows) / (rows * VECTORS / 2)
@@ -425,7 +458,9 @@ class ProductBuilder:
         blocks = ceildiv(self.n, vectors * self.lanes)
         sizes = [p.size(c) for c in self.outer]
         depth = self._depth(panels, local)
-        pieces, piece = self._row_pieces(rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
+        pieces, piece = self._row_pieces(
+            rows, typical(product(sizes)) * typical(blocks), None if depth is None else ROWS_OF_BLOCKS * (1 + local), local
+        )
         step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
         per_task = typical(piece or self.m) * step / rows * typical(self.k)
         grain = max(1, int(GRAIN_CYCLES / max(per_task, 1)))
@@ -463,9 +498,11 @@ class ProductBuilder:
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so many rows that what is read and written at the
-        places of the results comes from memory, which wants to be asked for whole pages, and for fewer where panels are read from the second-level cache each time and A, results and residuals
-        leave it: then they are read and written once, and in whole rows."""
+        """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so
+        many rows that what is read and written at the places of the results comes from memory, which wants to be asked for whole pages, and
+        for fewer where panels are read from the second-level cache each time and A, results and residuals leave it: then they are read and
+        written once, and in whole rows.
+        """
         if panels is None or local or not isinstance(self.m, int):
             return None
         rows, depth = self.tile[0], self._depth(panels, local)
@@ -483,8 +520,9 @@ class ProductBuilder:
         return size > self.p.request.target.caches[1]
 
     def _alternates(self, panels: Panels | None, local: bool) -> bool:
-        """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the second-level cache: more of them than it holds, but not many times
-        as many, which are read once in each call."""
+        """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the
+        second-level cache: more of them than it holds, but not many times as many, which are read once in each call.
+        """
         if panels is None or local or self.outer or not isinstance(panels.elements, int):
             return False
         size, cache = panels.elements * self.p.dtype.bytes, self.p.request.target.caches[1]
@@ -492,15 +530,18 @@ class ProductBuilder:
         return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
 
     def _panels_stay(self, panels: Panels) -> bool:
-        """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else from it more often than needed."""
+        """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else
+        from it more often than needed.
+        """
         target, size = self.p.request.target, panels.elements
         if self.in_blocks or not self._far_is_slow or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
             return False
         return size * self.p.dtype.bytes <= target.caches[1] // PANELS_NEAR_SHARE
 
     def _rows_that_stay(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None where all rows of A do, where the third level
-        is fast enough to read them for each panel, and where they are too long."""
+        """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None
+        where all rows of A do, where the third level is fast enough to read them for each panel, and where they are too long.
+        """
         target = self.p.request.target
         if panels is None or local or self.in_blocks or self.outer or not self._far_is_slow or self._depth(panels, local) is not None:
             return None
@@ -512,12 +553,25 @@ class ProductBuilder:
         rows, _ = self.tile
         return -(-self.m // (-(-self.m * row // room) * rows)) * rows
 
+
     def _piece(
-        self, kernel: ProductKernel, around: dict[str, Index], block: Index, part: Index, piece: int | None, panels: Panels | None, local: bool,
-        backward: Value | None = None, threads: Value | None = None, memory: Value | None = None, rows_are_late: Value | bool = False,
+        self,
+        kernel: ProductKernel,
+        around: dict[str, Index],
+        block: Index,
+        part: Index,
+        piece: int | None,
+        panels: Panels | None,
+        local: bool,
+        backward: Value | None = None,
+        threads: Value | None = None,
+        memory: Value | None = None,
+        rows_are_late: Value | bool = False,
     ) -> None:
-        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many `threads`; `backward` where the task after this one is the
-        one before it. Local panels are made in `memory`, if that is given; `rows_are_late` tells whether this block is the first one that reads rows of A from far."""
+        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many
+        `threads`; `backward` where the task after this one is the one before it. Local panels are made in `memory`, if that is given;
+        `rows_are_late` tells whether this block is the first one that reads rows of A from far.
+        """
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes

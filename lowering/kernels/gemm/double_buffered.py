@@ -1,11 +1,14 @@
-"""Products whose second operand is packed while it is multiplied: the tiles of one block of a panel copy the next block, a share in each round of their steps.
+"""Products whose second operand is packed while it is multiplied: the tiles of one block of a panel copy the next block, a share in each
+round of their steps.
 
-A task makes a group of neighbouring panels, and has memory for two blocks of them, a ring. It copies the first block before anything else. Then the tiles of each block, in the one half, copy the block that follows to
-the other half, and ask for what will be copied some hundred cycles later. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store for each vector; copied between
-multiplications, or by the first tile that reads it, each of its lines is waited for.
+A task makes a group of neighbouring panels, and has memory for two blocks of them, a ring. It copies the first block before anything else.
+Then the tiles of each block, in the one half, copy the block that follows to the other half, and ask for what will be copied some hundred
+cycles later. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store
+for each vector; copied between multiplications, or by the first tile that reads it, each of its lines is waited for.
 
-Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so that A's part for a block stays near, and the pages of B's rows are few at a time; partial
-sums wait in scratch memory. How much each of these ways gains is in `docs/performance/products.md`.
+Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so
+that A's part for a block stays near, and the pages of B's rows are few at a time; partial sums wait in scratch memory. How much each of
+these ways gains is in `docs/performance/products.md`.
 """
 
 from __future__ import annotations
@@ -27,20 +30,25 @@ from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Fewer rows than this copy too much in each round: 16 x 768 x 3072 took 1.26 times as long as by blocks that are copied first.
 FEWEST_ROWS = 32
-# With fewer rows than this, panels of four vectors are copied faster than narrower ones, from longer pieces of B's rows, and blocks that stay in the first-level cache are better.
+# With fewer rows than this, panels of four vectors are copied faster than narrower ones, from longer pieces of B's rows, and blocks that
+# stay in the first-level cache are better.
 FEW_ROWS, WIDE = 96, 4
 # With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
 ROWS_WORTH_REST, NARROWEST = 256, 3
-# The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small ones.)
+# The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small
+# ones.)
 MOST_BYTES = 160 << 10
-# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and
-# with blocks all panels take the same rows, and so pages, for a while.
+# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level
+# cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and with blocks all panels take the same rows, and so
+# pages, for a while.
 FAR_BYTES, NEAR_SHARE = 6 << 20, (2, 3)
 # There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
 ROWS_WORTH_ALL, ROWS_WORTH_ALL_FAR = 512, 384
-# Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are read from again.
+# Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are
+# read from again.
 LEFT_SHARE, SUMS_SHARE = 3, 4
-# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is waited for.
+# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is
+# waited for.
 GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
 # What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
 CYCLES_AHEAD, STEPS_AHEAD = 1000, 16
@@ -55,7 +63,9 @@ class DoubleBufferPlan:
 
 
 def plan_double_buffer(found: Product, far_is_slow: bool) -> DoubleBufferPlan | None:
-    """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or not worth it. `far_is_slow` of the third-level cache."""
+    """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or
+    not worth it. `far_is_slow` of the third-level cache.
+    """
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
         return None
@@ -102,7 +112,9 @@ def is_packed_at_once(found: Product, far_is_slow: bool) -> bool:
 
 @dataclass(frozen=True)
 class BufferBlocks:
-    """Panels of `vectors` vectors of `lanes` lanes in `count` blocks of `depth` steps, the last one of what is left of `steps`. Each meets `tiles` whole tiles of rows at least."""
+    """Panels of `vectors` vectors of `lanes` lanes in `count` blocks of `depth` steps, the last one of what is left of `steps`. Each meets
+    `tiles` whole tiles of rows at least.
+    """
 
     steps: int
     depth: int
@@ -137,7 +149,9 @@ class BufferBlocks:
 
 @dataclass(frozen=True)
 class BufferShare:
-    """How the tiles of one block copy another: the first `tiles` of them copy `each` steps in every `rounds` rounds, `steps` in all of a tile."""
+    """How the tiles of one block copy another: the first `tiles` of them copy `each` steps in every `rounds` rounds, `steps` in all of a
+    tile.
+    """
 
     tiles: int
     rounds: int
@@ -156,8 +170,10 @@ class BufferShare:
 
 @dataclass(frozen=True)
 class DoubleBuffer:
-    """Memory for two blocks of the panels from `first` up to `end`, in the order in which they are multiplied: the first block of each, the second of each, and so on; there are so many `panels` in all. The steps of B are `along` elements
-    apart in `source`, from position `at` on, and `line` elements are a line of memory."""
+    """Memory for two blocks of the panels from `first` up to `end`, in the order in which they are multiplied: the first block of each, the
+    second of each, and so on; there are so many `panels` in all. The steps of B are `along` elements apart in `source`, from position `at`
+    on, and `line` elements are a line of memory.
+    """
 
     code: Code
     blocks: BufferBlocks
@@ -191,7 +207,9 @@ class DoubleBuffer:
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
     def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], Besides]]:
-        """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those of the last one of all copy it again, for nothing."""
+        """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those
+        of the last one of all copy it again, for nothing.
+        """
         code, blocks = self.code, self.blocks
         following = self._following(panel, block)
         if isinstance(block, int) and block == blocks.count - 1:
@@ -221,7 +239,8 @@ class DoubleBuffer:
                     step = code.min(step, most)
                 from_, to_ = code.add(source, code.mul(step, self.along)), code.add(target, code.mul(step, blocks.width))
                 for lane in lanes:
-                    # The last element of each line's length: where rows begin within a line, the panel's first one has come with the panel before.
+                    # The last element of each line's length: where rows begin within a line, the panel's first one has come with the panel
+                    # before.
                     code.prefetch(self.source, code.add(asked, lane + self.line - 1), locality=2)
                     code.store(
                         code.load(self.source, code.add(from_, lane), blocks.lanes), self.memory, code.add(to_, lane), None, blocks.align
@@ -261,8 +280,17 @@ class DoubleBuffer:
 class DoubleBufferTile(Tile):
     """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
 
+
     def __init__(
-        self, product: Product, kernel: ProductKernel, around: dict[str, Index], panels: Panels, ring: DoubleBuffer, panel: Index, sums_at: Index, rows_are_late: bool
+        self,
+        product: Product,
+        kernel: ProductKernel,
+        around: dict[str, Index],
+        panels: Panels,
+        ring: DoubleBuffer,
+        panel: Index,
+        sums_at: Index,
+        rows_are_late: bool,
     ):
         super().__init__(product, kernel, around, panel, panels, ring.blocks.vectors, local=True)
         self.ring, self.panel, self.sums_at, self.rows_are_late = ring, panel, sums_at, rows_are_late
@@ -322,8 +350,10 @@ class DoubleBufferTile(Tile):
 
 @dataclass(frozen=True)
 class DoubleBufferKernel:
-    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places, part, memory)` writes one that makes part `part` of the rows of what is left of the
-    lanes, in the same memory for panels. Partial sums wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A."""
+    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places,
+    part, memory)` writes one that makes part `part` of the rows of what is left of the lanes, in the same memory for panels. Partial sums
+    wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A.
+    """
 
     product: Product
     kernel: ProductKernel

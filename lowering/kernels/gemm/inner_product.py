@@ -2,21 +2,28 @@
 
     a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
 
-What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a core begins one multiply-add in a cycle and one
-addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for their multiply-adds. So two pairs of six steps go that way, and the other two steps are
-multiplied as they stand: four multiplications and four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
+What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a
+core begins one multiply-add in a cycle and one addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for
+their multiply-adds. So two pairs of six steps go that way, and the other two steps are multiplied as they stand: four multiplications and
+four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
 
-Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in panels of one vector. A tile is many rows by
-one vector, since scalars that are read once only are read by the addition itself. Of an unknown number of rows there is code for tiles of any height up to the largest.
+Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in
+panels of one vector. A tile is many rows by one vector, since scalars that are read once only are read by the addition itself. Of an
+unknown number of rows there is code for tiles of any height up to the largest.
 
-B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just before their tiles, some at a time, so that they stay near, and once for all rows, even where these
-come from the third-level cache then; only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
+B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just
+before their tiles, some at a time, so that they stay near, and once for all rows, even where these come from the third-level cache then;
+only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
 
-Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few rows wait for them, and each thread then reads its own ones only.
+Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few
+rows wait for them, and each thread then reads its own ones only.
 
-Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of two, which round nothing: magnitudes of all pairs' products together are
-then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 + |a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third
-step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows are cut, for any number of threads.
+Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of
+two, which round nothing: magnitudes of all pairs' products together are then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 +
+|a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every
+third step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as
+sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows
+are cut, for any number of threads.
 """
 
 from __future__ import annotations
@@ -57,7 +64,8 @@ PERIOD = 48
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of a tile: of 13 to 18 it made no difference.
 MOST_ROWS = 15
-# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to do meanwhile.
+# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to
+# do meanwhile.
 ROWS_TOGETHER = 10
 # What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
 COPIES_SHARE = 40
@@ -71,20 +79,26 @@ LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
 SQUARED = (2.0**-40, 2.0**40)
 # Sums of squares that are made beside each other.
 CHAINS = 4
-# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the nearest power of two.
+# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the
+# nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
-# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps for a vector of results.
+# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps
+# for a vector of results.
 COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
 DIRECT_RESULT_CYCLES = 5
-# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes longer for a B that has to be turned.
+# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes
+# longer for a B that has to be turned.
 PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
-# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they leave the third-level cache meanwhile.
+# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they
+# leave the third-level cache meanwhile.
 FEW_PIECES = 3
 # Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
 FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
-# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as part of a product's time.
+# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
+# part of a product's time.
 TASKS_OF_THREAD, END_CYCLES = 4, 3000
-# What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
+# What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they
+# are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # What an unknown number of rows is planned for.
 USUAL_ROWS = 128
@@ -114,7 +128,8 @@ class InnerProduct:
 
     @cached_property
     def line(self) -> int:
-        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache."""
+        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache.
+        """
         return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
 
     @cached_property
@@ -128,7 +143,9 @@ class InnerProduct:
 
     @cached_property
     def tiles(self) -> Dim:
-        """Tiles of all rows: an even number where two threads share them, unless they are so few that each tile would wait for its own sums."""
+        """Tiles of all rows: an even number where two threads share them, unless they are so few that each tile would wait for its own
+        sums.
+        """
         each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
         tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, ROWS_TOGETHER))
         return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
@@ -154,7 +171,8 @@ class InnerProduct:
 
     @cached_property
     def are_far(self) -> bool:
-        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows."""
+        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
+        """
         if self.is_ahead or self.rows.outer or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
             return False
         pieces = -(-self.tiles // self.near_tiles)
@@ -167,8 +185,9 @@ class InnerProduct:
 
     @property
     def holds_all(self) -> bool:
-        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows after another meet all of them: rows of A are read, and those of
-        results written, as they lie in memory."""
+        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows
+        after another meet all of them: rows of A are read, and those of results written, as they lie in memory.
+        """
         return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
 
     @cached_property
@@ -222,8 +241,14 @@ class InnerProduct:
         problem = self.rows.problem
         liked, source = problem.request.liked, problem.right.source
         known = isinstance(source, BlockArgument) and source.index in problem.request.known
-        rows_end = len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
-        return liked if liked is not None and known and rows_end and self.n % (liked.blocks * liked.width) == 0 == liked.width % self.lanes else None
+        rows_end = (
+            len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
+        )
+        return (
+            liked
+            if liked is not None and known and rows_end and self.n % (liked.blocks * liked.width) == 0 == liked.width % self.lanes
+            else None
+        )
 
     @property
     def packs_beside(self) -> bool:
@@ -261,7 +286,14 @@ class InnerProduct:
 def find_inner_product(request: Request) -> InnerProduct | None:
     """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
     target = request.target
-    if not target.strassen or not config.strassen() or not target.spare_adders or target.multiply_adds >= 2 or not target.fma or target.lanes(f32) != LANES:
+    if (
+        not target.strassen
+        or not config.strassen()
+        or not target.spare_adders
+        or target.multiply_adds >= 2
+        or not target.fma
+        or target.lanes(f32) != LANES
+    ):
         return None
     a = find_rows(request)
     if a is None or a.m == 1:
@@ -284,10 +316,20 @@ class _InnerProductBuilder:
 
     def build(self) -> KernelPlan:
         c, p, epilogue = self.c, self.p, self.p.epilogue
-        slots = [self.parts.memory_of(c.rows.left.source), self._weights(), *(operand(a.index) for a in epilogue.args), *map(result, range(len(epilogue.values)))]
+        slots = [
+            self.parts.memory_of(c.rows.left.source),
+            self._weights(),
+            *(operand(a.index) for a in epilogue.args),
+            *map(result, range(len(epilogue.values))),
+        ]
         if c.are_far:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
-        func = Func.empty(self.p.request.name("inner_product"), [self.parts.buffer_type(s) for s in slots], loc=self.p.contract.location, final_addresses=True)
+        func = Func.empty(
+            self.p.request.name("inner_product"),
+            [self.parts.buffer_type(s) for s in slots],
+            loc=self.p.contract.location,
+            final_addresses=True,
+        )
         code = self.code = Code(Builder.at_end(func.block, func.location))
         self.left, self.source, *more = func.args
         # The panels: of one, where tasks pack them.
@@ -305,16 +347,25 @@ class _InnerProductBuilder:
         if c.rows.outer:
             # Of several products each is shared by as many as make no thread wait long for the others at the end.
             threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
-        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the others wait.
+        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the
+        # others wait.
         shared = code.min(threads, c.copies if c.are_far else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
-        pieces = code.min(code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles)
-        groups = code.min(code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))), c.copies if c.are_far else c.panels)
+        pieces = code.min(
+            code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles
+        )
+        groups = code.min(
+            code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))),
+            c.copies if c.are_far else c.panels,
+        )
         sizes = [p.size(x) for x in c.rows.outer]
         with code.parallel(code.value(code.mul(c.rows.around, code.mul(pieces, groups))), name="task") as task:
             *around, piece, group = code.split(task, [*sizes, pieces, groups])
             self.around = dict(zip(c.rows.outer, around, strict=True))
-            self.left_at, self.right_at = (code.add(base, *(code.mul(i, access.stride(x)) for x, i in self.around.items())) for base, access in ((0, p.left), (p.right.base, p.right)))
+            self.left_at, self.right_at = (
+                code.add(base, *(code.mul(i, access.stride(x)) for x, i in self.around.items()))
+                for base, access in ((0, p.left), (p.right.base, p.right))
+            )
             begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
             self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
             self.row0: Index = 0
@@ -406,7 +457,9 @@ class _InnerProductBuilder:
         no_sign = code.broadcast(code.constant(0x7FFFFFFF, i32), lanes)
 
         def measure(at: Index, mask: Value | None, so_far: Sequence[Value]) -> list[Value]:
-            """The greatest magnitude and the sum of squares with a vector more. Magnitudes are ordered as their bits are, which are compared in a cycle."""
+            """The greatest magnitude and the sum of squares with a vector more. Magnitudes are ordered as their bits are, which are
+            compared in a cycle.
+            """
             x = code.load(source, code.add(start, at), lanes, mask)
             return [code.apply("max", so_far[0], code.apply("and", code.reinterpret(x, i32), no_sign)), code.fma(x, x, so_far[1])]
 
@@ -420,22 +473,31 @@ class _InnerProductBuilder:
             most, squares, *made = made
             made = [*made[:-2], code.apply("max", made[-2], most), code.apply("add", made[-1], squares)]
         most, squares = code.reduce(made[0], "max"), code.reduce(made[1])
-        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they would carry too far.
+        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they
+        # would carry too far.
         for fn, bound in (("ge", bits[2]), ("le", bits[3])):
             squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
         norm = code.reinterpret(code.apply("sqrt", squares), i32)
         size = code.apply("max", code.apply("min", most, bits[1]), norm)
-        scale = code.reinterpret(code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32)
+        scale = code.reinterpret(
+            code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32
+        )
         factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
         facts = self.held * (c.panel + 2 * lanes)
-        signs, pairs = ([code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)] for which in range(2))
+        signs, pairs = (
+            [code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)]
+            for which in range(2)
+        )
         signs, pairs = ([code.apply("mul", x, factor) for x in of] for of in (signs, pairs))
 
         def period(at: Index, count: int, totals: list[Value]) -> list[Value]:
             totals = list(totals)
             # Steps that a last group lacks are zero.
             for i in range(min(-(-(count + GROUP - 1) // lanes), PERIOD // lanes)):
-                x, following = (code.load(source, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes)) for j in range(2))
+                x, following = (
+                    code.load(source, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes))
+                    for j in range(2)
+                )
                 x = code.apply("mul", x, signs[i])
                 code.store(x, self.rows, code.add(code.mul(code.add(self.row0, number), c.line), at, i * lanes), None, self.align)
                 totals[i] = code.fma(x, code.apply("mul", following, pairs[i]), totals[i])
@@ -452,7 +514,9 @@ class _InnerProductBuilder:
         code.store(scale, self.sums, code.add(code.mul(number, 2), 1))
 
     def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Index, held: Index) -> None:
-        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel, which is the one `held`; the tile is the one of this number."""
+        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel, which is the one `held`; the tile is the one of this
+        number.
+        """
         code, c, lanes = self.code, self.c, self.c.lanes
         lane0, to = code.mul(self._panel_of(panel), lanes), code.mul(panel, lanes)
         at_scales = code.add(self.held * c.panel, code.mul(held, lanes))
@@ -461,21 +525,28 @@ class _InnerProductBuilder:
 
         if c.asks_for_results:
             for r in range(rows):
-                self.p.epilogue.prefetch(code, self.others, self._places(code.add(row, r), lane0), self.outs, self._places(code.add(row, r), to))
+                self.p.epilogue.prefetch(
+                    code, self.others, self._places(code.add(row, r), lane0), self.outs, self._places(code.add(row, r), to)
+                )
 
         def of_row(r: int, which: int) -> Value:
             return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
-        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of it where there is a single tile.
+        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of
+        # it where there is a single tile.
         each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
 
         def ask(number: Index) -> None:
             """For a line of the next panel."""
-            at = self.packing.line_of(code, self.right_at, code.add(panel, self.held), number) if c.packs_beside else code.add(right, c.panel, code.mul(number, lanes))
+            at = (
+                self.packing.line_of(code, self.right_at, code.add(panel, self.held), number)
+                if c.packs_beside
+                else code.add(right, c.panel, code.mul(number, lanes))
+            )
             if at is not None:
                 code.prefetch(self.source, at, locality=2)
 
@@ -499,7 +570,8 @@ class _InnerProductBuilder:
 
                 made = []
                 for r, x in enumerate(loop.carried):
-                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have something to do all the time.
+                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have
+                    # something to do all the time.
                     x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
                     x = code.fma(a(r, 4), b[4], x)
                     x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
@@ -520,7 +592,8 @@ class _InnerProductBuilder:
             acc = parts.results
         mask = code.lane_mask(code.sub(c.n, lane0), lanes) if c.n % lanes else None
         for r, x in enumerate(acc):
-            # The smaller scale first, since the sum times the larger one may be too large for a float; both are positive, so that their bits may be compared.
+            # The smaller scale first, since the sum times the larger one may be too large for a float; both are positive, so that their
+            # bits may be compared.
             both = [code.reinterpret(s, i32) for s in (scales, of_row(r, 1))]
             for which in ("min", "max"):
                 x = code.apply("mul", x, code.reinterpret(code.apply(which, *both), f32))
@@ -578,15 +651,20 @@ class _InnerProductBuilder:
         return Packing(self.p.right, step, c.rows.lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE))
 
     def _pack(self) -> Slot:
-        """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a period of A's steps their
-        signs, and one for each that begins a pair."""
+        """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a
+        period of A's steps their signs, and one for each that begins a pair.
+        """
         c, p = self.c, self.p
         source, lane, along = p.right.source, c.rows.lane, c.rows.steps
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
         letters = p.right_letters
         width = c.panels * c.lanes
-        w = b(tensor.Transpose, w, perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]))
+        w = b(
+            tensor.Transpose,
+            w,
+            perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]),
+        )
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
         if c.weave is not None:
             w = b(tensor.Reshape, w, shape=(c.k, c.weave.blocks, c.n // (c.weave.blocks * c.weave.width), c.weave.width))
@@ -613,7 +691,9 @@ class _InnerProductBuilder:
 
 
 def _power_of_two(b: Builder, x: Value) -> Value:
-    """The power of two, as float32, that is the nearest to each float64: what is left of it when all bits but the first one are rounded off."""
+    """The power of two, as float32, that is the nearest to each float64: what is left of it when all bits but the first one are rounded
+    off.
+    """
     large = b(tensor.Map, x, b(tensor.Full, value=2.0**52 + 1, shape=(1, 1), dtype=f64), fn="mul")
     rounded = b(tensor.Map, large, b(tensor.Map, large, x, fn="sub"), fn="sub")
     return b(tensor.Map, rounded, fn="cast", dtype=f32)

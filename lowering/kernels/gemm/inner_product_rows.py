@@ -1,7 +1,9 @@
-"""The rows of A of products by pairs of steps (`inner_product.py`): those of a matrix, or what lies under the windows of a convolution, one row for each pixel of the result.
+"""The rows of A of products by pairs of steps (`inner_product.py`): those of a matrix, or what lies under the windows of a convolution, one
+row for each pixel of the result.
 
-A row whose steps are neighbours in memory is read where it stands: of a matrix, or all channels of a pixel. Any other one is gathered first: taps, one after another, with all channels of each; what lies outside of the image is
-zero. That takes a few cycles for each vector, once for all channels of the result.
+A row whose steps are neighbours in memory is read where it stands: of a matrix, or all channels of a pixel. Any other one is gathered
+first: taps, one after another, with all channels of each; what lies outside of the image is zero. That takes a few cycles for each vector,
+once for all channels of the result.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ MOST_UNROLLED = 4
 
 @dataclass(frozen=True)
 class RowSlide:
-    """Windows along one axis of the image: the letters of the pixels that come out and of the taps, the axis' size, pixels from one window to the next and from one tap to the next, how many taps
-    there are, and zeros before the image. Without a letter there is one pixel."""
+    """Windows along one axis of the image: the letters of the pixels that come out and of the taps, the axis' size, pixels from one window
+    to the next and from one tap to the next, how many taps there are, and zeros before the image. Without a letter there is one pixel.
+    """
 
     letter: str
     tap: str
@@ -54,8 +57,11 @@ class RowSlide:
 
 @dataclass(frozen=True)
 class InnerProductRows:
-    """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of which the last one's elements are neighbours in A.
-    `left` is where A's elements are, or those of the image under windows, which `slides` along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose sizes are known, there is such a product, of other weights."""
+    """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of
+    which the last one's elements are neighbours in A. `left` is where A's elements are, or those of the image under windows, which `slides`
+    along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose
+    sizes are known, there is such a product, of other weights.
+    """
 
     problem: Problem
     letters: tuple[str, ...]
@@ -110,12 +116,25 @@ class InnerProductRows:
         tests = [test for slide, bound in zip(self.slides, bounds, strict=True) for test in _outside(code, slide, bound)]
         if tests:
             zero = code.zero(f32, lanes)
-            with code.when(reduce(lambda a, b: code.apply("or", a, b), tests)), code.loop(0, -(-self.k // lanes) * lanes, step=lanes, name="zero") as loop:
+            with (
+                code.when(reduce(lambda a, b: code.apply("or", a, b), tests)),
+                code.loop(0, -(-self.k // lanes) * lanes, step=lanes, name="zero") as loop,
+            ):
                 code.store(zero, made, loop.iv, None, lanes * f32.bytes)
         self._gather_taps(code, image, made, list(zip(self.slides, bounds, strict=True)), corner, 0, lanes)
         return made
 
-    def _gather_taps(self, code: Code, image: Value, made: Value, slides: Sequence[tuple[RowSlide, tuple[Index, Index]]], at: Index, tap: Index, lanes: int) -> None:
+
+    def _gather_taps(
+        self,
+        code: Code,
+        image: Value,
+        made: Value,
+        slides: Sequence[tuple[RowSlide, tuple[Index, Index]]],
+        at: Index,
+        tap: Index,
+        lanes: int,
+    ) -> None:
         """All taps along these axes, of which the first ones begin `at` a place in the image; `tap` counts those of the axes before."""
         if not slides:
             self._gather_channels(code, image, made, at, code.mul(tap, self.channels), lanes)
@@ -155,11 +174,15 @@ def _bounds(code: Code, slide: RowSlide, place: Index) -> tuple[Index, Index]:
 def _outside(code: Code, slide: RowSlide, bounds: tuple[Index, Index]) -> list[Value]:
     """Tests of whether some taps lie outside of the image."""
     lo, hi = bounds
-    return [code.apply("gt", x, code.value(0)) for x in (lo,) if isinstance(x, Value)] + [code.apply("lt", x, code.value(slide.taps)) for x in (hi,) if isinstance(x, Value)]
+    return [code.apply("gt", x, code.value(0)) for x in (lo,) if isinstance(x, Value)] + [
+        code.apply("lt", x, code.value(slide.taps)) for x in (hi,) if isinstance(x, Value)
+    ]
 
 
 def find_rows(request: Request) -> InnerProductRows | None:
-    """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a convolution by weights that are packed ahead."""
+    """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a
+    convolution by weights that are packed ahead.
+    """
     matrices = find_matrices(request, ahead=False)
     return _of_windows(request) if matrices is None or not _are_apart(matrices) else _of_matrix(matrices)
 
@@ -169,14 +192,27 @@ def _are_apart(found: Matrices) -> bool:
     p, outer = found.product.problem, found.product.outer
     source = p.right.source
     assert isinstance(source, BlockArgument)
-    return not outer or (source.index not in p.request.constant and all(isinstance(p.size(c), int) and p.right.stride(c) != 0 for c in outer))
+    return not outer or (
+        source.index not in p.request.constant and all(isinstance(p.size(c), int) and p.right.stride(c) != 0 for c in outer)
+    )
 
 
 def _of_matrix(found: Matrices) -> InnerProductRows | None:
     product = found.product
     if not product.rows:
         return None
-    return InnerProductRows(product.problem, tuple(product.rows), product.lane, (found.step,), found.m, found.k, found.n, product.problem.left, are_joined=True, outer=tuple(product.outer))
+    return InnerProductRows(
+        product.problem,
+        tuple(product.rows),
+        product.lane,
+        (found.step,),
+        found.m,
+        found.k,
+        found.n,
+        product.problem.left,
+        are_joined=True,
+        outer=tuple(product.outer),
+    )
 
 
 def _of_windows(request: Request) -> InnerProductRows | None:
@@ -194,7 +230,11 @@ def _of_windows(request: Request) -> InnerProductRows | None:
         return None
     letters = tuple(c for c in p.out if c != lane and p.size(c) != 1)
     sizes = [p.size(c) for c in (*letters, *p.contracted, lane)]
-    if not letters or any(c not in p.rows for c in letters) or not all(isinstance(n, int) for n in (*sizes, *window.sizes, *window.strides, *window.dilations)):
+    if (
+        not letters
+        or any(c not in p.rows for c in letters)
+        or not all(isinstance(n, int) for n in (*sizes, *window.sizes, *window.strides, *window.dilations))
+    ):
         return None
     found = _slides(p, window)
     if found is None:
@@ -217,14 +257,21 @@ def _known(p: Problem, letter: str) -> int:
 
 
 def _slides(p: Problem, window: tensor.Window) -> tuple[Access, tuple[RowSlide, ...]] | None:
-    """The image under windows, without the zeros around it, and how they slide along its axes; those with one tap and no zeros are left out."""
+    """The image under windows, without the zeros around it, and how they slide along its axes; those with one tap and no zeros are left
+    out.
+    """
     pad: tensor.Pad | None = window.x.producer(tensor.Pad)
     rank = len(shape_of(window.x))
     low = (0,) * rank
     image = window.x
     if pad is not None:
         beside = [i for i in range(rank) if i not in window.axes]
-        if pad.value != 0 or any(n != 0 for n in pad.interior) or any(pad.low[i] != 0 or pad.high[i] != 0 for i in beside) or not all(isinstance(n, int) for n in (*pad.low, *pad.high)):
+        if (
+            pad.value != 0
+            or any(n != 0 for n in pad.interior)
+            or any(pad.low[i] != 0 or pad.high[i] != 0 for i in beside)
+            or not all(isinstance(n, int) for n in (*pad.low, *pad.high))
+        ):
             return None
         image, low = pad.x, pad.low
     shape = shape_of(image)

@@ -33,8 +33,10 @@ FAR, SETS_SHARE = 1 << 17, 4
 
 @dataclass(frozen=True)
 class Packing:
-    """How B in memory, `k` steps of `n` lanes, becomes panels of `lanes` lanes, filled up with zeros to whole groups of `group` steps; with each lane's scale within `bounds`, and the sum of its pairs'
-    products; and with the `facts`, of each step of a period its sign and whether it begins a pair."""
+    """How B in memory, `k` steps of `n` lanes, becomes panels of `lanes` lanes, filled up with zeros to whole groups of `group` steps; with
+    each lane's scale within `bounds`, and the sum of its pairs' products; and with the `facts`, of each step of a period its sign and
+    whether it begins a pair.
+    """
 
     access: Access
     step: str
@@ -77,7 +79,9 @@ class Packing:
             code.store(code.constant(fact, f32), write, code.add(at, i))
 
     def line_of(self, code: Code, base: Index, panel: Index, number: Index) -> Index | None:
-        """Where in B, which begins at `base`, one of the lines of a panel lies that is to be asked for; nothing, if the machine knows ahead where they are."""
+        """Where in B, which begins at `base`, one of the lines of a panel lies that is to be asked for; nothing, if the machine knows ahead
+        where they are.
+        """
         along, across = (self.access.stride(c) for c in (self.step, self.lane))
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
@@ -87,13 +91,16 @@ class Packing:
 
     @cached_property
     def together(self) -> int:
-        """How many panels are best filled together, since their steps lie beside each other in memory: as many as don't take much of the second-level cache."""
+        """How many panels are best filled together, since their steps lie beside each other in memory: as many as don't take much of the
+        second-level cache.
+        """
         fit = TOGETHER_BYTES // (self.panel_size * f32.bytes)
         return 1 if self.access.stride(self.lane) != 1 else max(1, min(fit, MOST_TOGETHER, self.panels))
 
     def fill(self, code: Code, read: Value, base: Index, panel: Index, count: int, write: Value, to: Index, held: int) -> None:
-        """Write so many panels from this one on, of the B that begins at `base`, as those from number `to` on of the `held` ones in a buffer, with their scales and sums behind all of them. Some of them
-        may be beyond the last one."""
+        """Write so many panels from this one on, of the B that begins at `base`, as those from number `to` on of the `held` ones in a
+        buffer, with their scales and sums behind all of them. Some of them may be beyond the last one.
+        """
         k, lanes, align = self.k, self.lanes, self.lanes * f32.bytes
         along, across = self.access.stride(self.step), self.access.stride(self.lane)
         columns = []
@@ -149,7 +156,9 @@ class Packing:
             made = []
             for i in range(group):
                 here = code.add(to, code.mul(first, lanes), i * lanes)
-                made.append(code.apply("mul", code.load(write, here, lanes, None, align), factors[signs[i]]) if i < count else code.zero(f32, lanes))
+                made.append(
+                    code.apply("mul", code.load(write, here, lanes, None, align), factors[signs[i]]) if i < count else code.zero(f32, lanes)
+                )
                 code.store(made[i], write, here, None, align)
             for i in range(group):
                 if begins[i]:
@@ -193,12 +202,16 @@ class _WeightSteps:
         return [self._step(self.code.add(at, i)) for i in range(count)]
 
     def ask_ahead(self, at: Index, panels: int) -> None:
-        """Asks for the lines of some steps of so many panels behind those from `at` on, if they lie so far from each other that the machine does not know them."""
+        """Asks for the lines of some steps of so many panels behind those from `at` on, if they lie so far from each other that the machine
+        does not know them.
+        """
         code = self.code
         if self.across == 1 and isinstance(self.along, int) and self.along > self.lanes:
             for i in range(self.lanes):
                 for j in range(panels):
-                    code.prefetch(self.buffer, code.add(self.start, j * self.lanes, code.mul(code.add(at, AHEAD + i), self.along)), locality=2)
+                    code.prefetch(
+                        self.buffer, code.add(self.start, j * self.lanes, code.mul(code.add(at, AHEAD + i), self.along)), locality=2
+                    )
 
     def _step(self, at: Index) -> Value:
         code, lanes = self.code, self.lanes

@@ -1,4 +1,6 @@
-"""Matrix products of bytes by tile registers: a task's tiles as `product_tile.py` has them, whose sums are made by `kernel.dot_block` and wait in scratch memory for their epilogue."""
+"""Matrix products of bytes by tile registers: a task's tiles as `product_tile.py` has them, whose sums are made by `kernel.dot_block` and
+wait in scratch memory for their epilogue.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,21 @@ class BlockTile(Tile):
             starts = tuple(place * typical(self.row_left) for place in places)
             ahead = None if steps.ahead is None else found.ahead(code, steps.ahead.at, code.div(at, sizes[0]), blocks)
             code.b(
-                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, ahead, rows=run, row=typical(self.row_left), starts=starts, places=places,
-                columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b, lines=0 if ahead is None else found.lines(blocks),
+                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, ahead, rows=run,
+                row=typical(self.row_left), starts=starts, places=places,
+                columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
+                lines=0 if ahead is None else found.lines(blocks),
             )  # fmt: skip
             some = beside(rows)
             with code.loop(0, rows // some, name="row") as loop:
                 line = code.mul(loop.iv, some)
-                acc = [[code.load(sums, code.add(code.mul(line, columns), r * columns + v * lanes), lanes, None, align) for v in range(vectors)] for r in range(some)]
+                acc = [
+                    [
+                        code.load(sums, code.add(code.mul(line, columns), r * columns + v * lanes), lanes, None, align)
+                        for v in range(vectors)
+                    ]
+                    for r in range(some)
+                ]
                 self.close(code.add(row, line), acc, valid)
 
         cover(code, count, sizes, block)

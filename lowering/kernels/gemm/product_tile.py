@@ -1,7 +1,8 @@
 """The kernel of a product: tiles of its result one after another, for the piece of the work that a task has.
 
-B comes from panels that were packed before, from panels that the task packs for itself, or from where it stands. While a task computes with one panel it asks for
-the memory of the next one. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a piece wait in scratch memory.
+B comes from panels that were packed before, from panels that the task packs for itself, or from where it stands. While a task computes with
+one panel it asks for the memory of the next one. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a
+piece wait in scratch memory.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from polyreme.lowering.kernels.problem import Product, typical
 
 # The most lines of memory that a round of steps asks for ahead, and of those that most rounds have asked for.
 MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
-# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked for so many bytes ahead, unless the machine does so.
+# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked
+# for so many bytes ahead, unless the machine does so.
 STREAM_BYTES = 4096
-# Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more than it gains.
+# Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more
+# than it gains.
 NEARLY_STAYS = 1.25
 # Of vectors with as many lanes halves are worth putting together.
 LANES_WORTH_HALVES = 8
@@ -47,8 +50,10 @@ LANES_WORTH_HALVES = 8
 
 @dataclass
 class ProductKernel:
-    """A kernel being written, and its arguments. Where A is in memory of the kernel's own, which has some of its rows only, these stand `left_at` elements further on than
-    they would in the whole; where results go to such memory, `kept` says where, and how far rows of a panel are apart there."""
+    """A kernel being written, and its arguments. Where A is in memory of the kernel's own, which has some of its rows only, these stand
+    `left_at` elements further on than they would in the whole; where results go to such memory, `kept` says where, and how far rows of a
+    panel are apart there.
+    """
 
     func: Func
     code: Code
@@ -71,8 +76,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on, `lines` in all; by the tile
-    itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells."""
+    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on,
+    `lines` in all; by the tile itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells.
+    """
 
     buffer: Value
     at: Index
@@ -101,8 +107,10 @@ class Prefetching:
         return prefetch
 
     def pace(self, code: Code, first: Index, pace: Index, most: int) -> Beside:
-        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`: always as many, most of which have been asked for where fewer are
-        enough, since a loop over those would be left at a place of its own in each round."""
+        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`:
+        always as many, most of which have been asked for where fewer are enough, since a loop over those would be left at a place of its
+        own in each round.
+        """
 
         def prefetch(turn: Value) -> None:
             begin = code.add(first, code.div(code.mul(pace, turn), ONE))
@@ -132,8 +140,16 @@ class Steps:
 class Tile:
     """Writes the tiles of one task: a block of lanes at one place of the outer letters."""
 
+
     def __init__(
-        self, product: Product, kernel: ProductKernel, around: dict[str, Index], block: Index, panels: Panels | None, vectors: int, local: bool = False
+        self,
+        product: Product,
+        kernel: ProductKernel,
+        around: dict[str, Index],
+        block: Index,
+        panels: Panels | None,
+        vectors: int,
+        local: bool = False,
     ):
         self.product, self.p, self.kernel, self.code = product, product.problem, kernel, kernel.code
         self.around, self.panels = around, panels
@@ -169,7 +185,11 @@ class Tile:
         code, blocks = self.code, self.blocks
         if blocks is None:
             steps = self.steps(vectors, valid)
-            self._each(count, sizes, lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)))
+            self._each(
+                count,
+                sizes,
+                lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)),
+            )
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
         sums = code.scratch(blocks.rows * blocks.width, self.p.dtype)
@@ -182,7 +202,15 @@ class Tile:
             steps = self.steps(vectors, valid, code.mul(loop.iv, blocks.depth), blocks.depth)
 
             def partial(at: Index, rows: int) -> None:
-                acc = self.sums(code.add(first, at), rows, vectors, valid, self.saved(sums, at, rows, vectors), steps, self.beside(at, rows, sizes, count, steps))
+                acc = self.sums(
+                    code.add(first, at),
+                    rows,
+                    vectors,
+                    valid,
+                    self.saved(sums, at, rows, vectors),
+                    steps,
+                    self.beside(at, rows, sizes, count, steps),
+                )
                 for r, line in enumerate(acc):
                     for v, value in enumerate(line):
                         code.store(value, sums, self._saved_at(at, r, v), None, lanes * self.p.dtype.bytes)
@@ -234,8 +262,9 @@ class Tile:
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
     def ahead(self, at: Index, depth: int | None = None) -> Prefetching | None:
-        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for all of it, what follows in
-        this panel; nothing of what stays near, or of what the machine asks for by itself."""
+        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for
+        all of it, what follows in this panel; nothing of what stays near, or of what the machine asks for by itself.
+        """
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
             return None
@@ -248,8 +277,12 @@ class Tile:
                 return None
             wanted = None
             if self.threads is not None:
-                wanted = self.code.apply("lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all))
-            return Prefetching(right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted)
+                wanted = self.code.apply(
+                    "lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all)
+                )
+            return Prefetching(
+                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted
+            )
         following: Index = size
         if depth is None and self.backward is not None:
             following = self.code.apply("select", self.backward, self.code.value(-size), self.code.value(size))
@@ -272,7 +305,8 @@ class Tile:
         line = self._line(self.kernel.right)
         if across == 1:
             in_a_step = -(-panels.width // line)
-            # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the panel before.
+            # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the
+            # panel before.
             at = code.add(at, line - 1)
             return Prefetching(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:
@@ -295,7 +329,8 @@ class Tile:
             self._compute_pairs(row, rows, vectors, steps, beside)
             return
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
-        # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction more.
+        # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
+        # more.
         begins = self.p.request.target.half_vectors and self.p.near is None
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside, begins), valid)
 
@@ -306,7 +341,8 @@ class Tile:
         return fits and lanes >= LANES_WORTH_HALVES and self.panels is not None and self.p.near is None
 
     def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> None:
-        """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second."""
+        """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second.
+        """
         code, lanes, whole = self.code, self.product.lanes, vectors - 1
         half = lanes // 2
         low, high = range(half), range(half, lanes)
@@ -333,8 +369,10 @@ class Tile:
         self.finish(row, lines, self.lane0)
 
     def beside_results(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> Besides:
-        """`beside`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make the loads of the steps wait for places
-        among those under way. Where there are no rounds they are asked for now. What is only written is not asked for: stores wait in places of their own."""
+        """`beside`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make
+        the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only written
+        is not asked for: stores wait in places of their own.
+        """
         besides = list(beside) if isinstance(beside, Sequence) else [] if beside is None else [beside]
         code, rounds = self.code, steps.rounds // max(len(besides), 1)
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
@@ -368,8 +406,10 @@ class Tile:
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:
-        """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds: its share of what is needed after all tiles of the first size. Where
-        it is not known how many rows there are, and B is far or all tiles are of few rows, each tile's share is that of its rows."""
+        """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds:
+        its share of what is needed after all tiles of the first size. Where it is not known how many rows there are, and B is far or all
+        tiles are of few rows, each tile's share is that of its rows.
+        """
         code, ahead, rounds, whole = self.code, steps.ahead, steps.rounds, sizes[0]
         if ahead is None or not rounds:
             return None
@@ -389,8 +429,17 @@ class Tile:
         """Whether B is more than the second-level cache holds, so that few rows wait for it."""
         return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 
+
     def sums(
-        self, row: Index, rows: int, vectors: int, valid: Index | None, acc: Accumulators, steps: Steps, beside: Besides = None, fresh: bool = False
+        self,
+        row: Index,
+        rows: int,
+        vectors: int,
+        valid: Index | None,
+        acc: Accumulators,
+        steps: Steps,
+        beside: Besides = None,
+        fresh: bool = False,
     ) -> Accumulators:
         """The accumulators after `steps`; `fresh`: they begin as zeros."""
         code, lanes = self.code, self.product.lanes

@@ -1,24 +1,27 @@
-"""Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger rounding errors.
+"""Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger
+rounding errors.
 
-Rows, steps and lanes are cut into two or three parts each, as a scheme of `strassen_schemes.py` says, or by two schemes one inside of the other: "halves" makes 7 products of parts in place of 8,
-"thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The parts of the lanes are neighbouring panels. So a task makes its part of all
-products from beginning to end, and needs no memory but its own:
+Rows, steps and lanes are cut into two or three parts each, as a scheme of `strassen_schemes.py` says, or by two schemes one inside of the
+other: "halves" makes 7 products of parts in place of 8, "thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The
+parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
 
 1. The kernel first writes the combinations of A, once for all tasks.
-2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its rows of A's, and the
-   sums wait in the second-level cache. Long sums are cut into blocks of steps.
+2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its
+   rows of A's, and the sums wait in the second-level cache. Long sums are cut into blocks of steps.
 3. It adds them up, a row of each part at a time, computes what follows and stores it (`strassen_task.py`).
 
 With two levels, threads make combinations and add up beside the products (`strassen_pipelined.py`).
 
-How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut into parts: those products of a scheme that
-are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them, and read as many of the same packed weights. Where two levels are the best way for a usual number
-of rows, whole chunks of as many go that way, with weights packed for it, and one level is for the rest. More rows than whose combinations stay near are made in chunks as well, which meet the
-same weights one after the other.
+How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut
+into parts: those products of a scheme that are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them,
+and read as many of the same packed weights. Where two levels are the best way for a usual number of rows, whole chunks of as many go that
+way, with weights packed for it, and one level is for the rest. More rows than whose combinations stay near are made in chunks as well,
+which meet the same weights one after the other.
 
-Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of few rows, where they are) gives for magnitudes,
-with plus for every minus. That is more than the product of the magnitudes: a row that is small beside its partner half of the rows away loses digits, as does a column, or a step whose
-partner in another part of the steps is large; and one infinity, or nan, spoils the partners too.
+Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of
+few rows, where they are) gives for magnitudes, with plus for every minus. That is more than the product of the magnitudes: a row that is
+small beside its partner half of the rows away loses digits, as does a column, or a step whose partner in another part of the steps is
+large; and one infinity, or nan, spoils the partners too.
 """
 
 from __future__ import annotations
@@ -144,7 +147,9 @@ class StrassenBuilder:
 
     @contextmanager
     def _chunk(self, code: Code) -> Iterator[TaskRows]:
-        """What is written inside is done for each chunk of the rows: one with all of them, or as many rows as the cut is for in each, or for an unknown number about as many in each."""
+        """What is written inside is done for each chunk of the rows: one with all of them, or as many rows as the cut is for in each, or
+        for an unknown number about as many in each.
+        """
         cut, m, all_rows = self.cut, self.matrices.m, self.matrices.product.m
         if m == all_rows and isinstance(m, int):
             yield TaskRows.of(code, cut, m)
@@ -172,7 +177,9 @@ class StrassenBuilder:
             StrassenTask(code, rows, memory, group, piece).run()
 
     def _tasks_beside(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
-        """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that are done help with the last runs of the others."""
+        """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that
+        are done help with the last runs of the others.
+        """
         cut = self.cut
         threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
         tickets = Tickets(code, notes, cut.turns_of_run)
@@ -186,20 +193,40 @@ class StrassenBuilder:
                 owner = code.value(code.mod(code.add(thread, away.iv), threads))
                 is_own = code.apply("eq", away.iv, code.value(0))
                 runs = _RunsOf(code, cut, threads, owner)
-                with code.loop(code.apply("select", is_own, code.value(runs.first_piece), code.value(runs.last_piece)), code.value(code.add(runs.last_piece, 1)), name="piece") as piece:
+                with code.loop(
+                    code.apply("select", is_own, code.value(runs.first_piece), code.value(runs.last_piece)),
+                    code.value(code.add(runs.last_piece, 1)),
+                    name="piece",
+                ) as piece:
                     first, end = runs.groups_of(piece.iv)
                     begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
                     with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(GOES_ON)):
                         groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
-                        is_last = code.apply("and", code.apply("eq", piece.iv, code.value(runs.last_piece)), code.apply("eq", group.iv, code.value(runs.last_run)))
+                        is_last = code.apply(
+                            "and",
+                            code.apply("eq", piece.iv, code.value(runs.last_piece)),
+                            code.apply("eq", group.iv, code.value(runs.last_run)),
+                        )
                         share = Share(tickets, owner, is_own, is_last)
-                        Turns(StrassenTask(code, rows, memory, group.iv, piece.iv), source, self.stride, thread, share, variables, group.iv, groups).run()
+                        Turns(
+                            StrassenTask(code, rows, memory, group.iv, piece.iv),
+                            source,
+                            self.stride,
+                            thread,
+                            share,
+                            variables,
+                            group.iv,
+                            groups,
+                        ).run()
 
     def _combine_rows(self, code: Code, rows: TaskRows, read: Value, write: Value) -> None:
         """A's combinations, [product][row of a part][step of a part]."""
         cut, p, lanes, k = self.cut, self.p, self.cut.lanes, self.matrices.k
         grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))
-        with code.parallel(code.value(rows.height), grain=grain, name="row") as row, code.loop(0, cut.steps, step=lanes, name="step") as step:
+        with (
+            code.parallel(code.value(rows.height), grain=grain, name="row") as row,
+            code.loop(0, cut.steps, step=lanes, name="step") as step,
+        ):
             to = code.add(code.mul(row, cut.line), step.iv)
 
             def load(down: int, across: int) -> Value:
@@ -220,13 +247,19 @@ class StrassenBuilder:
             rows.either(combinations)
 
     def _weights(self) -> Slot:
-        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack; of the outer level alone, those of all parts of the inner one."""
+        """The combinations of B, [group of panels][block of steps][product][step][lane], as a pack; of the outer level alone, those of all
+        parts of the inner one.
+        """
         cut, p, a = self.cut, self.p, self.matrices
         source, lane = p.right.source, a.product.lane
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
         letters = p.right_letters
-        w = b(tensor.Transpose, w, perm=tuple([i for i, c in enumerate(letters) if c not in (a.step, lane)] + [letters.index(a.step), letters.index(lane)]))
+        w = b(
+            tensor.Transpose,
+            w,
+            perm=tuple([i for i, c in enumerate(letters) if c not in (a.step, lane)] + [letters.index(a.step), letters.index(lane)]),
+        )
         w = b(tensor.Reshape, w, shape=(a.k, a.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(cut.along * cut.steps - a.k, cut.groups * cut.across * cut.width - a.n), interior=(0, 0))
         w = b(tensor.Reshape, w, shape=(cut.along, cut.blocks, cut.depth, cut.groups, cut.across, cut.width))
@@ -234,7 +267,9 @@ class StrassenBuilder:
 
         def part(down: int, across: int) -> Value:
             shape = (cut.groups, cut.blocks, 1, 1, cut.depth, cut.width)
-            piece = b(tensor.Slice, w, starts=(0, 0, down, across, 0, 0), stops=(*shape[:2], down + 1, across + 1, *shape[4:]), strides=(1,) * 6)
+            piece = b(
+                tensor.Slice, w, starts=(0, 0, down, across, 0, 0), stops=(*shape[:2], down + 1, across + 1, *shape[4:]), strides=(1,) * 6
+            )
             value: Value = b(tensor.Reshape, piece, shape=(cut.groups, cut.blocks, 1, cut.panel))
             return value
 

@@ -1,19 +1,24 @@
 """Products of two levels, one product of the outer level after the other, with all that is added up done beside the multiplications.
 
-A kernel that makes all combinations of A first, and adding up at the end, wait for the memory of every line while nothing is multiplied; on several threads each then reads what others
-wrote. Here a thread takes some groups of panels for a piece of the rows, and goes through all of them for each product of the outer level: a turn is the products of the inner level
-for one group. Between the rounds of its register tiles, whose multiply-adds leave room for loads, additions and stores, it does errands, each for a vector of every part:
+A kernel that makes all combinations of A first, and adding up at the end, wait for the memory of every line while nothing is multiplied; on
+several threads each then reads what others wrote. Here a thread takes some groups of panels for a piece of the rows, and goes through all
+of them for each product of the outer level: a turn is the products of the inner level for one group. Between the rounds of its register
+tiles, whose multiply-adds leave room for loads, additions and stores, it does errands, each for a vector of every part:
 
-1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to. Parts that are complete go through what follows.
-2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in front of everything.
-3. Where more is idle beside the multiply-adds (`Cut.half_packed`), weights are packed in the combinations of the outer level only, 1.75 times as many as they are in place of 3.06, and the panel
-   that is multiplied next is made of one or two of these, a row of it or more in each round.
+1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to.
+   Parts that are complete go through what follows.
+2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in
+   front of everything.
+3. Where more is idle beside the multiply-adds (`Cut.half_packed`), weights are packed in the combinations of the outer level only, 1.75
+   times as many as they are in place of 3.06, and the panel that is multiplied next is made of one or two of these, a row of it or more in
+   each round.
 
-Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the last one adds these up, in the order of the turns,
-so that results do not depend on who did what.
+Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the
+last one adds these up, in the order of the turns, so that results do not depend on who did what.
 
-So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level cache for the most part. The code is the same for
-all products: of which parts, and with which sign, are numbers that it picks from the scheme when it runs.
+So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level
+cache for the most part. The code is the same for all products: of which parts, and with which sign, are numbers that it picks from the
+scheme when it runs.
 """
 
 from __future__ import annotations
@@ -33,8 +38,9 @@ from polyreme.lowering.kernels.sharing import Tickets, Variables
 Errand = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
-# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it did, and the one that it does; and whose
-# combinations it has, two of them. Of panels that it makes: which turn's first one it has, and which one of two places has the one that is multiplied next.
+# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it
+# did, and the one that it does; and whose combinations it has, two of them. Of panels that it makes: which turn's first one it has, and
+# which one of two places has the one that is multiplied next.
 GOES_ON, MORE, DID, TURN, MADE = range(5)
 HAS, PANEL = MADE + 2, MADE + 3
 VARIABLES = PANEL + 1
@@ -53,10 +59,23 @@ class Share:
 
 
 class Turns:
-    """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose rows are `stride` apart. `task.memory.left` has
-    `cut.memory_of_thread` for each thread: combinations for two products of the outer level, sums of two turns, unfinished results."""
+    """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose
+    rows are `stride` apart. `task.memory.left` has `cut.memory_of_thread` for each thread: combinations for two products of the outer
+    level, sums of two turns, unfinished results.
+    """
 
-    def __init__(self, task: StrassenTask, source: Value, stride: Dim, thread: Value, share: Share, variables: Variables, group0: Index, groups: Index):
+
+    def __init__(
+        self,
+        task: StrassenTask,
+        source: Value,
+        stride: Dim,
+        thread: Value,
+        share: Share,
+        variables: Variables,
+        group0: Index,
+        groups: Index,
+    ):
         self.task, self.code, self.cut, self.memory = task, task.code, task.cut, task.memory.left
         self.source, self.stride, self.share, self.variables, self.group0, self.groups = source, stride, share, variables, group0, groups
         code, cut = self.code, self.cut
@@ -64,7 +83,9 @@ class Turns:
         self.start = code.mul(thread, cut.memory_of_thread)
         self.sums0 = code.add(self.start, cut.combinations_of_thread)
         # Results are with the owner.
-        self.results0 = code.add(code.mul(share.owner, cut.memory_of_thread), cut.combinations_of_thread, 2 * self.inner.products * cut.plane)
+        self.results0 = code.add(
+            code.mul(share.owner, cut.memory_of_thread), cut.combinations_of_thread, 2 * self.inner.products * cut.plane
+        )
         # Vectors of a part of a group's results, and of a part of A: a row of them after the other.
         self.vectors = code.mul(task.count, cut.vectors)
         self.vectors_of_steps = code.mul(task.count, cut.vectors_of_steps)
@@ -122,7 +143,11 @@ class Turns:
         if cut.half_packed:
             self._have_panel(turn)
             # Behind the last one there is none; nor is there one of others' turns in front of the first.
-            is_there = code.apply("and", code.apply("ge", code.value(next_turn), code.value(0)), code.apply("lt", code.value(next_turn), code.value(code.mul(self.groups, self.outer.products))))
+            is_there = code.apply(
+                "and",
+                code.apply("ge", code.value(next_turn), code.value(0)),
+                code.apply("lt", code.value(next_turn), code.value(code.mul(self.groups, self.outer.products))),
+            )
             next_turn = code.apply("select", is_there, code.value(next_turn), turn)
         with code.loop(0, products, name="product") as product:
             i = product.iv
@@ -130,8 +155,20 @@ class Turns:
             here, to = code.add(left0, code.mul(i, cut.matrix_of_task)), code.add(sums0, code.mul(i, cut.plane))
             if cut.half_packed:
                 at, other = self._panels(variables.get(PANEL))
-                make = self._make_panel(code.apply("select", is_last, code.value(next_turn), turn), code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))), other)
-                self.task.multiply(here, at, None, self.memory, to, beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))), right=self.memory)
+                make = self._make_panel(
+                    code.apply("select", is_last, code.value(next_turn), turn),
+                    code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))),
+                    other,
+                )
+                self.task.multiply(
+                    here,
+                    at,
+                    None,
+                    self.memory,
+                    to,
+                    beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))),
+                    right=self.memory,
+                )
                 variables.set(PANEL, code.sub(1, variables.get(PANEL)))
             else:
                 ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
@@ -192,8 +229,10 @@ class Turns:
         return make
 
     def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Beside]:
-        """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of it in each. Meanwhile what the next turn's panels are
-        made of, from position `following` on, is asked for, before the last product makes the first one."""
+        """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of
+        it in each. Meanwhile what the next turn's panels are made of, from position `following` on, is asked for, before the last product
+        makes the first one.
+        """
         code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
         depth, rounds = cut.depth, cut.depth // UNROLL
         lines = inner.steps * inner.lanes * depth * cut.vectors
@@ -281,7 +320,9 @@ class Turns:
         return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
 
     def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Beside]]:
-        """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in each, at even distances."""
+        """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in
+        each, at even distances.
+        """
         code, cut = self.code, self.cut
         zero, before, following = code.value(0), code.sub(turn, 1), code.value(code.add(number, 1))
         adds = code.apply("and", self.share.is_own, code.apply("gt", turn, zero))
@@ -320,7 +361,9 @@ class Turns:
         return lambda product: lambda at: beside(product, at)
 
     def _of_rows(self, row: Index, part: Index, last: int, exist: Index) -> Index:
-        """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none where these lack that row."""
+        """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none
+        where these lack that row.
+        """
         code, cut, m = self.code, self.cut, self.task.matrices.m
         assert isinstance(m, int) and isinstance(cut.height, int)
         if (last + 1) * cut.height <= m:
@@ -364,7 +407,10 @@ class Turns:
         # The first product of a part finds nothing there.
         main_before, other_before = lanes_of([not t.first for t in mains]), lanes_of([t is not None and not t.first for t in others])
         other_stored = lanes_of([t is not None for t in others])
-        main_sign, other_sign = self._signed(number, [t.sign for t in mains]), self._signed(number, [1 if t is None else t.sign for t in others])
+        main_sign, other_sign = (
+            self._signed(number, [t.sign for t in mains]),
+            self._signed(number, [1 if t is None else t.sign for t in others]),
+        )
         completes = code.apply("eq", self._pick(number, [int(t.last) for t in mains]), code.value(1))
         down0 = code.mul(self._pick(number, [t.part // outer.lanes for t in mains]), inner.rows)
         across0 = code.mul(self._pick(number, [t.part % outer.lanes for t in mains]), inner.lanes)

@@ -23,25 +23,34 @@ from polyreme.lowering.machines.targets import Target
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """Of results; `strassen.py` says what the magnitude is."""
 
-WAYS: dict[str, tuple[Scheme, ...]] = {"halves": (STRASSEN,), "thirds": (BY_THIRDS,), "thirds of rows": (BY_THIRDS.turned,), "quarters": (STRASSEN, STRASSEN)}
+WAYS: dict[str, tuple[Scheme, ...]] = {
+    "halves": (STRASSEN,),
+    "thirds": (BY_THIRDS,),
+    "thirds of rows": (BY_THIRDS.turned,),
+    "quarters": (STRASSEN, STRASSEN),
+}
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
 # What is estimated, with a little too much caution, must be this much faster than the direct way.
 ADVANTAGE = 0.965
-# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another core's cache, which may be far away.
+# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another
+# core's cache, which may be far away.
 ADVANTAGE_OF_ONE_KERNEL = 0.92
 # Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
 ROWS_HIDE_LOADING = 16
-# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so much, that either takes at most.
+# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so
+# much, that either takes at most.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
 # Bytes of unfinished results of a thread that makes one product of the outer level after the other.
 RESULTS_BYTES = 400 << 10
-# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a while.
+# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a
+# while.
 MORE_RESULTS_BYTES = 2000 << 10
 # Rows of a part that are enough to make panels beside them.
 ROWS_HIDE_PANELS = 24
-# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in one between runs; the
-# combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at least, more is gained than it takes to load weights.
+# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in
+# one between runs; the combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at
+# least, more is gained than it takes to load weights.
 KEPT_NEAR, COMBINED_NEAR = 6, 3
 ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
@@ -52,9 +61,11 @@ LEAST_ROWS = 48
 LEAST_ROWS_OF_CHUNK = 96
 # How many tasks the busier one of two threads may have, in halves of all of them.
 MOST_UNEVEN = 1.15
-# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels at least.
+# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels
+# at least.
 MOST_MAKERS, LEAST_TASKS = 8, 4
-# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something, a residual, is read with them.
+# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something,
+# a residual, is read with them.
 LEAST_STEPS = 128
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
@@ -66,13 +77,15 @@ USUAL_ROWS = 128
 class Costs:
     """What products in parts take beside their multiplications.
 
-    Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A and the results take. Where they are made beside
-    the multiplications, `errand` for each of them, `errand_far` so for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part
-    that is not hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again, which are
-    weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made beside the multiplications, `panels`; of
-    A's combinations for each group of panels, where they leave the second-level cache meanwhile, `left_far`. The loads of a
-    register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A
-    vector of a panel, which the second-level cache gives, takes `vector`. So many `levels` are cut at most.
+    Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A
+    and the results take. Where they are made beside the multiplications, `errand` for each of them, `errand_far` so for elements of A, and
+    `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not hidden behind arithmetic:
+    of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again,
+    which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made
+    beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the second-level cache meanwhile,
+    `left_far`. The loads of a register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time
+    `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which the second-level cache gives, takes
+    `vector`. So many `levels` are cut at most.
     """
 
     combine: float
@@ -90,19 +103,26 @@ class Costs:
     levels: int = 2
 
 
-WITH_SPARE_ADDERS = Costs(combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07)
+WITH_SPARE_ADDERS = Costs(
+    combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07
+)
 """Fitted to the times of 25 products by each way on Zen 5."""
 
 WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.3)
-"""To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the multiply-adds' units, and loads wait for far caches."""
+"""To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the
+multiply-adds' units, and loads wait for far caches.
+"""
 
 
 WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15, vector=2.7)
-"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache."""
+"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache.
+"""
 
 
 WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=0.6, loading=0.08, loading_again=0.03, levels=1)
-"""Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8 times as long as the direct way."""
+"""Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8
+times as long as the direct way.
+"""
 
 
 def costs_on(target: Target) -> Costs:
@@ -119,8 +139,9 @@ def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
 
 
 def choose_cut(request: Request) -> Cut | None:
-    """How to cut a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated to be as fast, and
-    where the target or `POLYREME_STRASSEN` forbids it."""
+    """How to cut a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated
+    to be as fast, and where the target or `POLYREME_STRASSEN` forbids it.
+    """
     if not request.target.strassen or not config.strassen():
         return None
     found = find_matrices(request)
@@ -133,7 +154,11 @@ def best_cut(found: Matrices) -> Cut | None:
     if isinstance(found.m, int):
         known, ways, enough = found, [way for way in WAYS.values() if len(way) <= levels], ADVANTAGE * found.direct_cycles
     else:
-        known, ways, enough = replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)), [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None], inf
+        known, ways, enough = (
+            replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)),
+            [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None],
+            inf,
+        )
     fitting = [cut for cut in cuts(known, ways, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
     turned = WAYS["thirds of rows"]
     if any(cut.schemes == turned for cut in fitting) and any(cut.fits for cut in cuts(known, [WAYS["thirds"]])):
@@ -154,7 +179,9 @@ def best_cut(found: Matrices) -> Cut | None:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates are for a known m."""
+    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates
+    are for a known m.
+    """
 
     product: Product
     m: Dim
@@ -170,26 +197,37 @@ class Matrices:
         lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
         rows, vectors = choose_tile(self.m, self.n, self.k, self.product.problem.registers)
         tiles = sum(
-            across * down * (self.k * cycles_of_step(target, r, v) + 20 + 1.5 * r * v) for v, across in split_extent(n, vectors) for r, down in split_extent(self.m, rows)
+            across * down * (self.k * cycles_of_step(target, r, v) + 20 + 1.5 * r * v)
+            for v, across in split_extent(n, vectors)
+            for r, down in split_extent(self.m, rows)
         )
         return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
 
     @property
     def has_spare_units(self) -> bool:
-        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows, which was not timed on other machines."""
+        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows,
+        which was not timed on other machines.
+        """
         target = self.product.problem.request.target
         return target.spare_adders and target.multiply_adds < 2
 
     def least_cycles(self, schemes: tuple[Scheme, ...], rows: int, vectors: int) -> float:
-        """What no cut by these schemes, into tiles of so many rows and vectors, is estimated to take less than: its multiplications, A's combinations made and weights loaded once."""
+        """What no cut by these schemes, into tiles of so many rows and vectors, is estimated to take less than: its multiplications, A's
+        combinations made and weights loaded once.
+        """
         assert isinstance(self.m, int)
         target = self.product.problem.request.target
         costs = costs_on(target)
         products = prod(s.products for s in schemes)
-        m, k, n = (size / prod(parts) for size, parts in zip((self.m, self.k, self.n), zip(*((s.rows, s.steps, s.lanes) for s in schemes), strict=True), strict=True))
+        m, k, n = (
+            size / prod(parts)
+            for size, parts in zip((self.m, self.k, self.n), zip(*((s.rows, s.steps, s.lanes) for s in schemes), strict=True), strict=True)
+        )
         tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(target, rows, vectors) + 20 / rows + 3 * vectors)
         return products * (
-            tiles + m * k * min(costs.combine, costs.errand) + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
+            tiles
+            + m * k * min(costs.combine, costs.errand)
+            + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
         )
 
 
@@ -200,12 +238,18 @@ def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
 
 
 def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept, else it may be one of several at places of outer letters."""
+    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept, else it may be
+    one of several at places of outer letters.
+    """
     found = find_product(request)
     if found is None or found.problem.dtype != f32 or found.lanes == 1 or (ahead and found.outer):
         return None
     p, source = found.problem, found.problem.right.source
-    if not isinstance(source, BlockArgument) or (ahead and source.index not in request.constant) or any(element_type(x.type) != f32 for x in (source, p.left.source)):
+    if (
+        not isinstance(source, BlockArgument)
+        or (ahead and source.index not in request.constant)
+        or any(element_type(x.type) != f32 for x in (source, p.left.source))
+    ):
         return None
     steps = p.step_letters
     if len(steps) != 1 or p.left.stride(steps[0]) != 1:
@@ -217,10 +261,12 @@ def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks` blocks of steps. A product of more rows than `matrices` has
-    is made in chunks of as many. An unknown number of rows is cut so where it is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of
-    the number of rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations of the outer level, and those of the inner
-    one made of them beside the multiplications."""
+    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks`
+    blocks of steps. A product of more rows than `matrices` has is made in chunks of as many. An unknown number of rows is cut so where it
+    is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of the number of
+    rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations
+    of the outer level, and those of the inner one made of them beside the multiplications.
+    """
 
     matrices: Matrices
     schemes: tuple[Scheme, ...]
@@ -315,7 +361,10 @@ class Cut:
             return self.products * self.matrix
         # A chunk is of whole tiles.
         most = -(-self.most // (self.down * self.rows)) * self.down * self.rows
-        some, few = (replace(cut, matrices=replace(self.matrices, m=dims.minimum(self.matrices.m, rows))) for cut, rows in ((self, most), (self.of_few, self.least)))
+        some, few = (
+            replace(cut, matrices=replace(self.matrices, m=dims.minimum(self.matrices.m, rows)))
+            for cut, rows in ((self, most), (self.of_few, self.least))
+        )
         return dims.maximum(some.products * some.matrix, few.products * few.matrix)
 
     @property
@@ -325,7 +374,9 @@ class Cut:
 
     @cached_property
     def beside(self) -> bool:
-        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose parts are all there."""
+        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose
+        parts are all there.
+        """
         a = self.matrices
         if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
             return False
@@ -374,10 +425,13 @@ class Cut:
 
     @property
     def memory_of_thread(self) -> int:
-        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of two groups of panels, and results; and two panels
-        where these are made, too."""
+        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of
+        two groups of panels, and results; and two panels where these are made, too.
+        """
         panels = 2 * self.panel if self.half_packed else 0
-        return self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group + panels
+        return (
+            self.combinations_of_thread + 2 * self.schemes[1].products * self.plane + self.groups_of_thread * self.results_of_group + panels
+        )
 
     @property
     def turns_of_run(self) -> int:
@@ -446,11 +500,15 @@ class Cut:
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
         kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
-        return (len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept) and alive * f32.bytes <= third // COMBINED_NEAR
+        return (
+            len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept
+        ) and alive * f32.bytes <= third // COMBINED_NEAR
 
     @property
     def hides_memory(self) -> bool:
-        """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is done in that time."""
+        """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is
+        done in that time.
+        """
         return not self.beside or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.beside)
 
     @property
@@ -478,14 +536,25 @@ class Cut:
         assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
         target = a.product.problem.request.target
         costs = costs_on(target)
-        waits = {r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1 for r in (self.rows, self.piece % self.rows) if r}
-        tiles = sum(n * (self.depth * cycles_of_step(target, r, self.vectors) * waits[r] + 20 + 3 * r * self.vectors) for r, n in split_extent(self.piece, self.rows))
+        waits = {
+            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1
+            for r in (self.rows, self.piece % self.rows)
+            if r
+        }
+        tiles = sum(
+            n * (self.depth * cycles_of_step(target, r, self.vectors) * waits[r] + 20 + 3 * r * self.vectors)
+            for r, n in split_extent(self.piece, self.rows)
+        )
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
         first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
         again = self.weight_elements * (self.pieces - 1)
         if self.beside:
-            combining = combined * costs.errand + a.m * a.k * costs.errand_far * used**2 + self.groups * self.pieces * self.products * self.plane * costs.added
+            combining = (
+                combined * costs.errand
+                + a.m * a.k * costs.errand_far * used**2
+                + self.groups * self.pieces * self.products * self.plane * costs.added
+            )
             if self.combinations_of_thread * f32.bytes > target.caches[1]:
                 combining += self.groups * combined * costs.left_far
         else:
@@ -498,7 +567,9 @@ class Cut:
 
 
 def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values()), enough: float = inf) -> Iterator[Cut]:
-    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as are `enough`."""
+    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as
+    are `enough`.
+    """
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // CACHE_SHARE
     for schemes in ways:
@@ -512,7 +583,8 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                 pieces = -(-one.height // one.most_rows)
                 yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
                 if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
-                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last piece.
+                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last
+                    # piece.
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
@@ -523,7 +595,9 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
 
 
 def in_chunks(whole: Matrices, ways: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
-    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in the second one."""
+    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in
+    the second one.
+    """
     assert isinstance(whole.m, int)
     target, times = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
     counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
@@ -543,14 +617,19 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
 
     least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
     most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
-    return replace(cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m))
+    return replace(
+        cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m)
+    )
 
 
 def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
-    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than the `cycles` of `cut` for one chunk: of weights that stay
-    in the third-level cache, since they are there twice."""
+    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than
+    the `cycles` of `cut` for one chunk: of weights that stay in the third-level cache, since they are there twice.
+    """
     room = known.product.problem.request.target.caches[2] // KEPT_NEAR
-    fitting = (c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room)
+    fitting = (
+        c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room
+    )
     chunk = min(fitting, key=lambda c: c.cycles, default=None)
     if chunk is None or chunk.cycles >= cycles:
         return cut

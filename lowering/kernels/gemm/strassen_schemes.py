@@ -1,9 +1,12 @@
 """Matrix products by fewer multiplications: schemes that multiply matrices of a few parts with fewer products of parts than the plain way.
 
     STRASSEN    two by two parts each, 7 products in place of 8: V. Strassen, "Gaussian elimination is not optimal", 1969
-    BY_THIRDS   two by three parts by three by three, 15 in place of 18, as many as J. Hopcroft and L. Kerr showed to be enough ("On minimizing the number of
-                multiplications necessary for matrix multiplication", 1971). This one was found by a random walk on the graph of such schemes (M. Kauers and
-                J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has few additions on the sides of A and of the result. Turned, rows are
+    BY_THIRDS   two by three parts by three by three, 15 in place of 18, as many as J. Hopcroft and L. Kerr showed to be enough ("On
+    minimizing the number of
+                multiplications necessary for matrix multiplication", 1971). This one was found by a random walk on the graph of such
+                schemes (M. Kauers and
+                J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has few additions on the sides of A and of the result.
+                Turned, rows are
                 cut into three parts and lanes into two: fewer combinations of A, 15 of nine parts in place of 15 of six, and more of B
 
 Parts may be multiplied by a scheme in turn. Strassen's is
@@ -12,7 +15,8 @@ Parts may be multiplied by a scheme in turn. Strassen's is
     M4 = (A0 + A1) B3           M5 = (A2 - A0) (B0 + B1)                  M6 = (A1 - A3) (B2 + B3)
     C0 = M0 + M3 - M4 + M6      C1 = M2 + M4         C2 = M1 + M3         C3 = M0 - M1 + M2 + M5
 
-with parts numbered in reading order. (Winograd's variant saves three of the eighteen additions and loses accuracy; additions are not what takes time here.)
+with parts numbered in reading order. (Winograd's variant saves three of the eighteen additions and loses accuracy; additions are not what
+takes time here.)
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ Terms = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Destination:
-    """A part of the result that a product belongs to: its number, the sign, and whether it is the part's first product, and its last one."""
+    """A part of the result that a product belongs to: its number, the sign, and whether it is the part's first product, and its last one.
+    """
 
     part: int
     sign: int
@@ -38,10 +43,12 @@ class Destination:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A product of `rows` x `steps` parts and `steps` x `lanes` parts: for each product of parts what it multiplies, `left` parts of A and `right` ones of B, and for each part of
-    the `result` which products it is the sum of. Terms are numbers, of parts in reading order, with signs, a plus in front.
+    """A product of `rows` x `steps` parts and `steps` x `lanes` parts: for each product of parts what it multiplies, `left` parts of A and
+    `right` ones of B, and for each part of the `result` which products it is the sum of. Terms are numbers, of parts in reading order, with
+    signs, a plus in front.
 
-    `few` is a scheme for one part of rows, of no more products than the plain way makes, with the same combinations of B: those from number `first` on.
+    `few` is a scheme for one part of rows, of no more products than the plain way makes, with the same combinations of B: those from number
+    `first` on.
     """
 
     rows: int
@@ -63,7 +70,9 @@ class Scheme:
         found = []
         for product in range(self.products):
             belongs = [(part, [i for i, _ in terms], dict(terms)) for part, terms in enumerate(self.result) if product in dict(terms)]
-            targets = [Destination(part, signs[product], product == min(numbers), product == max(numbers)) for part, numbers, signs in belongs]
+            targets = [
+                Destination(part, signs[product], product == min(numbers), product == max(numbers)) for part, numbers, signs in belongs
+            ]
             found.append(sorted(targets, key=lambda target: not target.last))
         return found
 
@@ -163,7 +172,9 @@ def _sum(code: Code, values: Sequence[Value], terms: Terms) -> Value:
 
 
 def places(grids: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where parts are, down and across, in the order of their numbers: in reading order within each level, the outermost first, of so many parts down and across."""
+    """Where parts are, down and across, in the order of their numbers: in reading order within each level, the outermost first, of so many
+    parts down and across.
+    """
     found = [(0, 0)]
     for high, wide in grids:
         found = [(down * high + i, across * wide + j) for down, across in found for i in range(high) for j in range(wide)]

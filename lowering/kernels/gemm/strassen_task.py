@@ -1,4 +1,6 @@
-"""A task of a product in parts: all products of a group of panels for a piece of the rows, and adding them up. `strassen.py` says what it is a part of."""
+"""A task of a product in parts: all products of a group of panels for a piece of the rows, and adding them up. `strassen.py` says what it
+is a part of.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_NEAR, as
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What depends on the number of rows of a chunk, `m`, in a kernel: whether these are `enough` (None: there is nothing to ask), how many products that makes and the first one's number, rows of a
-    part, pieces that these are cut into and rows of one, the distances from one of A's combinations to the next and from the sums of one product to the next one's, and how many
-    rows others make, those before."""
+    """What depends on the number of rows of a chunk, `m`, in a kernel: whether these are `enough` (None: there is nothing to ask), how many
+    products that makes and the first one's number, rows of a part, pieces that these are cut into and rows of one, the distances from one
+    of A's combinations to the next and from the sums of one product to the next one's, and how many rows others make, those before.
+    """
 
     code: Code
     cut: Cut
@@ -38,7 +41,9 @@ class TaskRows:
 
     @classmethod
     def of(cls, code: Code, cut: Cut, m: Index, before: Index = 0) -> TaskRows:
-        """Those of a chunk of `m` rows: no more than the cut is for, and as many unless it is the last one, or any number where `cut` is for any."""
+        """Those of a chunk of `m` rows: no more than the cut is for, and as many unless it is the last one, or any number where `cut` is
+        for any.
+        """
         if isinstance(cut.matrices.m, int):
             return cls(code, cut, m, None, cut.products, 0, cut.height, cut.pieces, cut.piece, cut.matrix, cut.plane, before)
         few = cut.of_few
@@ -55,7 +60,9 @@ class TaskRows:
         plane = code.add(code.mul(code.ceildiv(piece, cut.rows), cut.rows * cut.width), cut.lanes)
         line, apart = cut.line, cut.matrix_of(cut.rows)
         matrix = choose(code.add(code.mul(part, line), apart), code.add(code.mul(m, line), apart))
-        return cls(code, cut, m, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, matrix, plane, before)
+        return cls(
+            code, cut, m, enough, choose(cut.products, few.products), choose(0, scheme.first), height, pieces, piece, matrix, plane, before
+        )
 
     def either(self, write: Callable[[Cut], None]) -> None:
         """What is written for all products, or for those of few rows, or both under a condition."""
@@ -70,7 +77,9 @@ class TaskRows:
 
 @dataclass(frozen=True)
 class Memory:
-    """What tasks read and write, as values of the kernel: A's combinations, the packed weights, what follows the product reads, and the results."""
+    """What tasks read and write, as values of the kernel: A's combinations, the packed weights, what follows the product reads, and the
+    results.
+    """
 
     left: Value
     right: Value
@@ -110,11 +119,22 @@ class StrassenTask:
             panel = code.add(code.mul(block, cut.products), product, rows.first)
             self.multiply(left0, panel, code.add(panel, following), sums, code.mul(rows.plane, product), fresh)
 
+
     def multiply(
-        self, left0: Index, panel: Index, following: Index | None, sums: Value, sums0: Index, fresh: bool = True, beside: Callable[[Index], Beside] | None = None, right: Value | None = None,
+        self,
+        left0: Index,
+        panel: Index,
+        following: Index | None,
+        sums: Value,
+        sums0: Index,
+        fresh: bool = True,
+        beside: Callable[[Index], Beside] | None = None,
+        right: Value | None = None,
     ) -> None:
-        """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to what is there if that is not `fresh`. The panel
-        `following` is asked for, if there is one; with `right`, the panel is at position `panel` of this memory. What `beside` gives for the tile of rows from some place on is done beside its rounds, too."""
+        """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to
+        what is there if that is not `fresh`. The panel `following` is asked for, if there is one; with `right`, the panel is at position
+        `panel` of this memory. What `beside` gives for the tile of rows from some place on is done beside its rounds, too.
+        """
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         panels = self.memory.right if right is None else right
         right0 = code.mul(panel, cut.panel) if right is None else panel
@@ -136,13 +156,24 @@ class StrassenTask:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
             more = [] if beside is None else [beside(at)]
             if following is not None:
-                more.append(ask_for_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest))
+                more.append(
+                    ask_for_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)
+                )
 
             def each_round(turn: Value) -> None:
                 for write in more:
                     write(turn)
 
-            acc = accumulate(code, [Axis(cut.depth, 1, cut.width)], read_left, read_right, acc, code.add(left0, code.mul(at, cut.line)), right0, each_round)
+            acc = accumulate(
+                code,
+                [Axis(cut.depth, 1, cut.width)],
+                read_left,
+                read_right,
+                acc,
+                code.add(left0, code.mul(at, cut.line)),
+                right0,
+                each_round,
+            )
             for line, values in zip(places, acc, strict=True):
                 for x, value in zip(line, values, strict=True):
                     code.store(value, sums, x, None, self.align)
@@ -153,8 +184,10 @@ class StrassenTask:
             cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
     def _order(self, block: Index, turn: Value) -> tuple[Index, Index]:
-        """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of A are more than the second-level cache
-        holds, go backwards in every other block: the first ones then find there what the last ones of the block before have read."""
+        """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of
+        A are more than the second-level cache holds, go backwards in every other block: the first ones then find there what the last ones
+        of the block before have read.
+        """
         code, cut = self.code, self.cut
         if len(cut.schemes) == 1:
             if self.rows.enough is None:
@@ -190,14 +223,21 @@ class StrassenTask:
             if rows.enough is not None or cut.down * cut.height != rows.m:
                 # With few rows there is one part, which has them all.
                 parts = code.min(parts, code.div(code.sub(code.add(rows.m, rows.height, -1), here), rows.height))
-            exist = code.min(cut.across * cut.width, code.sub(a.n, lane0)) if cut.groups * cut.across * cut.width != a.n else cut.across * cut.width
+            exist = (
+                code.min(cut.across * cut.width, code.sub(a.n, lane0))
+                if cut.groups * cut.across * cut.width != a.n
+                else cut.across * cut.width
+            )
             with code.loop(0, parts, name="part") as below, code.loop(0, exist, step=lanes, name="lane") as lane:
                 at = code.add(code.mul(below.iv, cut.across * cut.width), lane.iv)
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
                 below_here, there = code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv)
-                # Lines of the next row, which are far away: those of results that were not looked at for long must come before they are written.
-                a.product.problem.epilogue.prefetch(code, self.memory.others, self._places(code.add(below_here, 1), there), self.memory.outs)
+                # Lines of the next row, which are far away: those of results that were not looked at for long must come before they are
+                # written.
+                a.product.problem.epilogue.prefetch(
+                    code, self.memory.others, self._places(code.add(below_here, 1), there), self.memory.outs
+                )
                 self.write(value, below_here, there, mask)
 
     def write(self, value: Value, row: Index, lane: Index, mask: Value | None) -> None:
@@ -209,6 +249,8 @@ class StrassenTask:
     def _places(self, row: Index, lane: Index) -> list[Position]:
         """Where the results of neighbouring lanes of a row are."""
         code, product, p = self.code, self.matrices.product, self.matrices.product.problem
-        at = dict(zip(product.rows, map(place, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True))
+        at = dict(
+            zip(product.rows, map(place, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True)
+        )
         at[product.lane] = place(lane, 0, 1)
         return [at.get(c, Position()) for c in p.out]

@@ -1,7 +1,8 @@
 """Running sums, products and extremes along an axis: the kernel of `tensor.cumulate`.
 
-Along the last axis a vector is cumulated within itself, by its lanes moved up by 1, 2, 4, … (Hillis and Steele, 1986), and takes what came before as one number
-for all lanes. Only that number waits for the vector before. Along another axis lanes are columns, and each row is combined with the one that was just written.
+Along the last axis a vector is cumulated within itself, by its lanes moved up by 1, 2, 4, … (Hillis and Steele, 1986), and takes what came
+before as one number for all lanes. Only that number waits for the vector before. Along another axis lanes are columns, and each row is
+combined with the one that was just written.
 """
 
 from __future__ import annotations
@@ -119,7 +120,11 @@ def _down_columns(code: Code, request: Request, op: tensor.Cumulate, x: Value, y
                     here = code.add(start, column)
                     element = convert(code, code.load(x, here, count, mask), inner)
                     if not begins:
-                        before = code.load(y, code.sub(here, columns), count, mask) if kept is None else code.load(kept, code.sub(column, first), count)
+                        before = (
+                            code.load(y, code.sub(here, columns), count, mask)
+                            if kept is None
+                            else code.load(kept, code.sub(column, first), count)
+                        )
                         element = code.apply(op.fn, before, element)
                     if kept is not None:
                         code.store(element, kept, code.sub(column, first))

@@ -1,7 +1,8 @@
 """Interleaving: a few long rows whose elements take turns in the result, as the channels do that a ShuffleNet shuffles.
 
-`StackRows` finds the shuffle of what was concatenated, which needs no concatenation of its own. `build_interleave` writes what such groups make, and any
-transpose of a few rows: whole vectors of each row are read, and each vector of the result is put together from one of each row by shuffles.
+`StackRows` finds the shuffle of what was concatenated, which needs no concatenation of its own. `build_interleave` writes what such groups
+make, and any transpose of a few rows: whole vectors of each row are read, and each vector of the result is put together from one of each
+row by shuffles.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class StackRows(FuncPass):
     """transpose(reshape(concat(x, y), [..., 2, n]), last two axes exchanged)  ->  concat(reshape(x, [..., n, 1]), reshape(y, [..., n, 1]))
     gather(x, [0, 0, 1, 1, ...]) along the last axis                           ->  reshape(concat(x', x')),  x' = reshape(x, [..., n, 1])
 
-    Before and after: `tensor` ops on values.  Runs before fusion, which keeps reshapes out of groups, and after the choice of layouts, which says what axis is
-    the last one.
+    Before and after: `tensor` ops on values.  Runs before fusion, which keeps reshapes out of groups, and after the choice of layouts,
+    which says what axis is the last one.
     """
 
     name: ClassVar[str] = "stack-rows"
@@ -64,7 +65,12 @@ def _stack(op: tensor.Transpose) -> None:
     if reshape is None or concat is None or len(concat.xs) > MOST_ROWS or len(reshape.result.uses) > 1 or len(concat.result.uses) > 1:
         return
     *outer, rows, length = shape_of(op.x)
-    if shape_of(concat.result)[:-1] != tuple(outer) or concat.axis != len(outer) or rows != len(concat.xs) or any(shape_of(x)[-1] != length for x in concat.xs):
+    if (
+        shape_of(concat.result)[:-1] != tuple(outer)
+        or concat.axis != len(outer)
+        or rows != len(concat.xs)
+        or any(shape_of(x)[-1] != length for x in concat.xs)
+    ):
         return
     b = Builder.before_op(op)
     stacked = b(tensor.Concat, [_with_last_one(b, x) for x in concat.xs], axis=len(outer) + 1)
@@ -104,7 +110,9 @@ def _with_last_one(b: Builder, x: Value) -> Value:
 
 
 def build_interleave(request: Request) -> KernelPlan | None:
-    """The plan of a group whose result is the transpose of a few long rows, or rows of one column each laid side by side; None for any other group."""
+    """The plan of a group whose result is the transpose of a few long rows, or rows of one column each laid side by side; None for any
+    other group.
+    """
     func = request.func
     if len(request.results) != 1:
         return None
@@ -165,7 +173,9 @@ def _rows(op: Op | None) -> list[_Row] | None:
     return None
 
 
-def _element(x: Value, row: int | None, emitter: ElementEmitter, places: list[Position], column: Position, lanes: int, mask: Value | None) -> Value:
+def _element(
+    x: Value, row: int | None, emitter: ElementEmitter, places: list[Position], column: Position, lanes: int, mask: Value | None
+) -> Value:
     """Elements of a row from `column` on: of row `row` of `x`, or of `x` as a row of its own."""
     at = [*places, column, Position()] if row is None else [*places, Position(row), column]
     return emitter.at(x, at, lanes, mask)

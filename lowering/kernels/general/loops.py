@@ -1,9 +1,9 @@
 """Loops: the kernel of any root that no special builder takes.
 
-Elementwise groups become one nest, vectorised along the last axis. Groups with row reductions (`rows.py`) become a nest over the rows; in each
-row one loop per stage. If the last axis is reduced, lanes run along it and meet in a horizontal reduction at the end of the row; if not, each
-lane is a row of its own. Values that cost much and are needed in several stages are kept in a scratch row. What does not have
-a row form is computed one result after the other, reductions inside being computed where they are asked for.
+Elementwise groups become one nest, vectorised along the last axis. Groups with row reductions (`rows.py`) become a nest over the rows; in
+each row one loop per stage. If the last axis is reduced, lanes run along it and meet in a horizontal reduction at the end of the row; if
+not, each lane is a row of its own. Values that cost much and are needed in several stages are kept in a scratch row. What does not have a
+row form is computed one result after the other, reductions inside being computed where they are asked for.
 """
 
 from __future__ import annotations
@@ -33,20 +33,27 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.tidy import tidy
 
-# What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is carried on.
+# What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is
+# carried on.
 RowBody = Callable[[dict[int, Position], int, Value | None, int, list[Value]], list[Value]]
 
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
-    "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10, "atan": 10, "atan2": 14,
-    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4, "rsqrt": 5,
+    "exp": 8, "expm1": 10, "log": 8, "log1p": 10, "log2": 8, "log10": 8, "sin": 10, "cos": 10, "tan": 14, "asin": 10, "acos": 10,
+    "atan": 10, "atan2": 14,
+    "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4,
+    "rsqrt": 5,
 }  # fmt: skip
-# Those whose operations mostly wait for each other: several vectors at once keep the machine busier, so many by the bytes of one. (Four of 64 bytes are faster in the caches, and slower from memory. Of 32
-# bytes four of the first ones are 1.1 to 1.5 times as fast as one in the caches of Zen 3, and two of the others 1.05 to 1.25, as four are or faster than these.)
+# Those whose operations mostly wait for each other: several vectors at once keep the machine busier, so many by the bytes of one. (Four of
+# 64 bytes are faster in the caches, and slower from memory. Of 32 bytes four of the first ones are 1.1 to 1.5 times as fast as one in the
+# caches of Zen 3, and two of the others 1.05 to 1.25, as four are or faster than these.)
 WAITING = ("exp", "expm1", "log", "tanh", "sigmoid", "gelu")
 AT_ONCE = {
     64: dict.fromkeys(WAITING, 2),
-    32: {**dict.fromkeys(("log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"), 2), **dict.fromkeys((*WAITING, "erf"), 4)},
+    32: {
+        **dict.fromkeys(("log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"), 2),
+        **dict.fromkeys((*WAITING, "erf"), 4),
+    },
 }
 # A value at least this dear is kept rather than computed in another stage again.
 KEPT_COST = 4
@@ -85,7 +92,10 @@ def _in_place(request: Request) -> tuple[tuple[int, int], ...]:
     Results are written in their order, each as soon as it is there, so that no later one may need the operand.
     """
     ops, results = request.ops(), request.results
-    if not all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in ops) or len({shape_of(v) for v in results}) != 1:
+    if (
+        not all(isinstance(op, tensor.Map) or not op.operands or isinstance(op, tensor.Broadcast) for op in ops)
+        or len({shape_of(v) for v in results}) != 1
+    ):
         return ()
     read = [{v, *(x for op in needed_ops(ops, [v]) for x in op.operands)} for v in request.func.block.terminator.operands]
     pairs = []
@@ -148,7 +158,9 @@ class _Nest(NamedTuple):
 
 
 def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value) -> None:
-    """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows, to which single columns count as well."""
+    """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows, to
+    which single columns count as well.
+    """
     start: Dim = 0
     in_rows = all(n == 1 for n in shape_of(concat.result)[concat.axis + 1 :]) and any(shape_of(x)[concat.axis] != 1 for x in concat.xs)
     parts: list[list[_Nest]] = []
@@ -173,10 +185,13 @@ def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[V
 
 
 class _RowLoops:
-    """Emits the loops of one row form, with lanes along `vector`: the last axis that has several places where that is None. `inputs` are the operands' buffers."""
+    """Emits the loops of one row form, with lanes along `vector`: the last axis that has several places where that is None. `inputs` are
+    the operands' buffers.
+    """
 
     def __init__(
-        self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows, vector: int | None = None,
+        self, code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], results: list[tuple[Value, Value]], rows: Rows,
+        vector: int | None = None,
         inputs: dict[Value, Value] | None = None,
     ):  # fmt: skip
         self.code, self.target, self.rows, self.results = code, request.target, rows, results
@@ -223,7 +238,9 @@ class _RowLoops:
         return Lanes(count, self.target.masked, unroll)
 
     def _at_once(self) -> int:
-        """How many vectors are computed at once: several where elements are computed one by one, by functions whose operations mostly wait for each other."""
+        """How many vectors are computed at once: several where elements are computed one by one, by functions whose operations mostly wait
+        for each other.
+        """
         counts = AT_ONCE.get(self.target.vector_bytes, {})
         most = max((counts.get(op.fn, 1) for op in self.ops if isinstance(op, tensor.Map)), default=1)
         return most if most > 1 and self._elementwise() else 1
@@ -238,7 +255,11 @@ class _RowLoops:
         for op in self.ops:
             weight = EXPENSIVE.get(op.attributes["fn"], 1) if isinstance(op, tensor.Map) else 1
             weight *= _repeats(op)
-            elements = max(estimate(product(shape_of(v))) for v in (*op.operands, *op.results)) if isinstance(op, tensor.Reduce) else estimate(product(shape_of(op.results[0])))
+            elements = (
+                max(estimate(product(shape_of(v))) for v in (*op.operands, *op.results))
+                if isinstance(op, tensor.Reduce)
+                else estimate(product(shape_of(op.results[0])))
+            )
             total += weight * elements
         total += sum(estimate(product(shape_of(v))) for v, _ in self.results)
         rows = estimate(product(self.rows.space[a] for a in self.rows.outer))
@@ -280,7 +301,14 @@ class _RowLoops:
             dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
             dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
             bytes = row * value.type.dtype.bytes
-            if dear and value not in elsewhere and len(wanted.get(value, ())) > 1 and shape_of(value) == self.rows.space and isinstance(bytes, int) and bytes <= room:
+            if (
+                dear
+                and value not in elsewhere
+                and len(wanted.get(value, ())) > 1
+                and shape_of(value) == self.rows.space
+                and isinstance(bytes, int)
+                and bytes <= room
+            ):
                 kept[value] = min(wanted[value])
                 room -= bytes
         return kept
@@ -316,8 +344,14 @@ class _RowLoops:
         count = 1
         for size in around:
             count *= size if isinstance(size, int) else 1
-        chunk = max(self.lanes.count, _round_up(ceil(self.target.grain_cycles / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count))
-        split = count < 16 and (isinstance(n, Expr) or n > chunk) and estimate(product(space)) * cycles / self.lanes.count >= self.target.serial_cycles
+        chunk = max(
+            self.lanes.count, _round_up(ceil(self.target.grain_cycles / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count)
+        )
+        split = (
+            count < 16
+            and (isinstance(n, Expr) or n > chunk)
+            and estimate(product(space)) * cycles / self.lanes.count >= self.target.serial_cycles
+        )
         extent = min(chunk, n) if isinstance(n, int) else chunk if split else estimate(n)
         sizes = [*around, *([-(-n // chunk)] if split else [])]
 
@@ -348,12 +382,20 @@ class _RowLoops:
         return [_Nest(sizes, cycles * extent / self.lanes.count, rows_of_lanes)]
 
     def _choose_in_lines(self) -> _InLines | None:
-        """The first such result of elementwise loops, on machines that keep memory busy neither with one stream nor with lines put together from parts."""
+        """The first such result of elementwise loops, on machines that keep memory busy neither with one stream nor with lines put together
+        from parts.
+        """
         if self.target.memory_streams == 1 or self.vector is None or not self._elementwise():
             return None
         for value, buffer in self.results:
             row, vector = self.rows.space[self.vector] * value.type.dtype.bytes, self.lanes.count * value.type.dtype.bytes
-            if shape_of(value) == self.rows.space and self._is_large(value, shape_of(value)) and isinstance(row, int) and row >= LEAST_ROW_BYTES and vector >= self.target.vector_bytes:
+            if (
+                shape_of(value) == self.rows.space
+                and self._is_large(value, shape_of(value))
+                and isinstance(row, int)
+                and row >= LEAST_ROW_BYTES
+                and vector >= self.target.vector_bytes
+            ):
                 return _InLines(value, buffer, gcd(self.target.line_bytes, vector))
         return None
 
@@ -369,7 +411,9 @@ class _RowLoops:
         return begin
 
     def _ask_ahead(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
-        """Asks for operands' lines ahead of a whole vector. The machine alone stops where a page ends, and does not look far while a core computes."""
+        """Asks for operands' lines ahead of a whole vector. The machine alone stops where a page ends, and does not look far while a core
+        computes.
+        """
         if self.in_lines is None or mask is not None:
             return
         for x, buffer in self.inputs.items():
@@ -390,7 +434,9 @@ class _RowLoops:
         return None
 
     def _turned(self) -> list[tensor.Transpose]:
-        """The transposes whose results are put together from square blocks in registers: all of the group, where they turn it the same way and elementwise ops follow."""
+        """The transposes whose results are put together from square blocks in registers: all of the group, where they turn it the same way
+        and elementwise ops follow.
+        """
         wide = self.target.lanes(f32)
         turned = [op for op in self.ops if isinstance(op, tensor.Transpose)]
         behind = {op.result for op in turned}
@@ -407,7 +453,9 @@ class _RowLoops:
         return turned if like and plain and many and wide > 1 else []
 
     def _blocks(self, outer: list[int], inner: int, turned: list[tensor.Transpose], cycles: float) -> list[_Nest]:
-        """Blocks of as many columns as a vector has lanes, down all rows: the result is written along its rows, and each line of the operand is read once."""
+        """Blocks of as many columns as a vector has lanes, down all rows: the result is written along its rows, and each line of the
+        operand is read once.
+        """
         code, space = self.code, self.rows.space
         assert self.vector is not None
         vector, n, columns = self.vector, space[self.vector], space[inner]
@@ -436,7 +484,10 @@ class _RowLoops:
 
             vector_loop(code, 0, n, Lanes(lanes, self.target.masked), [], body)
 
-        def single(at: dict[int, Position], place: Position, width: int, mask: Value | None, column: Position, step: Position, carried: list[Value]) -> list[Value]:
+
+        def single(
+            at: dict[int, Position], place: Position, width: int, mask: Value | None, column: Position, step: Position, carried: list[Value]
+        ) -> list[Value]:
             self._row({**at, vector: place, inner: column.plus(code, step)}, width, mask)
             return carried
 
@@ -447,7 +498,9 @@ class _RowLoops:
             at = dict(zip(outer, places, strict=True))
 
             def body(place: Position, width: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                return run(code, 0, columns % lanes, 1, carried, partial(single, at, place, width, mask, Position(columns // lanes * lanes)))
+                return run(
+                    code, 0, columns % lanes, 1, carried, partial(single, at, place, width, mask, Position(columns // lanes * lanes))
+                )
 
             vector_loop(code, 0, n, Lanes(lanes, self.target.masked), [], body)
 
@@ -474,14 +527,19 @@ class _RowLoops:
                     leaves[value] = self._scratch_leaf(value, lanes)
         self._last_stage(leaves, at, lanes, mask)
 
-    def _reduce_stage(self, stage: int, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None) -> list[Value]:
+
+    def _reduce_stage(
+        self, stage: int, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None
+    ) -> list[Value]:
         """One loop over the row for all reductions of a stage: their results, scalars or one per lane."""
         code = self.code
         kinds = [accumulator_of(s) for s in reduces]
         width = self.lanes.count if self.along_row else lanes
         parts = self.lanes.unroll if self.along_row else 1
         scalar_tail = self.along_row and width > 1 and not self.lanes.masked
-        carried = [code.broadcast(code.constant(identity_of(s.fn, t), t), width) for _ in range(parts) for s, t in zip(reduces, kinds, strict=True)]
+        carried = [
+            code.broadcast(code.constant(identity_of(s.fn, t), t), width) for _ in range(parts) for s, t in zip(reduces, kinds, strict=True)
+        ]
         if scalar_tail:
             carried += [code.constant(identity_of(s.fn, t), t) for s, t in zip(reduces, kinds, strict=True)]
 
@@ -561,7 +619,10 @@ class _RowLoops:
     def _places(self, at: dict[int, Position]) -> list[Position]:
         return [at.get(a, Position()) for a in range(len(self.rows.space))]
 
-    def _store(self, emitter: ElementEmitter, value: Value, buffer: Value, places: Sequence[Position], lanes: int, mask: Value | None) -> None:
+
+    def _store(
+        self, emitter: ElementEmitter, value: Value, buffer: Value, places: Sequence[Position], lanes: int, mask: Value | None
+    ) -> None:
         mine = [places[a] if n != 1 else Position() for a, n in zip(self.rows.axes[value], shape_of(value), strict=True)]
         element = emitter.at(value, mine, lanes, mask)
         shape = self.shape_stored or shape_of(value)
@@ -570,9 +631,11 @@ class _RowLoops:
         store(self.code, element, buffer, linear(self.code, moved, shape), mask, align, self._streams(value, shape))
 
     def _streams(self, value: Value, shape: Sequence[Dim]) -> bool:
-        """Whether a result goes past the caches: it is larger than the last one, so it has left that when its reader comes, and waits for memory alone.
+        """Whether a result goes past the caches: it is larger than the last one, so it has left that when its reader comes, and waits for
+        memory alone.
 
-        Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written, unless they come whole.
+        Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written, unless
+        they come whole.
         """
         dear = any(isinstance(op, tensor.Map) and op.fn in EXPENSIVE for op in self.ops)
         return self._is_large(value, shape) and (not dear or self.in_lines is not None)

@@ -1,7 +1,7 @@
 """Random draws: the kernel of `tensor.random`, the Mersenne twister of `dialects/mt19937.py` word for word.
 
-The state is copied to where the new one goes and stepped there: when its 312 words are used up they are all renewed, in vectors, then each word
-gives one draw. Draws follow one another, so the kernel runs on one thread.
+The state is copied to where the new one goes and stepped there: when its 312 words are used up they are all renewed, in vectors, then each
+word gives one draw. Draws follow one another, so the kernel runs on one thread.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Twister:
         self._once(code.apply("cast", now, dtype=u64), self.words, WORDS)
 
     def _fill(self, buffer: Value, lo: Index, hi: Index, to: Index, element: Callable[[Index, int], Value]) -> None:
-        """buffer[to + k] = element(k) for k in [lo, hi), one after the other as far as elements read the buffer ahead of what is written."""
+        """buffer[to + k] = element(k) for k in [lo, hi), one after the other as far as elements read the buffer ahead of what is written.
+        """
         code = self.code
 
         def body(at: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
@@ -97,7 +98,12 @@ class Twister:
         for lo, hi, far in ((0, _HALF, _HALF), (_HALF, WORDS - 1, -_HALF)):
 
             def fresh(here: Index, lanes: int, far: int = far) -> Value:
-                return self._mix(code.load(self.words, here, lanes), code.load(self.words, code.add(here, 1), lanes), code.load(self.words, code.add(here, far), lanes), lanes)
+                return self._mix(
+                    code.load(self.words, here, lanes),
+                    code.load(self.words, code.add(here, 1), lanes),
+                    code.load(self.words, code.add(here, far), lanes),
+                    lanes,
+                )
 
             self._fill(self.words, lo, hi, 0, fresh)
         last = self._mix(code.load(self.words, WORDS - 1), code.load(self.words, 0), code.load(self.words, _HALF - 1), 1)
@@ -105,7 +111,9 @@ class Twister:
 
     def _mix(self, current: Value, following: Value, far: Value, lanes: int) -> Value:
         code = self.code
-        y = code.apply("or", code.apply("and", current, self._constant(_UPPER, lanes)), code.apply("and", following, self._constant(_LOWER, lanes)))
+        y = code.apply(
+            "or", code.apply("and", current, self._constant(_UPPER, lanes)), code.apply("and", following, self._constant(_LOWER, lanes))
+        )
         odd = code.apply("ne", code.apply("and", y, self._constant(1, lanes)), self._constant(0, lanes))
         matrix = code.apply("select", odd, self._constant(_MATRIX, lanes), self._constant(0, lanes))
         return code.apply("xor", code.apply("xor", far, code.apply("shr", y, self._constant(1, lanes))), matrix)

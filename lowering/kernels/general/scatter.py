@@ -1,7 +1,8 @@
 """Scatter: updates written or added to the places that an index names, each read once.
 
-The index is walked from its first element to its last, so that the last of several updates of a place stays and sums have one order. Threads share what the index
-does not name: the axes before and after, the last one in runs of vectors. A scatter without such axes is one loop on one thread.
+The index is walked from its first element to its last, so that the last of several updates of a place stays and sums have one order.
+Threads share what the index does not name: the axes before and after, the last one in runs of vectors. A scatter without such axes is one
+loop on one thread.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The kernel of `tensor.argsort`: a radix sort of each row, or, where only the first few positions are asked for, a walk that keeps the best.
+"""The kernel of `tensor.argsort`: a radix sort of each row, or, where only the first few positions are asked for, a walk that keeps the
+best.
 
-Both compare keys: unsigned integers in the order of the elements, all kinds of nan the largest and both zeros equal. Descending order is that of the keys with all
-bits turned, so equal elements stay in their order either way.
+Both compare keys: unsigned integers in the order of the elements, all kinds of nan the largest and both zeros equal. Descending order is
+that of the keys with all bits turned, so equal elements stay in their order either way.
 
-The radix sort goes by bytes from the lowest to the highest (LSD; Knuth, The Art of Computer Programming, volume 3, 5.2.5): one walk counts all bytes of all keys, then
-each byte moves keys and positions from one half of scratch memory to the other. A byte that all keys of a row share moves nothing.
+The radix sort goes by bytes from the lowest to the highest (LSD; Knuth, The Art of Computer Programming, volume 3, 5.2.5): one walk counts
+all bytes of all keys, then each byte moves keys and positions from one half of scratch memory to the other. A byte that all keys of a row
+share moves nothing.
 """
 
 from __future__ import annotations
@@ -175,7 +177,10 @@ class _Radix:
             shift = code.apply("cast", code.value(code.mul(loop.iv, 8)), dtype=word)
             counted = code.mul(loop.iv, BYTE)
             # A row without elements has no first one to look at, and nothing to move.
-            shared = code.load(counts, code.add(counted, self._digit(code.load(keys, now, mask=code.apply("gt", code.value(length), code.value(0))), shift)))
+            shared = code.load(
+                counts,
+                code.add(counted, self._digit(code.load(keys, now, mask=code.apply("gt", code.value(length), code.value(0))), shift)),
+            )
             moves = code.apply("ne", shared, code.value(length))
             with code.when(moves):
                 with code.loop(0, BYTE, [other], name="value") as value:
@@ -208,7 +213,9 @@ class _Radix:
 
 @dataclass
 class _Best:
-    """Writes the walk that keeps the `count` best elements of a row in order, by insertion. Most vectors have none that is better than the last of them."""
+    """Writes the walk that keeps the `count` best elements of a row in order, by insertion. Most vectors have none that is better than the
+    last of them.
+    """
 
     code: Code
     target: Target
@@ -231,7 +238,9 @@ class _Best:
             tried = code.scratch(lanes.count, word)
             # The first ones are kept whatever they are.
             with code.loop(0, self.taken, name="first") as loop:
-                key, place = self._insert(self.keys.load(code, x, code.add(start, loop.iv)), code.apply("cast", loop.iv, dtype=i64), loop.iv)
+                key, place = self._insert(
+                    self.keys.load(code, x, code.add(start, loop.iv)), code.apply("cast", loop.iv, dtype=i64), loop.iv
+                )
                 code.store(key, self.best, loop.iv)
                 code.store(place, self.at, loop.iv)
 

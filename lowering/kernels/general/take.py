@@ -1,7 +1,7 @@
 """Single elements taken from computed places: the kernel of a `tensor.gather` along the last axis, with what computes the places.
 
-The places of a run are computed in vectors, into memory that stays in the first-level cache. Then each element takes one load and one store, which is faster than
-the gathers of today's machines: they make a load for each lane too, and put the lanes together.
+The places of a run are computed in vectors, into memory that stays in the first-level cache. Then each element takes one load and one
+store, which is faster than the gathers of today's machines: they make a load for each lane too, and put the lanes together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels for GPUs: builders with the same `Request` and `KernelPlan` as those of the CPU, whose steps are launches.
 
-What an element is comes from `elements.py`, what a row is from `rows.py`, what follows a contract from `epilogue.py`, as on the CPU; here stands only how work
-is laid out on blocks of threads. The order in which anything is added up depends on shapes alone.
+What an element is comes from `elements.py`, what a row is from `rows.py`, what follows a contract from `epilogue.py`, as on the CPU; here
+stands only how work is laid out on blocks of threads. The order in which anything is added up depends on shapes alone.
 """
 
 from polyreme.lowering.kernels.gpu.elementwise import build_elements

@@ -24,7 +24,16 @@ VECTOR_BYTES = 16
 class GridKernel:
     """A kernel being written: `code` stands at the end of its body, `buffers` are its arguments, one per slot."""
 
-    def __init__(self, name: str, slots: Sequence[Slot], types: Sequence[TensorType | BufferType], grid: Sequence[Dim], block: Sequence[int], loc: object = None):
+
+    def __init__(
+        self,
+        name: str,
+        slots: Sequence[Slot],
+        types: Sequence[TensorType | BufferType],
+        grid: Sequence[Dim],
+        block: Sequence[int],
+        loc: object = None,
+    ):
         self.slots, self.grid, self.block = tuple(slots), tuple(grid), tuple(block)
         buffers = [t if isinstance(t, BufferType) else BufferType(t.shape, t.dtype) for t in types]
         self.func = Func.empty(name, buffers, loc=loc)  # type: ignore[arg-type]

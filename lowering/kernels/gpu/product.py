@@ -1,12 +1,13 @@
 """Matrix products and convolutions: tiles of the result, the operands in shared memory, the sums in registers.
 
-The letters of a contract fall into batch, rows (of one operand only), columns (of the other one, which has the result's last letter) and depth (contracted).
-Each group is one long axis; its positions are split into letters where an element is asked for. So a convolution, whose operand is a
-window of a pad, is a product like any other: the window and the pad are looked through when a tile is filled, and never stored. The same holds
-for the gradients, which are contracts too.
+The letters of a contract fall into batch, rows (of one operand only), columns (of the other one, which has the result's last letter) and
+depth (contracted). Each group is one long axis; its positions are split into letters where an element is asked for. So a convolution, whose
+operand is a window of a pad, is a product like any other: the window and the pad are looked through when a tile is filled, and never
+stored. The same holds for the gradients, which are contracts too.
 
-A product with few tiles and great depth, as gradients of weights are, is cut along its depth: partial sums wait in scratch memory for a second
-kernel, which adds them in order. The same second kernel takes what follows the product when that is more than elementwise ops, a pooling say.
+A product with few tiles and great depth, as gradients of weights are, is cut along its depth: partial sums wait in scratch memory for a
+second kernel, which adds them in order. The same second kernel takes what follows the product when that is more than elementwise ops, a
+pooling say.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from polyreme.lowering.kernels.gpu.reductions import build_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
 
-# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most of a tile empty.
+# Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
+# of a tile empty.
 NARROW, SHALLOW = 4, 64
 # A depth is cut into parts of at least so many steps, until there are enough blocks for a device of about so many multiprocessors.
 PART, MULTIPROCESSORS = 256, 128
@@ -54,8 +56,9 @@ class GpuTile:
 
 @dataclass(frozen=True)
 class Choice:
-    """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the time of so many blocks, since few of them leave
-    it waiting for memory. Both as measured on an H100 (`docs/gpu.md`)."""
+    """A tile, the share of a device's arithmetic that it reaches where there are many blocks, and what a multiprocessor loses of it: the
+    time of so many blocks, since few of them leave it waiting for memory. Both as measured on an H100 (`docs/gpu.md`).
+    """
 
     tile: GpuTile
     share: float
@@ -70,7 +73,8 @@ TILES = (
     Choice(GpuTile(64, 32, 16, 4, 4), 0.66, 0.37),
     Choice(GpuTile(32, 32, 16, 4, 4), 0.65, 1.5),
 )
-# Of windows, whose elements come one by one, four tiles of half the depth under way are faster than three: 512 filters of 3 x 3 on 32 x 512 x 7 x 7 took 0.30 and 0.45 ms.
+# Of windows, whose elements come one by one, four tiles of half the depth under way are faster than three: 512 filters of 3 x 3 on 32 x 512
+# x 7 x 7 took 0.30 and 0.45 ms.
 SHALLOW_TILES = tuple(replace(c, tile=replace(c.tile, depth=8)) if max(c.tile.rows, c.tile.columns) == 128 else c for c in TILES)
 # What a second kernel for the sum over parts costs, in multiplications of one multiprocessor.
 SECOND_KERNEL = 1.2e6
@@ -167,9 +171,14 @@ Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
 
 
 class Maker(Protocol):
-    """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types builds the step."""
+    """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types
+    builds the step.
+    """
 
-    def __call__(self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /) -> Any: ...
+
+    def __call__(
+        self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /
+    ) -> Any: ...
 
 
 

@@ -1,7 +1,7 @@
 """Random draws on a GPU: the same Mersenne twister, by the threads of one block.
 
-Half of the state's words depend on the other half alone, so a thread per word makes each half in one step; that is why draws need not come from the host. The
-draws of a root follow one another in a single block, and are bit for bit those of the CPU.
+Half of the state's words depend on the other half alone, so a thread per word makes each half in one step; that is why draws need not come
+from the host. The draws of a root follow one another in a single block, and are bit for bit those of the CPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Rows: groups with reductions, several threads to a row.
 
-If the last axis is reduced, a block takes one row: its threads stride along it, meet in shuffles and shared memory, and go on with the next stage. If it is
-not, neighbouring threads take neighbouring rows, so that they read neighbouring elements, and a few of them share each row. Short rows get one thread each.
+If the last axis is reduced, a block takes one row: its threads stride along it, meet in shuffles and shared memory, and go on with the next
+stage. If it is not, neighbouring threads take neighbouring rows, so that they read neighbouring elements, and a few of them share each row.
+Short rows get one thread each.
 
-A long row alone would leave most of the device idle: where there are few of them they are cut into parts, whose partial results wait in scratch memory.
+A long row alone would leave most of the device idle: where there are few of them they are cut into parts, whose partial results wait in
+scratch memory.
 """
 
 from __future__ import annotations
@@ -134,7 +136,9 @@ class _RowKernel:
         return made.finish()
 
     def _open(self) -> None:
-        """Which row and which worker of it the thread is. Rows behind the last one are computed as that and not stored, since all threads must meet."""
+        """Which row and which worker of it the thread is. Rows behind the last one are computed as that and not stored, since all threads
+        must meet.
+        """
         code, layout = self.code, self.layout
         self.thread = self.kernel.thread()
         self.row: Index = self.kernel.block_id()
@@ -156,7 +160,8 @@ class _RowKernel:
             leaves[s.result] = register_leaf(self.code, convert(self.code, total, s.result.type.dtype))
 
     def _share(self, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], lo: Index, hi: Index) -> list[Value]:
-        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers: some at once, and then what is left."""
+        """What one thread adds up of the row's elements [lo, hi), as many apart as there are workers: some at once, and then what is left.
+        """
         code, apart = self.code, self.layout.workers
         kinds = [accumulator_of(s) for s in reduces]
         sums = [code.constant(identity_of(s.fn, kind), kind) for s, kind in zip(reduces, kinds, strict=True)]
@@ -164,9 +169,16 @@ class _RowKernel:
             before_last = code.sub(hi, (AT_ONCE - 1) * apart)
             with code.loop(lo, before_last, sums, step=AT_ONCE * apart, name="r") as loop:
                 each = [self._elements(reduces, kinds, leaves, code.value(code.add(loop.iv, i * apart))) for i in range(AT_ONCE)]
-                loop.next = [code.apply(s.fn, total, ordered(code, xs, s.fn)) for s, total, *xs in zip(reduces, loop.carried, *each, strict=True)]
+                loop.next = [
+                    code.apply(s.fn, total, ordered(code, xs, s.fn)) for s, total, *xs in zip(reduces, loop.carried, *each, strict=True)
+                ]
             sums = loop.results
-            lo = code.add(lo, code.mul(code.ceildiv(code.apply("max", code.value(code.sub(before_last, lo)), code.value(0)), AT_ONCE * apart), AT_ONCE * apart))
+            lo = code.add(
+                lo,
+                code.mul(
+                    code.ceildiv(code.apply("max", code.value(code.sub(before_last, lo)), code.value(0)), AT_ONCE * apart), AT_ONCE * apart
+                ),
+            )
         with code.loop(lo, hi, sums, step=apart, name="r") as loop:
             xs = self._elements(reduces, kinds, leaves, loop.iv)
             loop.next = [code.apply(s.fn, total, x) for s, total, x in zip(reduces, loop.carried, xs, strict=True)]
@@ -192,7 +204,10 @@ class _RowKernel:
             boards.append(board)
         self.kernel.barrier()
         steps = [i * layout.rows for i in range(layout.workers)]
-        return [ordered(code, [code.load(board, code.add(self.thread, i)) for i in steps], s.fn) for board, s in zip(boards, reduces, strict=True)]
+        return [
+            ordered(code, [code.load(board, code.add(self.thread, i)) for i in steps], s.fn)
+            for board, s in zip(boards, reduces, strict=True)
+        ]
 
     def _leave_partial(self, leaves: dict[Value, Leaf], boards: list[Value]) -> None:
         code = self.code
@@ -211,7 +226,9 @@ class _RowKernel:
         shares = []
         for s, board in zip(reduces, boards, strict=True):
             kind = accumulator_of(s)
-            with code.loop(self.worker, self.parts, [code.constant(identity_of(s.fn, kind), kind)], step=self.layout.workers, name="part") as loop:
+            with code.loop(
+                self.worker, self.parts, [code.constant(identity_of(s.fn, kind), kind)], step=self.layout.workers, name="part"
+            ) as loop:
                 loop.next = [code.apply(s.fn, loop.carried[0], code.load(board, code.add(code.mul(loop.iv, self.count), self.row)))]
             shares += loop.results
         for s, total in zip(reduces, self._meet(reduces, shares), strict=True):

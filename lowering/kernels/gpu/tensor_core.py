@@ -16,13 +16,18 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import GpuTarget
 
 # 4 warps, two by two, each with a quarter of the tile: larger quarters read less of shared memory for what they multiply.
-WARP_TILES = (Choice(GpuTile(128, 128, 32, 8, 16), 1.0, 0.4), Choice(GpuTile(64, 128, 16, 8, 8), 0.73, 0.4), Choice(GpuTile(64, 64, 32, 4, 8), 0.6, 0.4))
+WARP_TILES = (
+    Choice(GpuTile(128, 128, 32, 8, 16), 1.0, 0.4),
+    Choice(GpuTile(64, 128, 16, 8, 8), 0.73, 0.4),
+    Choice(GpuTile(64, 64, 32, 4, 8), 0.6, 0.4),
+)
 WARPS_ACROSS = 2
 # As `product.SECOND_KERNEL`, in multiplications of tensor cores.
 SECOND_KERNEL = 6e6
 # One `mma`: rows, columns and depth; 4 sums of it are each lane's.
 ROWS, COLUMNS, DEPTH, SUMS = 16, 8, 16, 4
-# Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different banks.
+# Lines in shared memory lie so many elements more apart than they are long, so that the 8 lines that one instruction loads fill different
+# banks.
 PADDING = 8
 
 
@@ -47,7 +52,9 @@ class _WidenedProduct(TiledProduct):
 
 
 class WarpProduct(TiledProduct):
-    """Tiles lie as lines along the depth, one line per row or column; where an operand has rows or columns side by side, in vectors that are copied whole, as lines along these."""
+    """Tiles lie as lines along the depth, one line per row or column; where an operand has rows or columns side by side, in vectors that
+    are copied whole, as lines along these.
+    """
 
     what = "tensor_core"
 
@@ -99,7 +106,8 @@ class WarpProduct(TiledProduct):
         return sums
 
     def _load(self, filler: Filler, start: Index, step: int, depth_first: bool) -> Value:
-        """Four matrices of 8 x 8: of 16 lines from `start` on and 16 steps of the depth from `step` on. The second one follows the first along the depth or along the lines.
+        """Four matrices of 8 x 8: of 16 lines from `start` on and 16 steps of the depth from `step` on. The second one follows the first
+        along the depth or along the lines.
 
         Lane l says where line l % 8 of matrix l / 8 begins. Of tiles whose lines go along rows or columns, matrices come transposed.
         """

@@ -1,8 +1,9 @@
 """Kernels of products in tiles: how tiles come into shared memory, are multiplied, and leave.
 
-A thread brings in elements of the operands' tiles and multiplies what all threads brought in. Where operands are memory, seen through views and pads of zeros, copies of the tiles of the next
-steps are under way (`kernel.copy_async`, from sm_80 on) while a step multiplies; they take 16 bytes each where an operand has as many side by side, one element otherwise. Any other
-operand is computed element by element, a step ahead, in registers.
+A thread brings in elements of the operands' tiles and multiplies what all threads brought in. Where operands are memory, seen through views
+and pads of zeros, copies of the tiles of the next steps are under way (`kernel.copy_async`, from sm_80 on) while a step multiplies; they
+take 16 bytes each where an operand has as many side by side, one element otherwise. Any other operand is computed element by element, a
+step ahead, in registers.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ class TiledProduct:
         return next((n for n in STAGES if n * size <= target.shared_bytes and (n <= steps + 1 or n == STAGES[-1])), 1)
 
     def _with_copies(self, left: Filler, right: Filler, lo: Index, hi: Index, stages: int) -> list[Value]:
-        """The sums over [lo, hi). A step waits for its own tile alone; the barrier also says that the tile that the next copies go to is multiplied."""
+        """The sums over [lo, hi). A step waits for its own tile alone; the barrier also says that the tile that the next copies go to is
+        multiplied.
+        """
         code, depth = self.code, self.tile.depth
         for first in range(stages - 1):
             for filler in (left, right):
@@ -177,7 +180,9 @@ class TiledProduct:
         sums = list(sums)
         for k in range(tile.depth):
             rows = [code.load(left.board, left.at(code.add(row, g * tile.rows // tall), k), LANES, align=align) for g in range(tall)]
-            columns = [code.load(right.board, right.at(code.add(column, g * tile.columns // wide), k), LANES, align=align) for g in range(wide)]
+            columns = [
+                code.load(right.board, right.at(code.add(column, g * tile.columns // wide), k), LANES, align=align) for g in range(wide)
+            ]
             for i in range(tile.tall):
                 one: Value = code.b(kernel.Extract, rows[i // LANES], lane=i % LANES)
                 each = code.broadcast(one, LANES)
@@ -220,14 +225,17 @@ class TiledProduct:
 
 
 class Filler:
-    """Brings tiles of one operand into shared memory: `extent` of its rows (or columns) by the depth of a tile. `copies`: without registers, if that can be."""
+    """Brings tiles of one operand into shared memory: `extent` of its rows (or columns) by the depth of a tile. `copies`: without
+    registers, if that can be.
+    """
 
     def __init__(self, made: TiledProduct, value: Value, letters: str, along: list[str], start: Index, end: Dim, extent: int, copies: bool):
         self.made, self.value, self.letters, self.along, self.extent = made, value, letters, along, extent
         self.offset: Index = 0
         code, tile = made.code, made.tile
         self.access = trace(value, letters)
-        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one alone.
+        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one
+        # alone.
         self.deep = all(self.access.stride(c) != 1 for c in along) and any(self.access.stride(c) == 1 for c in made.p.contracted)
         self.is_copied = copies and self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
         self.lanes = self._lanes() if self.is_copied else 1
@@ -272,7 +280,9 @@ class Filler:
     # --- what a thread brings in
 
     def _place(self, copy: int, step: Value, end: Index) -> tuple[dict[str, Position], bool | Value]:
-        """The place by letter of what copy number `copy` takes of the tile whose depth begins at `step`, and whether it lies inside of the operand and the depth."""
+        """The place by letter of what copy number `copy` takes of the tile whose depth begins at `step`, and whether it lies inside of the
+        operand and the depth.
+        """
         made, code, p = self.made, self.made.code, self.made.p
         depth = code.add(step, self._depth(copy))
         at, valid = self.places[copy if self.deep else 0]
@@ -311,7 +321,10 @@ class Filler:
             target = code.value(self.at(self._along(i), self._depth(i)))
             guard = None if inside is True else truth(code, inside)
             if self.lanes > 1:
-                where = code.add(self.access.base, *(code.mul(places[c].scalar(code), self.access.stride(c)) for c in self.letters if made.p.sizes[c] != 1))
+                where = code.add(
+                    self.access.base,
+                    *(code.mul(places[c].scalar(code), self.access.stride(c)) for c in self.letters if made.p.sizes[c] != 1),
+                )
                 code.b(kernel.CopyAsync, made.buffers[self.access.source], code.value(where), self.board, target, guard, lanes=self.lanes)
             else:
                 self._copy_element([places[c] for c in self.letters], () if guard is None else (guard,), target)

@@ -1,8 +1,9 @@
 """Transposes: tiles turn in memory that the threads of a block share, so that both sides are read and written as they lie.
 
-An operand whose last axis is another one of the result's would be read, or the result written, an element of each line at a time. Here a block takes a tile along both axes: threads
-side by side read it along the operand, and after a barrier, along the result, each takes what another one read. Lines of the tile are one element longer than it is wide, so
-that a column's elements are in different banks (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
+An operand whose last axis is another one of the result's would be read, or the result written, an element of each line at a time. Here a
+block takes a tile along both axes: threads side by side read it along the operand, and after a barrier, along the result, each takes what
+another one read. Lines of the tile are one element longer than it is wide, so that a column's elements are in different banks (Ruetsch and
+Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
 """
 
 from __future__ import annotations
@@ -50,7 +51,14 @@ def build_transposes(request: Request) -> KernelPlan | None:
     slots = [*(operand(a.index) for a in args), *(result(i) for i in range(len(values)))]
     tiles = [blocks_for(shape[axis], TILE), blocks_for(shape[-1], TILE)]
     others = [n for i, n in enumerate(shape[:-1]) if i != axis]
-    made = GridKernel(request.name(describe(func)), slots, [v.type for v in (*args, *values)], (product((*others, *tiles)),), (THREADS,), request.func.location)
+    made = GridKernel(
+        request.name(describe(func)),
+        slots,
+        [v.type for v in (*args, *values)],
+        (product((*others, *tiles)),),
+        (THREADS,),
+        request.func.location,
+    )
     code = made.code
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(args, made.buffers, strict=False)}
     outputs = made.buffers[len(args) :]
@@ -109,7 +117,9 @@ class _Board:
 
 
 def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
-    """The axis of the results along which transposed values lie in memory, and these values; None where there are none, or too many, or none worth it."""
+    """The axis of the results along which transposed values lie in memory, and these values; None where there are none, or too many, or
+    none worth it.
+    """
     by_axis: dict[int, list[Value]] = {}
     seen: set[Value] = set()
     pending = list(values)

@@ -1,19 +1,22 @@
-"""Attention without its scores in memory: blocks of keys with a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al., "FlashAttention", 2022).
+"""Attention without its scores in memory: blocks of keys with a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al.,
+"FlashAttention", 2022).
 
-For each block of keys the scores' exponentials are made relative to the largest score so far; when that grows, the sum and the output so far are scaled down:
+For each block of keys the scores' exponentials are made relative to the largest score so far; when that grows, the sum and the output so
+far are scaled down:
 
     top = max(peak, scores);  c = exp(peak - top);  p = exp(scores - top);  total = c total + sum(p);  out = c out + p values
 
 and at the end out / total. A task is a block of queries at one place of the batch letters.
 
-*Many queries*: lanes are queries. Both products are register tiles whose rows are keys, or elements of a value, read as scalars where they stand: nothing but
-the queries is copied, maxima and sums need no step across lanes, and every view of keys and values is free. Blocks of queries, masks that lie in memory
-key by key, and the output are turned in square blocks of registers.
+*Many queries*: lanes are queries. Both products are register tiles whose rows are keys, or elements of a value, read as scalars where they
+stand: nothing but the queries is copied, maxima and sums need no step across lanes, and every view of keys and values is free. Blocks of
+queries, masks that lie in memory key by key, and the output are turned in square blocks of registers.
 
-*Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up together.
+*Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up
+together.
 
-Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after all
-queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
+Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after
+all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
 """
 
 from __future__ import annotations
@@ -75,7 +78,9 @@ def build_attention(request: Request) -> KernelPlan | None:
 
 
 class _AttentionKernel:
-    """What the kernels for many and for few queries share: arguments, sizes, and where things are at the current place of the batch letters."""
+    """What the kernels for many and for few queries share: arguments, sizes, and where things are at the current place of the batch
+    letters.
+    """
 
     def __init__(self, request: Request, found: Attention):
         self.request, self.p = request, found
@@ -189,7 +194,12 @@ class _ManyQueries(_AttentionKernel):
         for op in self.p.steps():
             for x in self.p.beside(op):
                 access = self.p.access_of(x)
-                if access is not None and element_type(x.type) == self.p.dtype and access.stride(self.p.key) == 1 and access.stride(self.p.query) not in (0, 1):
+                if (
+                    access is not None
+                    and element_type(x.type) == self.p.dtype
+                    and access.stride(self.p.key) == 1
+                    and access.stride(self.p.query) not in (0, 1)
+                ):
                     found[x] = access
         return found
 
@@ -306,7 +316,8 @@ class _ManyQueries(_AttentionKernel):
     # --- one block of keys
 
     def _row_sizes(self, extent: Dim) -> list[int]:
-        """Tiles by rows that cover a block: whole ones, then the one rest that a known extent leaves, or halves for one that is not known."""
+        """Tiles by rows that cover a block: whole ones, then the one rest that a known extent leaves, or halves for one that is not known.
+        """
         if isinstance(extent, int):
             rest = extent % self.rows
             return [self.rows, rest] if rest else [self.rows]
@@ -316,7 +327,9 @@ class _ManyQueries(_AttentionKernel):
         return sizes
 
     def _scores(self, part: AttentionPart, start: Index, count: Index, single: bool) -> None:
-        """The scores of a block into `exponentials`; what is to be taken off them into `peak`, and how much that makes of earlier sums into `scale`."""
+        """The scores of a block into `exponentials`; what is to be taken off them into `peak`, and how much that makes of earlier sums into
+        `scale`.
+        """
         code, p, lanes = self.code, self.p, self.lanes
         step = part.keys.stride(p.key)
         base = code.add(self.base(part.keys), code.mul(start, step))
@@ -357,7 +370,9 @@ class _ManyQueries(_AttentionKernel):
         self.tops = tops
 
     def _ahead(self, part: AttentionPart, key: Index, rows: int) -> Beside | None:
-        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its own. Not of neighbours in memory, which the machine sees coming."""
+        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its
+        own. Not of neighbours in memory, which the machine sees coming.
+        """
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         if not rounds or not self.is_far:
             return None
@@ -424,7 +439,9 @@ class _ManyQueries(_AttentionKernel):
             self._put(made, self.total, 0, v)
 
     def _ask_for_output(self, turn: Index) -> None:
-        """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of results are neighbours."""
+        """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of
+        results are neighbours.
+        """
         code, stride = self.code, self.p.strides.get(self.p.query, 0)
         if not self.is_far or stride == self.width:
             return
@@ -442,7 +459,10 @@ class _ManyQueries(_AttentionKernel):
             sums = zeros(code, rows, self.vectors, p.dtype, lanes)
             if not single:
                 scales = [self._get(self.scale, 0, v) for v in range(self.vectors)]
-                sums = [[code.apply("mul", self._get(self.sums, code.add(at, r), v), scales[v]) for v in range(self.vectors)] for r in range(rows)]
+                sums = [
+                    [code.apply("mul", self._get(self.sums, code.add(at, r), v), scales[v]) for v in range(self.vectors)]
+                    for r in range(rows)
+                ]
             sums = accumulate(
                 code,
                 [Axis(count, part.values.stride(p.key), self.span)],  # type: ignore[arg-type]
@@ -551,8 +571,16 @@ class _FewQueries(_AttentionKernel):
         for (at, mask), x in zip(outputs, sums, strict=True):
             code.store(code.apply("mul", x, inverse), self.out, code.add(base, at), mask)
 
+
     def _scores(
-        self, part: AttentionPart, start: Index, count: Index, asked: list[Value], pieces: list[tuple[int, Value | None]], weights: Value, peak: Value
+        self,
+        part: AttentionPart,
+        start: Index,
+        count: Index,
+        asked: list[Value],
+        pieces: list[tuple[int, Value | None]],
+        weights: Value,
+        peak: Value,
     ) -> Value:
         """The scores of a block into `weights`, -inf behind the last one; gives the largest one so far."""
         code, p, lanes = self.code, self.p, self.lanes

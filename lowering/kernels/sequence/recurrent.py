@@ -1,12 +1,15 @@
-"""Recurrent layers: scans whose steps multiply a state by a weight, and are elementwise around that, as kernels that make all steps in one call.
+"""Recurrent layers: scans whose steps multiply a state by a weight, and are elementwise around that, as kernels that make all steps in one
+call.
 
-All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several, and unit j of a result depends on unit j of each
-block and on nothing else, but for the product. So the units are cut into panels, and a panel's step is a register tile of the product (the panel's lanes of all
-blocks, packed side by side ahead of time) whose sums wait in the first-level cache for the elementwise part. Steps in backward are elementwise first: the product's
-operand is made of the units, too. They are turned around, so that a panel makes its part of the product, what follows it, and what comes before the next one.
+All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several, and unit j of a result depends
+on unit j of each block and on nothing else, but for the product. So the units are cut into panels, and a panel's step is a register tile of
+the product (the panel's lanes of all blocks, packed side by side ahead of time) whose sums wait in the first-level cache for the
+elementwise part. Steps in backward are elementwise first: the product's operand is made of the units, too. They are turned around, so that
+a panel makes its part of the product, what follows it, and what comes before the next one.
 
-Threads share the panels of each step. A thread gets the same panels in every step, so that their weights stay in its second-level cache; they are visited to
-and fro, because what a round has read last is what is still there. Each sum is added up in one order, whoever does it: results do not depend on threads.
+Threads share the panels of each step. A thread gets the same panels in every step, so that their weights stay in its second-level cache;
+they are visited to and fro, because what a round has read last is what is still there. Each sum is added up in one order, whoever does it:
+results do not depend on threads.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ from polyreme.lowering.kernels.tidy import tidy
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
 WORTH_SHARING = 6000
 GATE_CYCLES = 150
-# Bytes between the panels of two threads in the memory of states: measured faster than side by side on Zen 4. A prefetcher, which ends at a page, would bring lines that the other thread is about to write.
+# Bytes between the panels of two threads in the memory of states: measured faster than side by side on Zen 4. A prefetcher, which ends at a
+# page, would bring lines that the other thread is about to write.
 GAP_BYTES = 4096
 
 
@@ -61,7 +65,9 @@ def build_recurrent(request: Request) -> KernelPlan | None:
 
 
 def preferred_layout_of_inputs(request: Request, operand: int) -> AxisOrder | None:
-    """In which order a scan likes to find this operand, if its weights are read for two steps: what the steps are given for all blocks of a panel lies together, and in each row what a thread reads."""
+    """In which order a scan likes to find this operand, if its weights are read for two steps: what the steps are given for all blocks of a
+    panel lies together, and in each row what a thread reads.
+    """
     r = find_recurrence(request)
     if r is None or not reads_for_two(r) or operand >= len(r.scan.xs) or shape_of(r.scan.block.args[operand])[1] != r.blocks * r.units:
         return None
@@ -140,11 +146,13 @@ class _RecurrentKernel:
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
         self.twice = reads_for_two(r) and has_square_tiles(r, tile)
-        # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each panel had a thread.
+        # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
+        # panel had a thread.
         self.line = r.blocks * tile.width
         self.gap = GAP_BYTES // r.dtype.bytes if self.twice else 0
         self.size: Dim = product((r.batch, r.units)) + tile.panels * self.gap
-        # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level cache.
+        # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level
+        # cache.
         self.round = max(1, READS // vectors)
         few = rows_of_blocks(vectors)
         large = tile.panels * r.depth * vectors * LANES * f32.bytes > r.request.target.caches[1] * 3 // 4
@@ -266,7 +274,13 @@ class _RecurrentKernel:
 
         def part(at: Index, to: Index, count: Dim) -> None:
             def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                store(code, change(load(code, source, local.plus(code, position(at)), lanes, mask)), target, local.plus(code, position(to)), mask)
+                store(
+                    code,
+                    change(load(code, source, local.plus(code, position(at)), lanes, mask)),
+                    target,
+                    local.plus(code, position(to)),
+                    mask,
+                )
                 return carried
 
             vector_loop(code, 0, count, Lanes(tile.lanes, self.r.request.target.masked), [], body)
@@ -340,14 +354,18 @@ class _RecurrentKernel:
             return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
 
         if self.short:
-            # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it beside them.
+            # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it
+            # beside them.
             for i in range(0, r.depth, LANES):
                 code.prefetch(state, code.add(at_state, i, self._gaps(i // tile.width)))
         narrow = element_type(self.weights.type)
 
         def read_weights(at: Index, count: int) -> Iterator[Iterable[Value]]:
             for i in range(count):
-                read = (code.load(self.weights, code.add(at, i * line + v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes) for v in range(vectors))
+                read = (
+                    code.load(self.weights, code.add(at, i * line + v * tile.lanes), tile.lanes, None, tile.lanes * narrow.bytes)
+                    for v in range(vectors)
+                )
                 yield read if narrow == r.dtype else (code.apply("cast", x, dtype=r.dtype) for x in read)
 
         def read_short(at: Index, count: int) -> Iterator[Iterable[Value]]:
@@ -360,7 +378,9 @@ class _RecurrentKernel:
             """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
             at_a, at_b = code.add(at_state, code.mul(of, tile.width), self._gaps(of)), code.add(at_weights, code.mul(of, tile.width * step))
             few = len(acc) * vectors + vectors + 1 > r.request.target.vector_registers
-            return _accumulate(code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few)
+            return _accumulate(
+                code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few
+            )
 
         if self.twice:
             begun = self._begun(panel)
@@ -387,7 +407,9 @@ class _RecurrentKernel:
         return code.apply("mul", code.apply("mul", value, code.broadcast(code.constant(REST, f32), LANES)), power)
 
     def _elements(self, t: Index, parity: Index, panel: Index, first: Index, rows: Dim, sums: Value | None) -> None:
-        """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the units of a panel."""
+        """What follows the product, from its `sums`; or without them what comes before the product of step `t`. For `rows` rows and the
+        units of a panel.
+        """
         code, tile, r = self.code, self.tile, self.r
         here = position(code.sub(code.sub(self.steps, 1), t) if r.scan.reverse else t)
         start, gaps = code.mul(panel, tile.width), position(self._gaps(panel))
@@ -414,7 +436,9 @@ class _RecurrentKernel:
         run(code, 0, rows, 1, [], row, "row")
 
     def _vector(self, place: _RecurrentPlace, lanes: int, mask: Value | None, sums: Leaf | None) -> None:
-        """The results of one vector of units, or of one unit; all are made before any is stored, because some take the place of what others read."""
+        """The results of one vector of units, or of one unit; all are made before any is stored, because some take the place of what others
+        read.
+        """
         code, r = self.code, self.r
         leaves: dict[Value, Leaf] = {arg: self._leaf(arg, place) for arg in r.scan.block.args if arg in self.memory.values}
         if sums is not None:
@@ -460,7 +484,9 @@ class _RecurrentKernel:
             start = place.t.times(code, product(shape)).plus(code, place.panel.times(code, weave.blocks)).plus(code, place.local)
 
             def woven(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
-                return load(code, self.memory.values[arg], start.plus(code, Position(places[1].const // r.units * weave.width)), lanes, mask)
+                return load(
+                    code, self.memory.values[arg], start.plus(code, Position(places[1].const // r.units * weave.width)), lanes, mask
+                )
 
             return woven
         if arg.index < len(r.scan.xs):
@@ -480,9 +506,10 @@ def _accumulate(
     step: int,
     by_columns: bool,
 ) -> Accumulators:
-    """The accumulators after `depth` steps, `unroll` of them in a round; a step moves the state by one element and the weights by `step`. `b` gives the vectors of so many
-    rows of weights; `by_columns`, each is multiplied by all numbers of the state before the next one is read, where there are no registers for a row of them: LLVM would keep some of the
-    sums on the stack."""
+    """The accumulators after `depth` steps, `unroll` of them in a round; a step moves the state by one element and the weights by `step`.
+    `b` gives the vectors of so many rows of weights; `by_columns`, each is multiplied by all numbers of the state before the next one is
+    read, where there are no registers for a row of them: LLVM would keep some of the sums on the stack.
+    """
     vectors = len(acc[0])
 
     def steps(acc: Accumulators, count: int, at_a: Index, at_b: Index) -> Accumulators:

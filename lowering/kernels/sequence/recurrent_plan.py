@@ -17,8 +17,8 @@ from polyreme.lowering.kernels.plan import Request
 
 # Accumulators that hide the latency of multiply-adds; more of them read the weights no faster.
 ENOUGH_ACCUMULATORS = 8
-# Vectors of weights read in a round of the product's loop. The prefetcher follows each load on its own within a page: from about 32 loads of 64 bytes on, which
-# then move by 2 KiB a round, weights come from the second-level cache at half the speed (measured).
+# Vectors of weights read in a round of the product's loop. The prefetcher follows each load on its own within a page: from about 32 loads
+# of 64 bytes on, which then move by 2 KiB a round, weights come from the second-level cache at half the speed (measured).
 READS = 16
 
 
@@ -152,7 +152,14 @@ def _is_by_units(r: Recurrence, values: Sequence[Value]) -> bool:
 def _is_local(r: Recurrence, op: Op) -> bool:
     if isinstance(op, tensor.Slice):
         rows, columns = shape_of(op.x)
-        return op.strides == (1, 1) and op.starts[0] == 0 and op.stops[0] == rows and isinstance(op.starts[1], int) and op.starts[1] % r.units == 0 and columns != 1
+        return (
+            op.strides == (1, 1)
+            and op.starts[0] == 0
+            and op.stops[0] == rows
+            and isinstance(op.starts[1], int)
+            and op.starts[1] % r.units == 0
+            and columns != 1
+        )
     if isinstance(op, tensor.Concat):
         return op.axis == 1 and all(blocks_of(r, x) for x in op.xs)
     if isinstance(op, tensor.Map):
@@ -182,9 +189,10 @@ class RecurrentTile:
 def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> RecurrentTile | None:
     """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
 
-    A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile; further rows use what has been
-    read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing else counts; where loads count (`Target.load_cycles`), those of one row are as wide
-    as a round may be without more vectors in all, since one element of the state serves all of a panel. There are registers for the sums of so many `steps` at a time.
+    A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile;
+    further rows use what has been read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing
+    else counts; where loads count (`Target.load_cycles`), those of one row are as wide as a round may be without more vectors in all, since
+    one element of the state serves all of a panel. There are registers for the sums of so many `steps` at a time.
     """
     lanes = min(registers.lanes, 1 << (units - 1).bit_length())
     total = -(-units // lanes)

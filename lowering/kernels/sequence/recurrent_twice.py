@@ -1,15 +1,17 @@
 """Recurrent layers of one row: most of the weights are read once for two steps.
 
-Where a step has one row, multiplying it by the weights takes less time than reading them out of the second-level cache. Say that panels of the result are columns, and that the rows of the
-weights, one for each unit of the state, are cut like the columns: then a tile (a, b) is what the units of panel a give to those of panel b. Panel b is complete when all tiles of column b have
-been multiplied by the state before; the gates follow, and are the state of panel b for the next step.
+Where a step has one row, multiplying it by the weights takes less time than reading them out of the second-level cache. Say that panels of
+the result are columns, and that the rows of the weights, one for each unit of the state, are cut like the columns: then a tile (a, b) is
+what the units of panel a give to those of panel b. Panel b is complete when all tiles of column b have been multiplied by the state before;
+the gates follow, and are the state of panel b for the next step.
 
-An even step goes through the panels upward. When it comes to panel b, the panels a < b are complete, so that tiles above the diagonal, as they are read for this step, are also multiplied by the states that
-it made, which begins the sums of the next step. An odd step goes downward: it finds in each panel what tiles above the diagonal give, and uses those below it for itself and the step after. So
-each step reads half of the tiles and the diagonal, and multiplies as often as before.
+An even step goes through the panels upward. When it comes to panel b, the panels a < b are complete, so that tiles above the diagonal, as
+they are read for this step, are also multiplied by the states that it made, which begins the sums of the next step. An odd step goes
+downward: it finds in each panel what tiles above the diagonal give, and uses those below it for itself and the step after. So each step
+reads half of the tiles and the diagonal, and multiplies as often as before.
 
-A thread has panels of its own, and only learns at the end of a step what others made: tiles between two panels of the same thread are used twice, others for one step. Whatever the number of threads, sums
-are made in one order: for panel b in an odd step,
+A thread has panels of its own, and only learns at the end of a step what others made: tiles between two panels of the same thread are used
+twice, others for one step. Whatever the number of threads, sums are made in one order: for panel b in an odd step,
 
     b - 1, …, 0        the first of them, those of its thread, in the step before
     b                  which needs nothing of what the panel before this one made: its gates are still under way
@@ -17,8 +19,8 @@ are made in one order: for panel b in an odd step,
 
 and the same with all turned around in an even one.
 
-A first state of nothing but zeros, which is what most layers begin with, is not multiplied: of that step's weights only those are read that begin the next step's sums.
-(So weights that are infinite or nan show one step later.)
+A first state of nothing but zeros, which is what most layers begin with, is not multiplied: of that step's weights only those are read that
+begin the next step's sums. (So weights that are infinite or nan show one step later.)
 """
 
 from __future__ import annotations
@@ -45,13 +47,18 @@ def reads_for_two(r: Recurrence) -> bool:
 
 def has_square_tiles(r: Recurrence, tile: RecurrentTile) -> bool:
     """Whether there are several panels, and each is one of the state as well."""
-    return 1 < tile.panels and tile.panels * tile.width == r.units == r.depth and 2 * r.blocks * tile.vectors <= Registers.of(r.request.target, r.dtype).accumulators
+    return (
+        1 < tile.panels
+        and tile.panels * tile.width == r.units == r.depth
+        and 2 * r.blocks * tile.vectors <= Registers.of(r.request.target, r.dtype).accumulators
+    )
 
 
 @dataclass(frozen=True)
 class Column:
-    """A panel of the result in one step: number `panel` of `panels`, of which the thread has those from `first` up to `end`. `blank` says whether the
-    first state is zero, if somebody looked."""
+    """A panel of the result in one step: number `panel` of `panels`, of which the thread has those from `first` up to `end`. `blank` says
+    whether the first state is zero, if somebody looked.
+    """
 
     code: Code
     t: Value

@@ -1,7 +1,7 @@
 """Scans of any kind as one kernel: a loop over the steps, and in it the kernels that the builders make for the ops of a step.
 
-A step is fused like a function of its own. What it makes on the way lies in scratch memory; what is handed on lies in two places in turn, one of which is read
-while the other is written. Layouts of shared operands that the kernels want are made once, in front of the loop.
+A step is fused like a function of its own. What it makes on the way lies in scratch memory; what is handed on lies in two places in turn,
+one of which is read while the other is written. Layouts of shared operands that the kernels want are made once, in front of the loop.
 """
 
 from __future__ import annotations
@@ -94,8 +94,16 @@ class _Steps:
 
     def _buffer(self, slot: Slot) -> Value:
         if slot not in self.buffers:
-            types: dict[str, Sequence[TensorType]] = {"operand": self.request.operand_types, "result": self.request.result_types, "pack": [p.type for p in self.packs]}
-            type = self.scratch[slot.index] if slot.kind == "scratch" else BufferType(types[slot.kind][slot.index].shape, types[slot.kind][slot.index].dtype)
+            types: dict[str, Sequence[TensorType]] = {
+                "operand": self.request.operand_types,
+                "result": self.request.result_types,
+                "pack": [p.type for p in self.packs],
+            }
+            type = (
+                self.scratch[slot.index]
+                if slot.kind == "scratch"
+                else BufferType(types[slot.kind][slot.index].shape, types[slot.kind][slot.index].dtype)
+            )
             self.slots.append(slot)
             self.buffers[slot] = self.func.block.add_arg(type)
         return self.buffers[slot]
@@ -168,7 +176,9 @@ class _Steps:
             assert isinstance(source, BlockArgument)
             self.packs.append(replace(entry, operand=source.index))
         self.scratch += plan.scratch
-        self._inline(plan, [self.memory[v] if v in self.memory else None for v in op.operands], [self.memory[v] for v in op.results], packs, made)
+        self._inline(
+            plan, [self.memory[v] if v in self.memory else None for v in op.operands], [self.memory[v] for v in op.results], packs, made
+        )
 
     def _inline(self, plan: KernelPlan, operands: Sequence[_Place | None], results: Sequence[_Place], packs: int, made: int) -> None:
         """The kernels of a plan, written out here on views of its memory."""

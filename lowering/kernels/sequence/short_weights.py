@@ -1,8 +1,9 @@
 """Weights in 28 bits, where reading them is all that takes time: a sign, 4 bits of exponent and all 23 bits of the fraction.
 
-Numbers are short when they are divided by the power of two below their column's largest magnitude and multiplied by 2^-112: then their exponents fit in 4 bits, and those of
-less than 2^-14 of that power, which are denormal, keep what 23 bits say. So a weight is exact, or of less than 2^-14 and rounded by at most 2^-38 of its column's
-power, and a sum of products by at most that times the sum of the other factors' magnitudes. A column with an infinity or nan becomes nan.
+Numbers are short when they are divided by the power of two below their column's largest magnitude and multiplied by 2^-112: then their
+exponents fit in 4 bits, and those of less than 2^-14 of that power, which are denormal, keep what 23 bits say. So a weight is exact, or of
+less than 2^-14 and rounded by at most 2^-38 of its column's power, and a sum of products by at most that times the sum of the other
+factors' magnitudes. A column with an infinity or nan becomes nan.
 
 Eight vectors of 16 weights are seven lines of 64 bytes, by which bits of a weight are in them:
 
@@ -10,11 +11,11 @@ Eight vectors of 16 weights are seven lines of 64 bytes, by which bits of a weig
     lines 1, 2  bits 16 to 23
     lines 3-6   bits 0 to 15
 
-in such an order that they are joined by interleaving bytes and then pairs of bytes within 16 bytes, which is one instruction for each vector and half a one before; nothing else is
-as cheap: permuting bytes and shifting takes three, and as long as reading plain weights.
+in such an order that they are joined by interleaving bytes and then pairs of bytes within 16 bytes, which is one instruction for each
+vector and half a one before; nothing else is as cheap: permuting bytes and shifting takes three, and as long as reading plain weights.
 
-The other factor comes times `FACTOR`, so that products are normal numbers (those of factors below 2^-54 are rounded by 2^-78 of the column's power at most), and sums are
-multiplied by `REST` and the column's power: all powers of two.
+The other factor comes times `FACTOR`, so that products are normal numbers (those of factors below 2^-54 are rounded by 2^-78 of the
+column's power at most), and sums are multiplied by `REST` and the column's power: all powers of two.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from polyreme.lowering.machines.targets import Target
 
 Array = np.ndarray[Any, Any]
 
-# What divides weights beside their column's power; by what the other factor is multiplied, which so may be up to 2^88; and what is left for the sums.
+# What divides weights beside their column's power; by what the other factor is multiplied, which so may be up to 2^88; and what is left for
+# the sums.
 SHIFT = 112
 FACTOR = 2.0**40
 REST = 2.0 ** (SHIFT - 40)
@@ -70,7 +72,8 @@ def short_panels(w: Array) -> Array:
     """Weights `[panels][rows][columns]`, whole blocks in each panel, as flat bytes."""
     with np.errstate(all="ignore"):
         short = w / powers(w)[:, np.newaxis] * np.float32(2.0**-SHIFT)
-    # Of a weight: which half of the block and which quarter of it, which vector of a pair, which 16 bytes of that, which word of these, which byte.
+    # Of a weight: which half of the block and which quarter of it, which vector of a pair, which 16 bytes of that, which word of these,
+    # which byte.
     x = np.ascontiguousarray(short).view(np.uint8).reshape(-1, 2, 2, 2, 4, 4, 4)
     # A line of high bytes interleaves into two of pairs, of which each interleaves into two vectors.
     top, middle = (x[..., byte].transpose(0, 1, 4, 2, 3, 5).reshape(len(x), 2, -1) for byte in (3, 2))

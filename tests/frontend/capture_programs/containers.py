@@ -376,7 +376,11 @@ def built_in_functions_over_containers_outside(p: Run) -> None:
     def function(x: Any) -> Any:
         y = x * max(held["list"]) + sum(held["dict"].values()) + len(",".join(sorted(held["names"])))
         y = y * 2 if all(held["flags"]) else y
-        return y + dict(held["dict"])["k"] + tuple(held["list"])[1], list(zip(held["names"], held["list"], strict=False)), "k" in held["dict"]
+        return (
+            y + dict(held["dict"])["k"] + tuple(held["list"])[1],
+            list(zip(held["names"], held["list"], strict=False)),
+            "k" in held["dict"],
+        )
 
     three(p, function)
     held["list"][1] = 7.0
@@ -511,7 +515,14 @@ def iterators_outside_go_on_at_calls_of_one_kind(p: Run) -> None:
             for _ in range(3):
                 p.call(static, p.t(2))
 
-    for made in (lambda: iter(numbers), lambda: itertools.count(1.0), lambda: (n for n in numbers), lambda: map(abs, numbers), lambda: reversed(numbers), lambda: itertools.chain(numbers)):
+    for made in (
+        lambda: iter(numbers),
+        lambda: itertools.count(1.0),
+        lambda: (n for n in numbers),
+        lambda: map(abs, numbers),
+        lambda: reversed(numbers),
+        lambda: itertools.chain(numbers),
+    ):
         taken(made)
 
 

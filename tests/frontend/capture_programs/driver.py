@@ -1,7 +1,8 @@
-"""Runs one program in three ways, and notes all that can be seen of each call: what came back, gradients, outputs, errors, and every object outside afterwards.
+"""Runs one program in three ways, and notes all that can be seen of each call: what came back, gradients, outputs, errors, and every object
+outside afterwards.
 
-A program is a function of a `Run`: it builds what it needs anew, makes functions `static`, names the objects to `watch`, and calls. Nothing of one
-run is left to the next, so that what was noted in two runs can be compared.
+A program is a function of a `Run`: it builds what it needs anew, makes functions `static`, names the objects to `watch`, and calls. Nothing
+of one run is left to the next, so that what was noted in two runs can be compared.
 """
 
 from __future__ import annotations
@@ -119,7 +120,11 @@ class Run:
                 result = function(*args, **kwargs)
         except Exception as raised:
             error = raised
-        if self.mode == "full" and error is not None and (isinstance(error, PolyremeError) or compare(before, self._state(args, kwargs)) is None):
+        if (
+            self.mode == "full"
+            and error is not None
+            and (isinstance(error, PolyremeError) or compare(before, self._state(args, kwargs)) is None)
+        ):
             # A call that cannot be one program, since it raises, too.
             self.refusal = error
             difference = compare(before, self._state(args, kwargs))
@@ -201,14 +206,22 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, types.MethodType):
         return [("self", value.__self__)]
     if isinstance(value, types.FunctionType):
-        cells = [(name, cell.cell_contents) for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True) if _is_full(cell)]
+        cells = [
+            (name, cell.cell_contents)
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+            if _is_full(cell)
+        ]
         return [*cells, ("defaults", value.__defaults__), ("kwdefaults", value.__kwdefaults__), *vars(value).items()]
     if isinstance(value, type) and value.__module__.startswith("tests."):
         return [(k, v) for k, v in vars(value).items() if not k.startswith("__") and not callable(v)]
     if isinstance(value, (type, types.ModuleType, Run, np.ndarray)):
         return []
     own = getattr(value, "__dict__", None)
-    return [(k, v) for k, v in own.items() if k not in _UNSEEN and not (k == "forward" and isinstance(v, StaticFunction))] if isinstance(own, dict) else []
+    return (
+        [(k, v) for k, v in own.items() if k not in _UNSEEN and not (k == "forward" and isinstance(v, StaticFunction))]
+        if isinstance(own, dict)
+        else []
+    )
 
 
 def _is_full(cell: Any) -> bool:
@@ -233,7 +246,14 @@ def describe(value: Any, memo: dict[int, int], kept: list[Any]) -> Any:
     kept.append(value)
     if isinstance(value, paddle.Tensor):
         values = value.astype("float32") if value.dtype.name == "bfloat16" else value
-        return "tensor", value.dtype.name, tuple(value.shape), value.stop_gradient, type(value).__name__, Array(value.dtype.name, values.detach().numpy().copy())
+        return (
+            "tensor",
+            value.dtype.name,
+            tuple(value.shape),
+            value.stop_gradient,
+            type(value).__name__,
+            Array(value.dtype.name, values.detach().numpy().copy()),
+        )
     if isinstance(value, np.ndarray):
         return "array", str(value.dtype), value.shape, Array(str(value.dtype), value.copy())
     if isinstance(value, np.generic):
@@ -250,7 +270,11 @@ def compare(expected: Any, actual: Any, where: str = "") -> str | None:
         loose = 2e-2 if expected.dtype in ("bfloat16", "float16") else 1e-5
         if expected.values.shape != actual.values.shape:
             return f"{where}: expected shape {expected.values.shape} but got {actual.values.shape}"
-        same = np.allclose(expected.values, actual.values, rtol=loose, atol=loose, equal_nan=True) if expected.values.dtype.kind in "fc" else np.array_equal(expected.values, actual.values)
+        same = (
+            np.allclose(expected.values, actual.values, rtol=loose, atol=loose, equal_nan=True)
+            if expected.values.dtype.kind in "fc"
+            else np.array_equal(expected.values, actual.values)
+        )
         return None if same else f"{where}: expected {expected.values} but got {actual.values}"
     if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
         if len(expected) != len(actual):

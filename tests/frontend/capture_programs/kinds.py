@@ -1,4 +1,6 @@
-"""Programs of kinds of one's own: dataclasses, named tuples, enumerations, subclasses of Python's kinds, containers and operators of one's own; also as results."""
+"""Programs of kinds of one's own: dataclasses, named tuples, enumerations, subclasses of Python's kinds, containers and operators of one's
+own; also as results.
+"""
 
 from __future__ import annotations
 

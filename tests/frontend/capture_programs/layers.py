@@ -1,4 +1,6 @@
-"""Programs of Layers: flags, buffers, hooks, changed and shared sublayers, optimizer steps, loaded states, methods, compiled parts in others."""
+"""Programs of Layers: flags, buffers, hooks, changed and shared sublayers, optimizer steps, loaded states, methods, compiled parts in
+others.
+"""
 
 from __future__ import annotations
 

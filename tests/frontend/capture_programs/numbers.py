@@ -1,4 +1,6 @@
-"""Programs in which tensors decide numbers of Python's: what these meet has the dtype and digits that it has in eager mode, or the call is refused."""
+"""Programs in which tensors decide numbers of Python's: what these meet has the dtype and digits that it has in eager mode, or the call is
+refused.
+"""
 
 from __future__ import annotations
 

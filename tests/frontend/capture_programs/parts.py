@@ -144,7 +144,8 @@ def tensors_are_frozen_and_let_go_between_ops(p: Run) -> None:
 
     p.watch(layer, other)
     for kind in (
-        "an argument thaws", "an argument freezes", "a weight freezes between two uses", "a result freezes", "a result freezes after its use", "another tensor thaws",
+        "an argument thaws", "an argument freezes", "a weight freezes between two uses", "a result freezes",
+        "a result freezes after its use", "another tensor thaws",
         "another tensor thaws after its use", "what comes back freezes",
     ):  # fmt: skip
         other.stop_gradient = True
@@ -302,7 +303,8 @@ def writes_that_gradients_of_ops_before_do_not_survive(p: Run) -> None:
 
     p.watch(held)
     for kind in (
-        "a square", "a sum, which needs none of it", "a view", "what a view is of", "a part", "what is detached", "another operand", "a tensor outside",
+        "a square", "a sum, which needs none of it", "a view", "what a view is of", "a part", "what is detached", "another operand",
+        "a tensor outside",
         "a write with what was computed", "writes that need what they write over", "an exponential, which needs the result",
     ):  # fmt: skip
         for _ in range(3):

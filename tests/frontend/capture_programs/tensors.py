@@ -504,7 +504,16 @@ def indices_of_tensors_and_lists(p: Run) -> None:
 
     @p.static
     def function(x: Any, i: Any) -> Any:
-        return x[index], x[[0, 1]], x[:, i], paddle.gather(x, i), x[i, i], paddle.index_select(x, i, axis=1), x[None, ..., 0] * 1, x[:, -1:] * 1
+        return (
+            x[index],
+            x[[0, 1]],
+            x[:, i],
+            paddle.gather(x, i),
+            x[i, i],
+            paddle.index_select(x, i, axis=1),
+            x[None, ..., 0] * 1,
+            x[:, -1:] * 1,
+        )
 
     for rows in (2, 2, 4):
         p.call(function, p.g(rows, 3), paddle.to_tensor([0, 1]))

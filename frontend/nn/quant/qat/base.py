@@ -10,7 +10,9 @@ from polyreme.tensor import Tensor
 
 
 class QuantedProduct(ConvertibleQuantedLayer):
-    """A layer with a weight and a bias, taken over from `layer`; what goes in and the weight pass the quanters of `q_config`, where there are some."""
+    """A layer with a weight and a bias, taken over from `layer`; what goes in and the weight pass the quanters of `q_config`, where there
+    are some.
+    """
 
     def __init__(self, layer: Layer, q_config: Any):
         super().__init__()
