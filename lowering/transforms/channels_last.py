@@ -435,8 +435,8 @@ def _contract(turning: _Turning, op: tensor.Contract, b: Builder) -> _Version | 
     image, weight = sides if conv.windows_are_a else reversed(sides)
     if op.dtype is None and _gives_one_each(conv, image, weight):
         return None
-    if (windows := op.a if conv.windows_are_a else op.b) not in turning.versions and _is_depthwise(conv, image, weight):
-        image = _turned(b, windows, image[1], conv)
+    if _is_depthwise(conv, image, weight) and not _channels_are_last(image, conv):
+        image = _turned(b, *image, conv)
     return _convolution(b, conv, image, weight, op.dtype, turning.blocks)
 
 
@@ -460,6 +460,14 @@ def _gives_one_each(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, 
     )
 
 
+def _channels_are_last(image: tuple[Value, str], conv: _Conv) -> bool:
+    """Whether the image under the windows has its places in order and its channels last, but for axes of size 1 that are summed over."""
+    window = image[0].producer(tensor.Window)
+    assert window is not None
+    inside = [c for c, n in zip(image[1], shape_of(window.x), strict=False) if n != 1 or c not in conv.spec.contracted]
+    return "".join(inside).endswith(conv.places + "".join(c for c in conv.channels if c in inside))
+
+
 def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
     """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a
     vector, and each is read for many windows.
@@ -472,7 +480,7 @@ def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Valu
     assert window is not None
     rank = len(shape_of(window.x))
     inside = letters[:rank]
-    order = "".join(sorted(inside, key=lambda c: (c in conv.places) + 2 * (c in conv.channels)))
+    order = "".join(sorted(inside, key=lambda c: (c in conv.channels, conv.places.find(c))))
     to = tuple(inside.index(c) for c in order)
     pad = window.x.producer(tensor.Pad)
     x = _transposed(b, window.x if pad is None else pad.x, to)
