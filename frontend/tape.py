@@ -12,7 +12,6 @@ import heapq
 import itertools
 import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -56,6 +55,16 @@ class Node:
 
     def free(self) -> None:
         """Let go of what only `backward` needs."""
+
+    def given(self) -> Sequence[Tensor | None]:
+        """The tensors that the step took, as far as it knows them."""
+        return ()
+
+    def place_alone(self, index: int, among: Callable[[], set[tuple[int, int]]] | None) -> tuple[Node, int] | None:
+        """Another place, (node, output number), where all of the gradient of result `index` arrives, also what comes by other results, of
+        `among` these if given; None where it does here.
+        """
+        return None
 
 
 def as_tensor(grad: Any) -> Tensor:
@@ -258,83 +267,14 @@ class OpNode(Node):
         self.saved = None
         self.arrays = None
 
-
-class FunctionNode(Node):
-    """A step whose backward is a Python function of the output gradients: PyLayers and compiled functions.
-
-    One with a `run` behind it may have results that others of its results are computed from. Whoever wants all of the gradient of such a
-    result has it taken apart: from then on it hands gradients on to `places`, where the steps of its parts give each result.
-    """
-
-    __slots__ = ("floor", "function", "inputs", "name", "places", "run")
-
-    def __init__(self, inputs: Sequence[Tensor | None], outputs: int, function: Callable[..., Sequence[Tensor | None]], name: str):
-        super().__init__(inputs, outputs)
-        self.inputs: Sequence[Tensor | None] = inputs
-        self.function: Callable[..., Sequence[Tensor | None]] | None = function
-        self.name = name
-        self.run: Run | None = None
-        self.places: list[Any] | None = None
-        self.floor: Any = None  # the steps that it was taken apart of come behind that one
-
-    def backward(self, grads: Sequence[Any]) -> Sequence[Any]:
-        if self.function is None:
-            raise RuntimeError(
-                f"expected the first backward through '{self.name}' but it has run already; call the first one with retain_graph=True"
-            )
-        return self.function(*as_tensors(grads))
-
-    def take_apart(self, index: int) -> None:
-        """Become several steps, one of which gives the result at `index`."""
-        if self.run is None or self.function is None:
-            return
-        since, floor = now(), self.sequence - 1 if self.floor is None else self.floor
-        results = self.run.apart(index)
-        self.inputs, self.edges, self.function = results, [edge_of(t) for t in results], lambda *grads: grads
-        self.places = [edge if isinstance(edge, tuple) else None for edge in self.edges]
-        self.run = None
-        # They stand where this one does in the order of steps, before all that has used the results since then.
-        nodes = sorted(_nodes_since([place[0] for place in self.places if place is not None], since), key=lambda node: node.sequence)
-        for i, node in enumerate(nodes):
-            node.sequence = floor + Fraction(self.sequence - floor) * (i + 1) / (len(nodes) + 1)
-            if isinstance(node, FunctionNode):
-                node.floor = nodes[i - 1].sequence if i else floor
-
-    def free(self) -> None:
-        self.function = None
-        self.run = None
-        self.inputs = ()
-
-
-class Run(Protocol):
-    """What is known of a step that a program made."""
-
-    def dependents(self, index: int) -> frozenset[int]:
-        """The other results through which gradients come to the one at `index`."""
-
-    def apart(self, index: int) -> Sequence[Tensor]:
-        """All results, as made by several steps, the one at `index` before those that are computed from it."""
-
-
-def stand_for(result: Tensor, tensor: Tensor) -> None:
-    """Let `result`, which steps on the tape keep, stand for the user's `tensor`, which has its contents: where that is changed, gradients
-    that need it are an error.
-    """
-    from polyreme.stale import StandIn
-
-    result.__class__ = StandIn
-    result.follow(tensor)
-
-
-def _nodes_since(waiting: list[Node], since: int) -> list[Node]:
-    """The steps recorded since then that lead to these."""
-    found: dict[int, Node] = {}
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in found and node.sequence >= since:
-            found[id(node)] = node
-            waiting += [edge[0] for edge in node.edges if isinstance(edge, tuple)]
-    return list(found.values())
+    def given(self) -> Sequence[Tensor | None]:
+        if self.saved is None:
+            self._operand(0)
+        assert self.saved is not None
+        for (tensor, version, _), edge in zip(self.saved, self.edges, strict=True):
+            if edge is not None and tensor._version != version:
+                raise RuntimeError(changed_in_place(f"an operand of '{self.cls.name}'", tensor._version, version))
+        return [tensor for tensor, _, _ in self.saved]
 
 
 def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None = None) -> None:
@@ -342,18 +282,7 @@ def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None
     program's; of the results `among` these, if given.
     """
     settle(tensor)
-    while (node := tensor._node).__class__ is FunctionNode:
-        assert isinstance(node, FunctionNode)
-        if node.places is None:
-            if node.run is None:
-                return
-            others = {(id(node), i) for i in node.run.dependents(tensor._index)}
-            if not others or (among is not None and others.isdisjoint(among())):
-                return
-            node.take_apart(tensor._index)
-        place = node.places[tensor._index] if node.places is not None else None
-        if place is None:
-            return
+    while tensor._node is not None and (place := tensor._node.place_alone(tensor._index, among)) is not None:
         tensor._node, tensor._index = place
 
 
@@ -436,26 +365,6 @@ def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], r
     """
     if cls in (_rules or gradient_rules()):
         attach(OpNode(cls, operands, attributes, results, plan), results)
-
-
-def record_function(
-    inputs: Sequence[Tensor | None],
-    results: Sequence[Tensor],
-    backward: Callable[..., Sequence[Tensor | None]],
-    name: str = "function",
-    needing: Sequence[bool] | None = None,
-) -> FunctionNode | None:
-    """Remember that `results` came from `inputs` by a function whose gradients `backward(*output_grads)` computes, one per input.
-
-    `needing` says of each result whether it needs a gradient, where not all of floating dtype do. The step, or None where no gradient is
-    needed.
-    """
-    if not is_grad_enabled() or not any(t is not None and not t.stop_gradient for t in inputs):
-        return None
-    settle(*results)
-    node = FunctionNode(inputs, len(results), backward, name)
-    attach(node, results, needing)
-    return node
 
 
 def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None = None) -> None:
@@ -615,14 +524,8 @@ def inputs_since(outputs: Sequence[Tensor], since: int) -> list[Tensor]:
         if id(node) in met:
             continue
         met.add(id(node))
-        if isinstance(node, OpNode):
-            for (tensor, version, _), edge in zip(node.saved or (), node.edges, strict=True):
-                if edge is not None and tensor._version != version:
-                    raise RuntimeError(changed_in_place(f"an operand of '{node.cls.name}'", tensor._version, version))
-                look(tensor)
-        elif isinstance(node, FunctionNode):
-            for given in node.inputs:
-                look(given)
+        for tensor in node.given():
+            look(tensor)
     return list(found.values())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import tape
+from polyreme.autograd.function_steps import record_function
 from polyreme.ir.core import OpResult
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
@@ -177,7 +178,7 @@ class PyLayer:
             )
             made = iter(tensors)
             outputs = [next(made) if isinstance(o, Tensor) else o for o in outputs]
-        tape.record_function(inputs, tensors, backward, cls.__name__)
+        record_function(inputs, tensors, backward, cls.__name__)
         for tensor, original in zip(tensors, originals, strict=True):
             if id(original) in context._non_differentiable:
                 tensor.stop_gradient = True

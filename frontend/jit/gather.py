@@ -28,6 +28,7 @@ from polyreme.jit.capture.trace import Trace
 from polyreme.jit.program import Program, Step
 from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering
+from polyreme.stale import stand_for
 from polyreme.tensor import Tensor
 
 __all__ = ["Break", "Gatherer", "Segments"]
@@ -588,7 +589,7 @@ class Gatherer(Gathering):
         for i, (pending, result) in enumerate(zip(held, results, strict=True)):
             if pending is not None:
                 if (reader := pending.reader()) is not None:
-                    tape.stand_for(result, reader)
+                    stand_for(result, reader)
                     if (watching := program.watch(results, i, reader)) is not None:
                         step, place = watching
                         self.watching.setdefault(id(reader), []).append((weakref.ref(reader), weakref.ref(step), place))
@@ -617,7 +618,7 @@ def _run_steps(segment: _Segment) -> None:
             pending = segment.values[len(made)]()
             if pending is not None:
                 if (reader := pending.reader()) is not None:
-                    tape.stand_for(result, reader)
+                    stand_for(result, reader)
                 pending.settle(result._value, result._node, result._index)
             made.append(result)
         for value in done.get(number, ()):

@@ -8,6 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polyreme import tape
+from polyreme.autograd.function_steps import FunctionNode, record_function
 from polyreme.device import current_place, get_device, on_device
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.structure import LEAF
@@ -288,7 +289,7 @@ class Program:
             return step(True).gradients(*[g if needed else None for g, needed in zip(grads, self._needs(wrt), strict=True)])
 
         count = len(results)
-        node = tape.record_function(args, results, gradients, self.name)
+        node = record_function(args, results, gradients, self.name)
         edges = [tape.edge_of(t) for t in args]
         if node is not None and count > 1:
             node.run = _LaterRun(self, wrt, step)
@@ -324,7 +325,7 @@ class Program:
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
         step = Step(self, training, args, given, versions, arrays[count:])
-        node = tape.record_function(args, results, step.gradients, self.name, self._needs(wrt))
+        node = record_function(args, results, step.gradients, self.name, self._needs(wrt))
         assert node is not None
         step.edges = node.edges
         if count > 1:
@@ -368,7 +369,7 @@ class Program:
         # Of a run by two programs each step knows its own results.
         places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
         for made, place in places:
-            if isinstance(made._node, tape.FunctionNode) and isinstance(made._node.run, Step):
+            if isinstance(made._node, FunctionNode) and isinstance(made._node.run, Step):
                 made._node.run.watched.append((place, weakref.ref(tensor), tensor._version))
                 return made._node.run, place
         return None
@@ -406,8 +407,8 @@ class Program:
 
 
 class _LaterRun:
-    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `tape.Run` has what it
-    is asked.
+    """What is known of a run of a program with fixed weights, by the step that is made once gradients are asked for; `ProgramRun` has
+    what it is asked.
     """
 
     def __init__(self, program: Program, wrt: tuple[int, ...], step: Callable[[bool], Step]):
@@ -442,11 +443,11 @@ class Step:
         self.changed: dict[int, int] = {}  # versions of those that are known to be changed
 
     def dependents(self, index: int) -> frozenset[int]:
-        """As `tape.Run` has it."""
+        """As `ProgramRun` has it."""
         return self.program.dependents(self.training.wrt, index)
 
     def apart(self, index: int) -> list[Tensor]:
-        """As `tape.Run` has it."""
+        """As `ProgramRun` has it."""
         from polyreme import dispatch
 
         kept = [(t, t._value, t._node, t._index, t._version, t.stop_gradient) for t in self.args]

@@ -27,6 +27,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
+from polyreme.jit.bound_methods import compiled_methods
 from polyreme.jit.capture.capturing import ONE, Whole, capture, trace_watched
 from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
 from polyreme.jit.capture.watched import NotWhole
@@ -126,28 +127,6 @@ class _Calls:
     numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though they may be others at the next call
 
 
-_BOUND = "_to_static_bound"
-
-
-class _Bound:
-    """The compiled methods of an instance, kept among its attributes. A copy of the instance begins with none, and so does one that was
-    pickled.
-    """
-
-    def __init__(self, owner: Any = None):
-        try:
-            self.owner: Callable[[], Any] = weakref.ref(owner)
-        except TypeError:
-            self.owner = lambda: owner
-        self.functions: dict[StaticFunction, StaticFunction] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Bound, ()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Bound:
-        return _Bound()
-
-
 class StaticFunction:
     """A function that runs compiled. Used as a method, it is bound to each instance separately."""
 
@@ -194,13 +173,8 @@ class StaticFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        attributes = getattr(instance, "__dict__", None)
-        if type(attributes) is dict:
-            # With the instance, which they refer to, so that both can go.
-            kept = attributes.get(_BOUND)
-            if kept is None or kept.owner() is not instance:
-                kept = attributes[_BOUND] = _Bound(instance)
-            functions = kept.functions
+        functions = compiled_methods(instance)
+        if functions is not None:
             if self not in functions:
                 functions[self] = self._as_method_of(instance)
             return functions[self]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyreme import dispatch, tape
+from polyreme.autograd.function_steps import record_function
 from polyreme.jit.structure import flatten, unflatten
 from polyreme.nn.container import Sequential
 from polyreme.random import default_generator
@@ -54,7 +55,7 @@ def _recomputed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
         )
         for r in results:
             r.stop_gradient = True
-    tape.record_function(inputs, results, segment.gradients, "recompute", needing)
+    record_function(inputs, results, segment.gradients, "recompute", needing)
     return unflatten(flatten(result, [], lambda v: isinstance(v, Tensor)), iter(results))
 
 
