@@ -163,7 +163,8 @@ def main() -> None:
             errors = {library: worker.ask(name=name, type=args.type, error=True)["error"] for library, worker in workers.items()}
             ratios = sorted(r["torch"] / r["polyreme"] for r in rounds)
             speed = {library: COUNT[args.type] / statistics.median(r[library] for r in rounds) / 1e9 for library in workers}
-            figures = f"{speed['polyreme']:.2f} | {speed['torch']:.2f} | **{statistics.median(ratios):.2f}** | {ratios[0]:.2f} to {ratios[-1]:.2f}"
+            low, middle, high = ratios[0], statistics.median(ratios), ratios[-1]
+            figures = f"{speed['polyreme']:.2f} | {speed['torch']:.2f} | **{middle:.2f}** | {low:.2f} to {high:.2f}"
             lines.append(f"| {name} | {figures} | {errors['polyreme']:.2f} | {errors['torch']:.2f} |".replace("nan", "–"))
             print(lines[-1], flush=True)
     finally:

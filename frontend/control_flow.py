@@ -52,7 +52,10 @@ class _Undefined:
 
 UNDEFINED = _Undefined()
 
-_NOT_NESTED_ALIKE = "expected the body of a loop to return what it is given: tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
+_NOT_NESTED_ALIKE = (
+    "expected the body of a loop to return what it is given: "
+    "tensors and numbers nested in the same lists, tuples and dicts, and all else the same"
+)
 # The ops that have bodies.
 CONTROL = (ops.If, ops.While, ops.Scan)
 # How often the body of a loop is run, at most, until the types of what it hands on are those that it is given.
@@ -278,7 +281,10 @@ def _as_tensor(leaf: Any, like: TensorType) -> Tensor:
     value = leaf.item() if isinstance(leaf, np.generic) else leaf
     if not _keeps_its_meaning(value, like.dtype):
         kind = dtypes.of_scalar(like.dtype).name
-        why = f"expected a number that is the same as a tensor of {kind} but got {value!r}, where a branch or loop gives such a tensor otherwise; cast that, or give a tensor of {kind} here"
+        why = (
+            f"expected a number that is the same as a tensor of {kind} but got {value!r}, "
+            f"where a branch or loop gives such a tensor otherwise; cast that, or give a tensor of {kind} here"
+        )
         raise TraceError(why, caller_location())
     return dispatch.full(shape, bool(value) if like.dtype == i1 else value, like.dtype)
 
@@ -315,7 +321,10 @@ def _check_alike(bodies: Sequence[Body], names: Sequence[str]) -> None:
                 for which, v in (("first", a), ("second", b))
                 if (place := place_of(v))
             ]
-            why = f"expected both branches to give tensors of one dtype and rank as {name} but the first one gives {a.type} and the second one {b.type}; cast or reshape one of them"
+            why = (
+                f"expected both branches to give tensors of one dtype and rank as {name} "
+                f"but the first one gives {a.type} and the second one {b.type}; cast or reshape one of them"
+            )
             raise TraceError(Diagnostic(why, place_of(b) or place_of(a) or caller_location(), tuple(notes)))
 
 
@@ -635,7 +644,10 @@ def _steps_of_leaves(
                 types, body.block.terminator.operands, [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True
             ):
                 if value.type != before:
-                    why = f"expected {name} to keep its dtype and shape from step to step but it is {before} at the start of a step and {value.type} at its end; cast or reshape it"
+                    why = (
+                        f"expected {name} to keep its dtype and shape from step to step "
+                        f"but it is {before} at the start of a step and {value.type} at its end; cast or reshape it"
+                    )
                     raise TraceError(why, place_of(value) or caller_location())
             wider = [a and b for a, b in zip(stops, needs_none, strict=True)]
             if wider == stops:

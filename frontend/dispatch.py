@@ -456,7 +456,10 @@ def take_over(tensor: Tensor, value: Tensor) -> Tensor:
 
 def leaf_is_changed(tensor: Tensor) -> str:
     """What an error says of a leaf that something recorded would be written to."""
-    return f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; do it under no_grad(), or on a copy"
+    return (
+        f"a leaf tensor that needs gradients (shape {list(tensor.shape)}) cannot be changed by an inplace function; "
+        "do it under no_grad(), or on a copy"
+    )
 
 
 # --- views

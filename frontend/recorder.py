@@ -47,7 +47,15 @@ class Recorder(ABC):
     def turn(self, tensor: Tensor) -> None:  # noqa: B027
         """Called before `tensor` comes to see its contents in another shape or order; an error where that cannot be recorded."""
 
-    def turned(self, tensor: Tensor, made: Tensor, before: Tensor, make: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: B027
+    def turned(  # noqa: B027
+        self,
+        tensor: Tensor,
+        made: Tensor,
+        before: Tensor,
+        make: Callable[..., Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
         """Record that `tensor`, for which `before` stands now, is about to see its contents as `made`, which is what `make(before, *args,
         **kwargs)` gave.
         """

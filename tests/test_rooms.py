@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from polyreme.dialects import DIALECTS
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.sources import ROOT, sources
 
 # Each room with those it may import. `runtime` stands alone: it runs artifacts where no compiler is installed.
 MAY_IMPORT = {
@@ -42,21 +40,6 @@ MOST_FILES = 25
 COMPILER_ONLY = {"runtime": {"llvmlite", "lark"}, "ir": {"llvmlite"}, "dialects": {"llvmlite", "lark"}}
 
 
-def files_of(room: str) -> list[Path]:
-    return sorted((ROOT / room).rglob("*.py"))
-
-
-def imported(path: Path) -> Iterator[tuple[str, int]]:
-    """Every module that `path` imports anywhere, with its line; `from a import b` counts as both a and a.b."""
-    for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(part, ast.Import):
-            yield from ((alias.name, part.lineno) for alias in part.names)
-        elif isinstance(part, ast.ImportFrom):
-            base = "." * part.level + (part.module or "")
-            yield base, part.lineno
-            yield from ((f"{base}.{alias.name}", part.lineno) for alias in part.names)
-
-
 def room_of(module: str) -> str | None:
     """The room that an import reaches: `polyreme.X` is a room of that name, or else in the front end."""
     top, _, rest = module.partition(".")
@@ -66,42 +49,36 @@ def room_of(module: str) -> str | None:
     return first if first in MAY_IMPORT else "frontend"
 
 
-def faults(room: str) -> list[str]:
+def faults(room: str, root: Path = ROOT) -> list[str]:
     found = []
-    for path in files_of(room):
-        name = path.relative_to(ROOT).as_posix()
-        for module, line in imported(path):
-            reached = room_of(module)
+    for source in sources(room, root):
+        for seen in source.imports:
+            place, module, reached = f"{source.name}:{seen.line}", seen.module, room_of(seen.module)
             if module.startswith(".") or module.split(".")[0] in MAY_IMPORT:
-                found.append(f"{name}:{line}: expected an absolute import from polyreme but got '{module}'")
-            if reached and reached != room and reached not in MAY_IMPORT[room] and (name, reached) not in EXCEPTIONS:
-                found.append(f"{name}:{line}: '{room}' may not import '{module}'")
+                found.append(f"{place}: expected an absolute import from polyreme but got '{module}'")
+            if reached and reached != room and reached not in MAY_IMPORT[room] and (source.name, reached) not in EXCEPTIONS:
+                found.append(f"{place}: '{room}' may not import '{module}'")
             if module.split(".")[0] in COMPILER_ONLY.get(room, ()):
-                found.append(f"{name}:{line}: '{room}' may not import '{module}'")
+                found.append(f"{place}: '{room}' may not import '{module}'")
     return found
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_arrows_between_rooms_point_one_way(room: str) -> None:
-    assert files_of(room), f"the room '{room}' has no files"
+    assert sources(room), f"the room '{room}' has no files"
     assert not faults(room), "\n".join(faults(room))
 
 
-def lowering_faults() -> list[str]:
+def lowering_faults(root: Path = ROOT) -> list[str]:
     """Imports of a folder of `lowering` by one in front of it."""
     found = []
-    for path in files_of("lowering"):
-        parts = path.relative_to(ROOT / "lowering").parts
-        own = parts[0].removesuffix(".py")
-        for module, line in imported(path):
-            reached = module.split(".")[2:3]
-            if (
-                module.startswith("polyreme.lowering.")
-                and reached[0] in LOWERING
-                and own in LOWERING
-                and LOWERING.index(reached[0]) > LOWERING.index(own)
-            ):
-                found.append(f"{'/'.join(parts)}:{line}: '{own}' may not import '{module}'")
+    for source in sources("lowering", root):
+        own = source.name.split("/")[1].removesuffix(".py")
+        for seen in source.imports:
+            reached = seen.module.removeprefix("polyreme.lowering.").split(".")[0]
+            inside = seen.module.startswith("polyreme.lowering.") and reached in LOWERING and own in LOWERING
+            if inside and LOWERING.index(reached) > LOWERING.index(own):
+                found.append(f"{source.name}:{seen.line}: '{own}' may not import '{seen.module}'")
     return found
 
 
@@ -110,51 +87,47 @@ def test_arrows_between_the_folders_of_lowering_point_one_way() -> None:
     assert not lowering_faults(), "\n".join(lowering_faults())
 
 
-def test_an_arrow_that_runs_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_arrow_that_runs_back_is_found(tmp_path: Path) -> None:
     (tmp_path / "lowering" / "machines").mkdir(parents=True)
     (tmp_path / "lowering" / "machines" / "targets.py").write_text("from polyreme.lowering.kernels.gemm import contract\n")
-    monkeypatch.setattr("tests.test_rooms.ROOT", tmp_path)
-    assert lowering_faults() == [
-        "machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm'",
-        "machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm.contract'",
+    assert lowering_faults(tmp_path) == [
+        "lowering/machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm'",
+        "lowering/machines/targets.py:1: 'machines' may not import 'polyreme.lowering.kernels.gemm.contract'",
     ]
 
 
 @pytest.mark.parametrize("room", ["ir", "lowering", "runtime"])
 def test_no_two_classes_of_a_room_have_one_name(room: str) -> None:
     homes: dict[str, list[str]] = {}
-    for path in files_of(room):
-        for part in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(part, ast.ClassDef):
-                homes.setdefault(part.name, []).append(path.relative_to(ROOT).as_posix())
+    for source in sources(room):
+        for name in source.classes:
+            homes.setdefault(name, []).append(source.name)
     assert not {name: files for name, files in homes.items() if len(files) > 1}
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_folders_are_small(room: str) -> None:
-    for folder in {path.parent for path in files_of(room)}:
-        assert len(list(folder.glob("*.py"))) <= MOST_FILES, folder
+    files = Counter(source.name.rpartition("/")[0] for source in sources(room))
+    assert not {folder: count for folder, count in files.items() if count > MOST_FILES}
 
 
 def test_dialects_do_not_import_each_other() -> None:
     """They may share files that declare no ops."""
     dialects = set(DIALECTS)
-    for path in files_of("dialects"):
-        own = path.relative_to(ROOT / "dialects").parts[0].removesuffix(".py")
-        for module, line in imported(path):
-            parts = module.split(".")
+    for source in sources("dialects"):
+        own = source.name.split("/")[1].removesuffix(".py")
+        for seen in source.imports:
+            parts = seen.module.split(".")
             if parts[:2] == ["polyreme", "dialects"] and len(parts) > 2 and parts[2] in dialects:
-                assert parts[2] == own, f"{path.name}:{line}: '{own}' imports the dialect '{parts[2]}'"
+                assert parts[2] == own, f"{source.name}:{seen.line}: '{own}' imports the dialect '{parts[2]}'"
 
 
 def test_llvmlite_is_imported_inside_functions_only() -> None:
     """So that importing any module stays cheap, and a library runs where LLVM is missing."""
     for room in MAY_IMPORT:
-        for path in files_of(room):
-            for part in ast.parse(path.read_text(encoding="utf-8")).body:
-                names = [a.name for a in part.names] if isinstance(part, ast.Import) else []
-                names += [part.module or ""] if isinstance(part, ast.ImportFrom) else []
-                assert not any(n.split(".")[0] == "llvmlite" for n in names), f"{path}:{part.lineno}"
+        for source in sources(room):
+            for seen in source.imports:
+                assert not (seen.runs and seen.module.split(".")[0] == "llvmlite"), f"{source.name}:{seen.line}"
 
 
 @pytest.mark.parametrize("module, room", [("polyreme.ir.core", "ir"), ("polyreme.jit", "frontend"), ("polyreme", None), ("numpy", None)])
@@ -162,13 +135,26 @@ def test_an_import_belongs_to_a_room(module: str, room: str | None) -> None:
     assert room_of(module) == room
 
 
-def test_a_forbidden_import_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forbidden_import_is_found(tmp_path: Path) -> None:
     (tmp_path / "runtime").mkdir()
     (tmp_path / "runtime" / "threads.py").write_text("import numpy\nfrom polyreme.lowering import pipeline\nfrom ir import core\n")
-    monkeypatch.setattr("tests.test_rooms.ROOT", tmp_path)
-    assert [line.split(": ")[0] for line in faults("runtime")] == [
+    assert [line.split(": ")[0] for line in faults("runtime", tmp_path)] == [
         "runtime/threads.py:2",
         "runtime/threads.py:2",
         "runtime/threads.py:3",
         "runtime/threads.py:3",
     ]
+
+
+def test_imports_that_run_are_told_from_those_that_wait(tmp_path: Path) -> None:
+    (tmp_path / "ir").mkdir()
+    (tmp_path / "ir" / "core.py").write_text(
+        "import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import c\ntry:\n    import d\nexcept ImportError:\n    import e\n"
+        "class C:\n    import f\n    def g(self):\n        with x:\n            from h import i\n"
+    )
+    (source,) = sources("ir", tmp_path)
+    assert [(seen.module, seen.runs) for seen in source.imports] == [
+        *(("a", True), ("b", False), ("c", True), ("d", True), ("e", True), ("f", True)),
+        *(("h", False), ("h.i", False)),
+    ]
+    assert source.classes == ("C",)

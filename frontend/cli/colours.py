@@ -55,7 +55,8 @@ _LLVM = _table(
     ("attribute", r"[#!][\w.]+|![{]"),
     (
         "keyword",
-        r"\b(?:define|declare|target|datalayout|triple|source_filename|attributes|ret|br|switch|unreachable|private|internal|constant|global)\b",
+        r"\b(?:define|declare|target|datalayout|triple|source_filename|attributes"
+        r"|ret|br|switch|unreachable|private|internal|constant|global)\b",
     ),
     ("type", r"\b(?:i[0-9]+|half|bfloat|float|double|ptr|void|label|metadata|x)\b"),
     ("number", r"(?<![\w.])-?(?:0x[0-9A-Fa-f]+|[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?)?)\b"),
@@ -77,7 +78,8 @@ _PTX = _table(
     ("label", r"^\$?[\w$]+:"),
     (
         "keyword",
-        r"^\s*\.(?:version|target|address_size|visible|entry|extern|func|reg|shared|global|const|param|maxntid|minnctapersm|loc|file)\b[.\w]*",
+        r"^\s*\.(?:version|target|address_size|visible|entry|extern|func|reg|shared"
+        r"|global|const|param|maxntid|minnctapersm|loc|file)\b[.\w]*",
     ),
     ("op", r"^\s+(?:@!?%\w+\s+)?[a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*"),
     ("type", r"\.(?:pred|[bsuf][0-9]+|align|ptr|param|shared|global|v[24])\b"),

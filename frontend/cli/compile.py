@@ -29,8 +29,14 @@ EXAMPLES = (
 )
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
-@click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]), default="library", show_default=True,
-              help="Stop at this level and write its text.")  # fmt: skip
+@click.option(
+    "--to",
+    "level",
+    type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]),
+    default="library",
+    show_default=True,
+    help="Stop at this level and write its text.",
+)
 @input_option
 def command(model: str, output: Path, target: str, cpu: str | None, level: str, inputs: list[Any]) -> None:
     """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.

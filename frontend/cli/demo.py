@@ -167,7 +167,8 @@ class Demo:
         _say(f"{'':10}{'accuracy':>10}{'difference':>13}{'batch 1':>12}{f'batch {len(self.images)}':>12}   (median latency)")
         for name in scores:
             _say(
-                f"{name:10}{accuracy[name]:>10.4f}{difference[name]:>13.1e}{duration(single[name].typical):>12}{duration(many[name].typical):>12}"
+                f"{name:10}{accuracy[name]:>10.4f}{difference[name]:>13.1e}"
+                f"{duration(single[name].typical):>12}{duration(many[name].typical):>12}"
             )
         worst, largest = min(accuracy.values()), max(difference.values())
         _check_accuracy(worst)

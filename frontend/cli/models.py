@@ -122,7 +122,10 @@ def read_ir(file: Path) -> Module:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        why = f"expected IR as text in UTF-8 in '{name}' but its byte {error.start} belongs to none; `polyreme inspect MODEL --level nn -o FILE.tir` writes the text of a model"
+        why = (
+            f"expected IR as text in UTF-8 in '{name}' but its byte {error.start} belongs to none; "
+            "`polyreme inspect MODEL --level nn -o FILE.tir` writes the text of a model"
+        )
         raise PolyremeError(why, code="E0002") from None
     module = read_module(text, name)
     verify(module)

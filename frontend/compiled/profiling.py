@@ -91,7 +91,10 @@ class Profile:
         ]
         lines.append(f"{head}kernels: what they compute")
         for e in self.by_kernel() if entries is None else entries:
-            numbers = f"{e.seconds * 1e6:>11.1f}{e.seconds / total:>7.1%}{e.best * 1e6:>11.1f}{e.calls:>6}{e.gflops:>9.1f}{e.gbytes:>7.1f}{e.threads:>4}  "
+            numbers = (
+                f"{e.seconds * 1e6:>11.1f}{e.seconds / total:>7.1%}{e.best * 1e6:>11.1f}{e.calls:>6}"
+                f"{e.gflops:>9.1f}{e.gbytes:>7.1f}{e.threads:>4}  "
+            )
             more = f" and {e.calls - 1} more" if e.calls > 1 else ""
             where = (e.layer or e.place) + more
             lines.append(f"{numbers}{' + '.join(e.kernels)}: {e.shape} {e.ops}{f' ({where})' if where else ''}")

@@ -234,7 +234,9 @@ def _conv_transpose(source: Source, op: Any, operands: Sequence[str]) -> str:
     pairs = _pairs(op.padding, rank)
     if any(low != high for low, high in pairs):
         raise TorchExportError("export for torch expected symmetric padding of a transposed convolution", op.location)
-    numbers = f"stride={_sizes(strides)}, padding={_sizes([low for low, _ in pairs])}, output_padding={_sizes(more)}, groups={op.groups}, dilation={_sizes(dilations)}"
+    padding = _sizes([low for low, _ in pairs])
+    numbers = f"stride={_sizes(strides)}, padding={padding}, output_padding={_sizes(more)}"
+    numbers += f", groups={op.groups}, dilation={_sizes(dilations)}"
     return f"F.conv_transpose{rank}d({', '.join(operands)}, None, {numbers})"
 
 

@@ -98,7 +98,8 @@ def spelled(function: Callable[..., Any], name: str, others: Mapping[str, str] =
     if makes:
         further |= {"device": None, "requires_grad": False} | ({"pin_memory": False} if name not in ("linspace", "uniform") else {})
     keywords = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in further.items()]
-    call.__signature__ = signature.replace(parameters=sorted([*own.values(), *keywords], key=lambda p: (p.kind, p.name == "name" and p.kind == p.KEYWORD_ONLY)))  # type: ignore[attr-defined]
+    by_kind = sorted([*own.values(), *keywords], key=lambda p: (p.kind, p.name == "name" and p.kind == p.KEYWORD_ONLY))
+    call.__signature__ = signature.replace(parameters=by_kind)  # type: ignore[attr-defined]
     return call
 
 

@@ -202,7 +202,10 @@ def _misfit(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> _
                 continue
             first, where, at = known.setdefault(text, (size, name, axis))
             if first != size:
-                message = f"the shape of the fed variable '{name}': expected {first} on axis {axis}, as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
+                message = (
+                    f"the shape of the fed variable '{name}': expected {first} on axis {axis}, "
+                    f"as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
+                )
                 misfit = _Misfit(text, FeedError(Diagnostic(message, variables[name].location, _here())))
                 if text != BATCH:
                     return misfit

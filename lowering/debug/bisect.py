@@ -295,7 +295,11 @@ def _probes(case: Case, at: int) -> list[Case]:
     if isinstance(around, tensor.Fused):
         return _valid(case, at, _yield_it)
     stores = sum(isinstance(o, kernel.Store) for o in case.module.walk())
-    return [probe for i in range(stores) for probe in _valid(case, at, lambda trial, op, i=i: _store_it(trial, op, i))]  # type: ignore[misc]
+    return [
+        probe
+        for i in range(stores)
+        for probe in _valid(case, at, lambda trial, op, i=i: _store_it(trial, op, i))  # type: ignore[misc]
+    ]
 
 
 def _valid(case: Case, at: int, change: Callable[[Trial, Op], bool]) -> list[Case]:

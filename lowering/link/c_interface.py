@@ -434,15 +434,15 @@ enum {
 typedef struct ${name}_model ${name}_model;
 
 /* Makes a model that runs on `threads` threads, the caller's among them (0: one per processor). NULL on failure; then *error, unless
- * `error` is NULL, points to a text that lasts until the thread's next call. Threads are started here and end in ${name}_destroy; they sleep between
- * runs. After fork(), the child's runs go on the calling thread until it calls ${name}_set_threads. */
+ * `error` is NULL, points to a text that lasts until the thread's next call. Threads are started here and end in ${name}_destroy; they
+ * sleep between runs. After fork(), the child's runs go on the calling thread until it calls ${name}_set_threads. */
 ${name}_model *${name}_create(int32_t threads, const char **error);
 ${create_with}
 /* Ends the model and its threads. No run may be under way. NULL is allowed. */
 void ${name}_destroy(${name}_model *model);
 
-/* Runs the model. inputs[i] and outputs[i] point to the data of input and output i. input_shapes[i] points to the sizes of input i; input_shapes is
- * ${shapes_hint}. Several threads may run one model, or several, at the same time.
+/* Runs the model. inputs[i] and outputs[i] point to the data of input and output i. input_shapes[i] points to the sizes of input i;
+ * input_shapes is ${shapes_hint}. Several threads may run one model, or several, at the same time.
  * On failure outputs are untouched. Nothing is allocated, except where the sizes are larger than before or runs overlap. */
 int32_t ${name}_run(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs);
 
@@ -456,8 +456,8 @@ const char *${name}_error(void);
 int32_t ${name}_threads(const ${name}_model *model);
 int32_t ${name}_set_threads(${name}_model *model, int32_t threads);
 
-/* What the model takes and gives. dtype is numpy's name ("float32", "int64", "bool", ...); shape has -1 for a free size. For a number that is out of
- * range: NULL, or a rank of -1. A shape of rank 0 is NULL. */
+/* What the model takes and gives. dtype is numpy's name ("float32", "int64", "bool", ...); shape has -1 for a free size. For a number
+ * that is out of range: NULL, or a rank of -1. A shape of rank 0 is NULL. */
 int32_t ${name}_input_count(void);
 const char *${name}_input_name(int32_t number);
 const char *${name}_input_dtype(int32_t number);

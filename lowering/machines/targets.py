@@ -201,7 +201,10 @@ def cpu_names(triple: str) -> tuple[str, ...]:
     """The processors that LLVM knows for a triple; empty where that cannot be told. LLVM prints them, so that a process of its own has to
     ask.
     """
-    ask = f"import llvmlite.binding as llvm; llvm.initialize_all_targets(); llvm.Target.from_triple({triple!r}).create_target_machine(cpu='help')"
+    ask = (
+        "import llvmlite.binding as llvm; llvm.initialize_all_targets(); "
+        f"llvm.Target.from_triple({triple!r}).create_target_machine(cpu='help')"
+    )
     told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False).stderr
     return tuple(re.findall(r"^ +(\S+) +- Select the ", told, re.MULTILINE))
 

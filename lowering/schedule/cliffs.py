@@ -54,7 +54,8 @@ class Cliff:
     needed: float
 
     def __str__(self) -> str:
-        return f"{self.root} by '{self.builder}': about {self.cycles:.2g} cycles, {self.cycles / self.needed:.0f} times what its arithmetic needs"
+        ratio = self.cycles / self.needed
+        return f"{self.root} by '{self.builder}': about {self.cycles:.2g} cycles, {ratio:.0f} times what its arithmetic needs"
 
 
 def find_cliff(request: Request, plan: KernelPlan) -> Cliff | None:

@@ -83,9 +83,19 @@ def _function(name: str, parameters: Sequence[str], body: list[ast.stmt], outer:
         declared = [nonlocal_]
     made = ast.FunctionDef(
         name=name,
-        args=ast.arguments(posonlyargs=[], args=[ast.arg(arg=p) for p in parameters], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]),
-        body=[*declared, *(body or [ast.Pass()])], decorator_list=[], returns=None,
-    )  # fmt: skip
+        args=ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(arg=p) for p in parameters],
+            vararg=None,
+            kwonlyargs=[],
+            kw_defaults=[],
+            kwarg=None,
+            defaults=[],
+        ),
+        body=[*declared, *(body or [ast.Pass()])],
+        decorator_list=[],
+        returns=None,
+    )
     if "type_params" in ast.FunctionDef._fields:
         made.type_params = []  # type: ignore[attr-defined, unused-ignore]
     return made
@@ -335,8 +345,11 @@ class _Statements:
             if isinstance(statement, ast.Return) and loop is not None:
                 value = statement.value if statement.value is not None else ast.Constant(None)
                 return [
-                    *made, *(_placed(s, statement) for s in (_assigned(loop[3], value), _assigned(loop[2], ast.Constant(True)), _assigned(loop[0], ast.Constant(True))))
-                ]  # fmt: skip
+                    *made,
+                    _placed(_assigned(loop[3], value), statement),
+                    _placed(_assigned(loop[2], ast.Constant(True)), statement),
+                    _placed(_assigned(loop[0], ast.Constant(True)), statement),
+                ]
             if isinstance(statement, (ast.For, ast.While)):
                 made += self.loop_jumps(statement, loop)
                 if loop is None or not _has([statement], (ast.Return,)):

@@ -221,9 +221,19 @@ def _compiled(
         body.insert(0, ast.Global([node.name]))
     factory = ast.FunctionDef(
         name=_FACTORY,
-        args=ast.arguments(posonlyargs=[], args=[ast.arg(arg=n) for n in names], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]),
-        body=body, decorator_list=[], returns=None,
-    )  # fmt: skip
+        args=ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(arg=n) for n in names],
+            vararg=None,
+            kwonlyargs=[],
+            kw_defaults=[],
+            kwarg=None,
+            defaults=[],
+        ),
+        body=body,
+        decorator_list=[],
+        returns=None,
+    )
     if "type_params" in ast.FunctionDef._fields:
         factory.type_params = []  # type: ignore[attr-defined, unused-ignore]
     top: ast.stmt = factory

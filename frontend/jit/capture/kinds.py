@@ -68,7 +68,10 @@ PURE = frozenset({
     round, sorted, sum, ascii,
     *(f for f in vars(math).values() if callable(f)), functools.reduce,
     # By their own names: some have a second one, with underscores.
-    *(f for f in vars(operator).values() if callable(f) and not f.__name__.startswith("i") and f.__name__ not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")),
+    *(
+        f for f in vars(operator).values()
+        if callable(f) and not f.__name__.startswith("i") and f.__name__ not in ("setitem", "delitem", "call", "attrgetter", "methodcaller")
+    ),
 })  # fmt: skip
 MAKERS = frozenset({
     bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range, enumerate, zip, reversed, slice, map, filter, object,

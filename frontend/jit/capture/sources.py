@@ -228,7 +228,11 @@ def _compile(guards: list[Guard], fetched: list[Source]) -> Callable[[Any], Any]
     names = [variable(source) for source in fetched]
     # A path that has gone (an attribute of what is no object of that kind any more, an emptied cell) is a guard that does not hold.
     body = "\n".join(f"    {line}" for line in lines)
-    text = f"def check(given):\n    try:\n{body or '        pass'}\n        return ({''.join(n + ', ' for n in names)})\n    except (AttributeError, KeyError, IndexError, TypeError, ValueError):\n        return None\n"
+    text = (
+        "def check(given):\n"
+        f"    try:\n{body or '        pass'}\n        return ({''.join(n + ', ' for n in names)})\n"
+        "    except (AttributeError, KeyError, IndexError, TypeError, ValueError):\n        return None\n"
+    )
     exec(compile(text, "<guards>", "exec"), constants)  # noqa: S102
     check: Callable[[Any], Any] = constants["check"]
     return check

@@ -660,7 +660,10 @@ def size_error(error: UnknownSize, recorder: Trace) -> UnknownSizeError:
     """The error that says what to do about code that needed the number of a free size."""
     if any(name in recorder.sizes.counts for size in error.sizes for name in symbols(size)):
         # No spec tells how many elements values select.
-        way_out = "how many there are is known when the program runs: ask for it as a tensor, such as `paddle.shape(y)[0] > 1`, which a branch or loop can hang on"
+        way_out = (
+            "how many there are is known when the program runs: ask for it as a tensor, "
+            "such as `paddle.shape(y)[0] > 1`, which a branch or loop can hang on"
+        )
     else:
         way_out = "give the size a number in the InputSpec, or use functions of the whole tensor instead of Python's own control flow"
     message = f"{error}; {way_out}"

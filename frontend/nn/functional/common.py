@@ -271,7 +271,8 @@ def pad(
         if isinstance(size, int) and mode == "reflect" and max(low, high) >= max(size, 1):
             raise ValueError(f"pad by reflection expected widths below the size {size} of axis {axis} but got {low} and {high}")
         if isinstance(size, int) and (axis in taken or not 0 <= min(low, high) <= max(low, high) <= size):
-            index = np.pad(np.arange(size), (low, high), {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
+            by_name = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+            index = np.pad(np.arange(size), (low, high), by_name[mode])  # type: ignore[call-overload]
             x = dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
         else:
             x = _padded_axis(x, axis, size, low, high, mode)

@@ -100,7 +100,8 @@ class Upsample(Layer):
     def extra_repr(self) -> str:
         text = f"scale_factor={self.scale_factor}" if self.scale_factor is not None else f"size={self.size}"
         named = f", name={self.name}" if self.name else ""
-        return f"{text}, mode={self.mode}, align_corners={self.align_corners}, align_mode={self.align_mode}, data_format={self.data_format}{named}"
+        aligned = f"align_corners={self.align_corners}, align_mode={self.align_mode}"
+        return f"{text}, mode={self.mode}, {aligned}, data_format={self.data_format}{named}"
 
 
 class _Upsampling2D(Layer):

@@ -129,7 +129,8 @@ def _emit_load(e: FunctionEmitter, op: Any) -> Lane:
         if lanes == 1:
             value = _guarded_load(e, elem, place, mask, align)
         else:
-            call = f"call {kind} @llvm.masked.load.{_suffix(elem, lanes)}.{_space(place)}({place.elem} align {align} {place.ref}, {mask.typed}, {kind} zeroinitializer)"
+            load = f"@llvm.masked.load.{_suffix(elem, lanes)}.{_space(place)}"
+            call = f"call {kind} {load}({place.elem} align {align} {place.ref}, {mask.typed}, {kind} zeroinitializer)"
             value = e.code.value(elem, lanes, call, hint)
     return value.compare("ne", 0) if dtype == i1 else value
 
