@@ -16,6 +16,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir import dims
 from polyreme.ir.core import Op, OpResult, Value
 from polyreme.ir.dims import Expr
+from polyreme.provided import provided, provides
 from polyreme.tensor import Tensor
 
 __all__ = ["is_small", "known_contents"]
@@ -28,6 +29,7 @@ MAX_DEPTH = 200
 MAX_TERMS = 16
 
 
+@provides
 def known_contents(tensor: Tensor) -> Contents | None:
     """The elements as an array of Python numbers and symbolic sizes, or None when they are only known when the program runs."""
     value = tensor._held()
@@ -35,10 +37,8 @@ def known_contents(tensor: Tensor) -> Contents | None:
         return value.astype(object) if value.size <= MAX_ELEMENTS else None
     if not isinstance(value, Value):
         return None
-    from polyreme import dispatch
-
     # What stands for something that is computed later says nothing, whatever op made it.
-    unknown: Iterable[Value] = getattr(dispatch.active_trace(), "unknown", ())
+    unknown: Iterable[Value] = getattr(provided.active_trace(), "unknown", ())
     return _of_value(value, dict.fromkeys(unknown), MAX_DEPTH)
 
 

@@ -36,6 +36,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.scalar import scalar_function
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.pending import COUNT, Pending
+from polyreme.provided import provides
 from polyreme.recorder import Gathering, Recorder
 from polyreme.tensor import Tensor
 
@@ -51,6 +52,7 @@ class _State(threading.local):
 _state = _State()
 
 
+@provides
 def active_trace() -> Recorder | None:
     """The recorder of this thread; None in eager mode, and while ops are gathered, which is eager mode to all but dispatch."""
     found = _state.recorder
@@ -62,6 +64,7 @@ def recorder() -> Recorder | None:
     return _state.recorder
 
 
+@provides
 @contextmanager
 def at_once() -> Iterator[None]:
     """Inside the `with` ops run when they are called, also where they are gathered otherwise: what was gathered before is computed first.
@@ -223,6 +226,7 @@ def _signature(operand: Any) -> Any:
     return operand._value.shape, operand._value.dtype
 
 
+@provides
 def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     """Apply the op to tensors (or None for an absent optional one, or a sequence for a variadic one): a tensor, or a tuple of them.
 
@@ -244,6 +248,7 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     return results
 
 
+@provides
 def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     """What `call(cls, x, y)` gives, on the short way; None where it is no eager call of an elementwise op that is planned already.
 
@@ -326,6 +331,7 @@ def _execute(plan: Plan, operands: Sequence[Any]) -> Any:
     return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True))
 
 
+@provides
 def compiled_gradient(
     cls: type[Op],
     flat: Sequence[Tensor],
@@ -401,6 +407,7 @@ def _needs_grad(operands: Sequence[Any]) -> bool:
 # --- constants, and writing
 
 
+@provides
 def constant(array: Any) -> Tensor:
     """A tensor of exactly this array, which nobody may write to afterwards."""
     array = np.asarray(array)
@@ -409,6 +416,7 @@ def constant(array: Any) -> Tensor:
     return call(ops.Constant, value=Dense(array))
 
 
+@provides
 def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     """A tensor whose elements are all `value`; the value and the shape may be symbolic sizes while a function is traced."""
     if isinstance(value, Expr):
@@ -425,6 +433,7 @@ def full(shape: Sequence[Dim], value: Any, dtype: ScalarType) -> Tensor:
     return call(ops.Full, value=value, shape=tuple(shape), dtype=dtype)
 
 
+@provides
 def assign(tensor: Tensor, value: Tensor) -> Tensor:
     """Give `tensor` the contents (and the place in the graph) of `value`: the one way to change a tensor. Returns `tensor`."""
     if _state.recorder is not None:
@@ -507,6 +516,7 @@ def alias(tensor: Tensor) -> Tensor:
     return views.alias(tensor)
 
 
+@provides
 def detached(tensor: Tensor, shares: bool = True) -> Tensor:
     """A tensor that shares the contents of `tensor` (or has them as they are now), but not the graph."""
     recorder = _state.recorder
@@ -525,6 +535,7 @@ def detached(tensor: Tensor, shares: bool = True) -> Tensor:
     return made
 
 
+@provides
 def begin_with(tensor: Tensor, other: Tensor) -> None:
     """Let a new tensor share the contents of `other`."""
     made = detached(other)
@@ -535,6 +546,7 @@ def begin_with(tensor: Tensor, other: Tensor) -> None:
         views.link(other, tensor, (), False)
 
 
+@provides
 def share(tensor: Tensor, other: Tensor) -> None:
     """Let `tensor` leave whom it shares contents with, and share those of `other`."""
     if not isinstance(other, Tensor):

@@ -4,7 +4,6 @@ it.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from polyreme.dtypes import dtype as DType
 from polyreme.grad_mode import recording
 from polyreme.ir.dims import Expr
 from polyreme.pending import Pending
+from polyreme.provided import provided, provides
 from polyreme.tensor import Tensor
 
 __all__ = ["is_traced", "to_tensor"]
@@ -27,11 +27,10 @@ def _copied(data: Tensor) -> Tensor:
         if made._value.__class__ is Pending:
             made._value = made._value.apart(made)
         return made
-    from polyreme import dispatch
-
-    return dispatch.detached(data, shares=False)
+    return provided.detached(data, shares=False)
 
 
+@provides
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
     """A copy of a number, (nested) list, numpy array or tensor.
 
@@ -43,15 +42,11 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
         with recording(False):
             made = _copied(data) if wanted is None or wanted is data.dtype else _cast(data, wanted)
     elif isinstance(data, Expr):
-        from polyreme import dispatch
-
-        made = dispatch.full((), data, (wanted or int64).scalar)
+            made = provided.full((), data, (wanted or int64).scalar)
     elif isinstance(data, (list, tuple)) and any(isinstance(d, Expr) for d in data):
         made = _of_sizes(data, wanted)
     elif is_traced():
-        from polyreme import dispatch
-
-        made = dispatch.constant(_array(data, wanted))
+            made = provided.constant(_array(data, wanted))
     else:
         made = Tensor._wrap(_array(data, wanted))
     made.stop_gradient = stop_gradient
@@ -62,24 +57,19 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bo
 
 def _of_sizes(data: Any, wanted: DType | None) -> Tensor:
     """A vector of numbers, some of which are sizes that are not known while the program is built."""
-    from polyreme import dispatch
-    from polyreme.math.manipulation import stack
-
     kind = wanted or (default_dtype() if any(isinstance(d, float) for d in data) else int64)
-    return stack([d if isinstance(d, Tensor) else dispatch.full((), d, kind.scalar) for d in data])
+    return provided.stack([d if isinstance(d, Tensor) else provided.full((), d, kind.scalar) for d in data])
 
 
 def is_traced() -> bool:
     """Whether a program is being traced, or built, that calls are to become part of: then dispatch is loaded."""
-    dispatch = sys.modules.get("polyreme.dispatch")
-    return dispatch is not None and dispatch.active_trace() is not None
+    return provided.has("active_trace") and provided.active_trace() is not None
 
 
 def _cast(x: Tensor, wanted: DType) -> Tensor:
-    from polyreme import dispatch
     from polyreme.dialects import nn as ops
 
-    made: Tensor = dispatch.call(ops.Cast, x, dtype=wanted.scalar)
+    made: Tensor = provided.call(ops.Cast, x, dtype=wanted.scalar)
     return made
 
 

@@ -12,7 +12,7 @@ import heapq
 import itertools
 import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
 from polyreme.pending import COUNT, Pending
-
-if TYPE_CHECKING:
-    from polyreme.tensor import Tensor
+from polyreme.provided import provided, provides
+from polyreme.stale import StaleTensor
+from polyreme.tensor import Tensor
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -69,17 +69,7 @@ class Node:
 
 def as_tensor(grad: Any) -> Tensor:
     """A gradient that may be an array, as a tensor."""
-    global _wrap
-    if not isinstance(grad, np.ndarray):
-        return grad
-    if _wrap is None:
-        from polyreme.tensor import Tensor
-
-        _wrap = Tensor._wrap
-    return _wrap(grad)
-
-
-_wrap: Any = None
+    return Tensor._wrap(grad) if isinstance(grad, np.ndarray) else grad
 
 
 def as_tensors(grads: Sequence[Any]) -> list[Any]:
@@ -91,9 +81,7 @@ def _sum(a: Any, b: Any) -> Any:
     """Two gradients that arrive at one place."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.dtype == b.dtype:
         return np.asarray(quietly(np.add, a, b))
-    from polyreme.math.elementwise import add
-
-    return add(as_tensor(a), as_tensor(b))
+    return provided.add(as_tensor(a), as_tensor(b))
 
 
 _compiled_rules: Container[type[Op]] = ()
@@ -116,6 +104,7 @@ def edge_of(tensor: Tensor | None) -> Any:
     return tensor if tensor._node is None else (tensor._node, tensor._index)
 
 
+@provides
 def settle(*tensors: Tensor | None) -> None:
     """Compute what of `tensors` is pending, so that they have their places on the tape."""
     for tensor in tensors if COUNT.calls else ():
@@ -199,8 +188,6 @@ class OpNode(Node):
         tensor, version, type_then = self.saved[index]
         if tensor._version == version:
             return tensor
-        from polyreme.stale import StaleTensor
-
         return StaleTensor(type_then, changed_in_place(f"an operand of '{self.cls.name}'", tensor._version, version))
 
     @property
@@ -219,8 +206,6 @@ class OpNode(Node):
         return result
 
     def _result(self, index: int) -> Tensor:
-        from polyreme.tensor import Tensor
-
         # A fresh tensor at the same place of the graph: the node must not keep its own results alive.
         assert self.arrays is not None
         alias = Tensor._wrap(self.arrays[index])
@@ -258,10 +243,8 @@ class OpNode(Node):
 
     def _by_compiled_rule(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None] | None:
         """The gradients by a kernel of the whole rule, where it has one; None elsewhere, and where gradients of gradients are recorded."""
-        from polyreme.dispatch import compiled_gradient
-
         assert self.saved is not None and self.arrays is not None
-        return compiled_gradient(self.cls, [t for t, _, _ in self.saved], self.segments, self.attributes, self.arrays, grads, self.edges)
+        return provided.compiled_gradient(self.cls, [t for t, _, _ in self.saved], self.segments, self.attributes, self.arrays, grads, self.edges)
 
     def free(self) -> None:
         self.saved = None
@@ -277,6 +260,7 @@ class OpNode(Node):
         return [tensor for tensor, _, _ in self.saved]
 
 
+@provides
 def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None = None) -> None:
     """Let all of the gradient of `tensor` arrive at its place on the tape, also what comes by other results of one step, if that is a
     program's; of the results `among` these, if given.
@@ -317,23 +301,15 @@ _rules: dict[type[Op], Callable[..., Any]] | None = None
 
 
 def _emit(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
-    global _dispatch
-    if _dispatch is None:
-        from polyreme import dispatch as _dispatch
-    if not attributes and len(operands) == 2 and (done := _dispatch.planned_pair(cls, *operands)) is not None:
+    if not attributes and len(operands) == 2 and (done := provided.planned_pair(cls, *operands)) is not None:
         return done
-    return _dispatch.call(cls, *operands, **attributes)
-
-
-_dispatch: Any = None  # imported when the first gradient is asked for: it imports this module
+    return provided.call(cls, *operands, **attributes)
 
 
 def _emit_around_stale(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
     """As `_emit`, but what is computed from a changed tensor has no values, only types: it is an error when a gradient that is needed comes
     of it.
     """
-    from polyreme.stale import StaleTensor
-
     flat = [t for o in operands for t in (o if isinstance(o, (list, tuple)) else [o])]
     stale = next((t for t in flat if isinstance(t, StaleTensor)), None)
     if stale is None:
@@ -349,9 +325,7 @@ def _fresh_size() -> Dim:
     """A name for a size that is known once an op has run, in the function that is being traced: rules of branches and loops, which are
     recorded only there, ask for one.
     """
-    from polyreme.dispatch import active_trace
-
-    recorder = active_trace()
+    recorder = provided.active_trace()
     assert recorder is not None
     return recorder.fresh_size()
 
@@ -374,6 +348,7 @@ def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None
             result._node, result._index = node, i
 
 
+@provides
 def retain(tensor: Tensor) -> None:
     """Keep the gradient of a tensor made by a recorded op, as leaves do."""
     if tensor.stop_gradient:
@@ -440,6 +415,7 @@ def _watched_edges(outputs: Sequence[Tensor]) -> tuple[dict[int, int], list[Watc
 # --- backward
 
 
+@provides
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
     """Add the gradients of `tensors` to `.grad` of every leaf they were computed from.
 
@@ -564,9 +540,7 @@ def _run(
 
     `since` makes it a part of another backward: steps made before that are not run, and hooks on leaves are left to that.
     """
-    from polyreme.dispatch import at_once
-
-    with at_once():
+    with provided.at_once():
         return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked, since)
 
 
@@ -614,10 +588,6 @@ def _send(
     blocked: Sequence[Tensor],
     since: int | None,
 ) -> list[Tensor | None]:
-    from polyreme.dispatch import active_trace, full
-    from polyreme.math.common import cast_to
-    from polyreme.stale import StaleTensor
-
     arrived: dict[Any, Any] = {}  # by (id of node or leaf, output number): tensors, or arrays of steps that are not recorded
     leaves: dict[int, Tensor] = {}
     waiting: list[tuple[int, int, Node]] = []
@@ -626,7 +596,7 @@ def _send(
     wanted_keys = {_key(t) for t in wanted} if wanted is not None else set()
     reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
     edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
-    presence = _Presence() if active_trace() is not None else None
+    presence = _Presence() if provided.active_trace() is not None else None
 
     def deliver(edge: Any, value: Any) -> None:
         leaf = edge.__class__ is not tuple
@@ -668,11 +638,11 @@ def _send(
                     f"gradient"
                 )
             if seed is None:
-                seed = full(tensor.type.shape, 1, tensor.type.dtype)
+                seed = provided.full(tensor.type.shape, 1, tensor.type.dtype)
             elif seed.shape != tensor.shape:
                 raise AssertionError(f"expected a gradient of shape {list(tensor.shape)} but got {list(seed.shape)}")
             elif seed.type.dtype != tensor.type.dtype:
-                seed = cast_to(seed, tensor.type.dtype)
+                seed = provided.cast_to(seed, tensor.type.dtype)
             deliver(edge, seed)
         while waiting:
             _, _, node = heapq.heappop(waiting)
@@ -743,19 +713,16 @@ def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
 
 
 def _accumulate(tensor: Tensor, value: Tensor) -> None:
-    from polyreme.dispatch import active_trace, assign
-    from polyreme.math.elementwise import add
-
-    if (recorder := active_trace()) is not None:
+    if (recorder := provided.active_trace()) is not None:
         recorder.retain(tensor)
     held = tensor._grad
     name = f"{tensor._name or tensor.name}@GRAD"
     if held is not None:
-        value = add(held, value)
+        value = provided.add(held, value)
         # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes
         # on.
         if held._name == name and not is_grad_enabled():
-            assign(held, value)
+            provided.assign(held, value)
             return
         value._name, value.stop_gradient = name, held.stop_gradient
         tensor._grad = value

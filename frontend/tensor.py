@@ -10,18 +10,24 @@ import copy
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme import device, dtypes, tape
+from polyreme import device, dtypes
+from polyreme.grad_mode import recording
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import TensorType, scalar_type
 from polyreme.pending import Pending
 from polyreme.printing import tensor_text
+from polyreme.provided import CORE, provided
 from polyreme.sizes import Size, plain_size
 from polyreme.utils import unique_name
+
+if TYPE_CHECKING:
+    from polyreme import tape
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -108,14 +114,10 @@ class Tensor:
         if data is None:
             self._type = TensorType((0,), dtypes.as_dtype(dtype or "float32").scalar)
         elif isinstance(data, Tensor) and type(self) is Tensor and dtype is None and place is None:
-            from polyreme import dispatch
-
-            dispatch.begin_with(self, data)
+            provided.begin_with(self, data)
             self.stop_gradient = stop_gradient
         else:
-            from polyreme.math.creation import to_tensor
-
-            made = to_tensor(data, dtype=dtype, place=place, stop_gradient=stop_gradient)
+            made = provided.to_tensor(data, dtype=dtype, place=place, stop_gradient=stop_gradient)
             self._value, self._type, self.stop_gradient = made._value, made._type, stop_gradient
 
     def _reset(self, value: Any, type: TensorType | None) -> None:
@@ -208,18 +210,15 @@ class Tensor:
     @property
     def strides(self) -> list[Any]:
         """Elements between neighbours along each axis: of a view, in the tensor that it was made from."""
-        from polyreme import views
-
-        return list(views.strides(self))
+        return list(provided.strides(self))
 
     def get_strides(self) -> list[Any]:
         return self.strides
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie row by row, which those of a transposed view do not."""
-        from polyreme import views
-
-        return views.is_contiguous(self)
+        known: bool = provided.is_contiguous(self)
+        return known
 
     def contiguous(self) -> Tensor:
         """Itself if the elements lie row by row, else a copy."""
@@ -306,9 +305,8 @@ class Tensor:
         """Its elements as Python numbers and symbolic sizes, as far as these are known while a function is traced: a literal, or computed
         from shapes.
         """
-        from polyreme.contents import known_contents
-
-        return known_contents(self)
+        known: Array | None = provided.known_contents(self)
+        return known
 
     def _size(self) -> Dim:
         """Its only element as a size."""
@@ -399,7 +397,7 @@ class Tensor:
     def __repr__(self) -> str:
         if self._value is None:
             return "Tensor(Not initialized)"
-        tape.settle(self)
+        provided.settle(self)
         if not isinstance(self._value, np.ndarray):
             return f"Tensor(shape={list(self.shape)}, dtype={self.dtype.name}, traced)"
         return tensor_text(self._value, self.dtype.name, self.stop_gradient, self.place)
@@ -435,7 +433,7 @@ class Tensor:
         """Add gradients to the leaves this tensor was computed from, starting from `grad_tensor` or ones."""
         if dump_backward_graph_path is not None:
             raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
-        tape.backward([self], [grad_tensor], retain_graph)
+        provided.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:
         """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the
@@ -452,9 +450,7 @@ class Tensor:
             if held._view is None:
                 held._value, held._version = zeros, held._version + 1
             else:
-                from polyreme.dispatch import assign
-
-                assign(held, Tensor._wrap(zeros))
+                provided.assign(held, Tensor._wrap(zeros))
         self._grad = cleared = Tensor._wrap(zeros)
         cleared.stop_gradient = held.stop_gradient
 
@@ -465,10 +461,8 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same contents without the graph: a write to either is seen in both."""
-        global _detached
-        if _detached is None:
-            from polyreme.dispatch import detached as _detached
-        return _detached(self)
+        made: Tensor = provided.detached(self)
+        return made
 
     @property
     def data(self) -> Tensor:
@@ -477,9 +471,7 @@ class Tensor:
 
     @data.setter
     def data(self, other: Tensor) -> None:
-        from polyreme import dispatch
-
-        dispatch.share(self, other)
+        provided.share(self, other)
 
     def detach_(self) -> Tensor:
         """Take the tensor itself out of the graph."""
@@ -490,7 +482,7 @@ class Tensor:
         """Call `hook(gradient)` when the gradient of this tensor is known; what it returns (unless None) goes on in its place."""
         if self.stop_gradient:
             raise RuntimeError("Cannot register hook on a tensor that stop gradient.")
-        tape.stand_alone(self)
+        provided.stand_alone(self)
         if self._node is None:
             if self._hooks is None:
                 self._hooks = {}
@@ -501,32 +493,25 @@ class Tensor:
             hooks = self._node.hooks.setdefault(self._index, {})
         key = next(_hook_ids)
         hooks[key] = hook
-        from polyreme import dispatch
-
-        recorder = dispatch.active_trace()
+        recorder = provided.active_trace()
         return TensorHookRemoveHelper(hooks, key, recorder.hook(self, hook) if recorder is not None else None)
 
     def retain_grads(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, too."""
-        from polyreme import dispatch
-
-        if (recorder := dispatch.active_trace()) is not None:
+        if (recorder := provided.active_trace()) is not None:
             recorder.retain(self)
-        tape.retain(self)
+        provided.retain(self)
 
     # --- copies and changes
 
     def clone(self) -> Tensor:
         """A copy that gradients flow through."""
-        from polyreme.math.creation import clone
-
-        return clone(self)
+        made: Tensor = provided.clone(self)
+        return made
 
     def set_value(self, value: Any) -> None:
         """Replace the values by those of a tensor or array of the same shape; the dtype stays."""
-        from polyreme.math.creation import to_tensor
-
-        new = value if isinstance(value, Tensor) else to_tensor(value)
+        new = value if isinstance(value, Tensor) else provided.to_tensor(value)
         if self._value is not None and new.shape != self.shape:
             raise ValueError(f"set_value expected shape {list(self.shape)} for '{self.name}' but got {list(new.shape)}")
         if self._value is not None and new.type.dtype != self.type.dtype:
@@ -546,17 +531,13 @@ class Tensor:
 
     def _replace(self, new: Tensor) -> None:
         """Take over the values of `new` without recording anything."""
-        from polyreme import dispatch
-
-        with tape.recording(False):
-            dispatch.assign(self, new.detach())
+        with recording(False):
+            provided.assign(self, new.detach())
 
     def _put(self, array: Array) -> None:
         """Take over another array of the same type, whatever is recorded."""
         if self._view is not None:
-            from polyreme import views
-
-            views.put(self, array)
+            provided.put(self, array)
         self._value = array
         self._version += 1
 
@@ -608,7 +589,7 @@ class Tensor:
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        tape.settle(self)
+        provided.settle(self)
         if self._node is not None:
             raise RuntimeError(
                 "Only Leaf Tensor support the deepcopy at the moment, non-Leaf Tensors contains graph information that does't support "
@@ -640,7 +621,7 @@ def rebuild(
 
 def _load_methods() -> None:
     """Have `polyreme.math` bind its functions as methods."""
-    import polyreme.math  # noqa: F401
+    import_module(CORE)
 
 
 def _late(name: str) -> Callable[..., Any]:
@@ -681,9 +662,6 @@ def known_array(known: Array, dtype: Any, what: str) -> Array:
     if sizes:
         raise UnknownSize(f"{what} expected a known size but got the symbolic size '{sizes[0]}'", *sizes)
     return known.astype(dtype)
-
-
-_detached: Any = None  # of `dispatch`, which imports this module
 
 
 def is_tensor(x: Any) -> bool:

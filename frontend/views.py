@@ -30,6 +30,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType, i1
 from polyreme.pending import Pending
+from polyreme.provided import provided, provides
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def write(tensor: Tensor, value: Tensor) -> None:
     _follow(storage, others, tensor._version + 1, whole if recorded else None)
 
 
+@provides
 def put(tensor: Tensor, array: Any) -> None:
     """Let all that shares contents with `tensor` follow, which is about to have this array; the graph stays as it is."""
     storage = _storage_of(tensor)
@@ -324,23 +326,19 @@ def _array_written(storage: Storage, steps: Sequence[Step], array: Array) -> Arr
 
 def _seen(whole: Tensor, steps: Sequence[Step]) -> Tensor:
     """What the steps make of a tensor."""
-    from polyreme import dispatch
-
     for cls, operands, attributes in steps:
-        whole = dispatch.call(cls, whole, *operands, **attributes)
+        whole = provided.call(cls, whole, *operands, **attributes)
     return whole
 
 
 def _written(whole: Tensor, steps: Sequence[Step], value: Tensor) -> Tensor:
     """`whole`, with `value` in the part that the steps see."""
-    from polyreme import dispatch
-
     # What stays around the part is needed as far as a step leaves something out.
     kept = max((i for i, (cls, _, _) in enumerate(steps) if cls in _PARTIAL), default=0)
     held, types = [whole], [whole.type]
     for i, (cls, operands, attributes) in enumerate(steps[:-1]):
         if i < kept:
-            held.append(dispatch.call(cls, held[-1], *operands, **attributes))
+            held.append(provided.call(cls, held[-1], *operands, **attributes))
         definition = cls.definition
         types += definition.infer_types([types[-1], *(o.type for o in operands)], definition.bind_attributes(attributes))
     for i, (cls, operands, attributes) in reversed(list(enumerate(steps))):
@@ -364,15 +362,13 @@ def _undo_slice(
     value: Tensor, type: TensorType, held: Tensor, *, starts: tuple[Dim, ...], stops: tuple[Dim, ...], strides: tuple[Dim, ...]
 ) -> Tensor:
     """The value among gaps, where it is, and what was held elsewhere."""
-    from polyreme import dispatch
-
     if value.type.shape == type.shape:
         return value
     padding: list[Dim] = []
     for size, taken, start, stride in zip(type.shape, value.type.shape, starts, strides, strict=True):
         padding += [start, size - start - padded_size(taken, 0, 0, stride - 1)]
     gaps = {"padding": tuple(padding), "interior": tuple(stride - 1 for stride in strides)}
-    there = _call(ops.Pad, dispatch.full(value.type.shape, True, i1), value=False, **gaps)
+    there = _call(ops.Pad, provided.full(value.type.shape, True, i1), value=False, **gaps)
     return _call(ops.Where, there, _call(ops.Pad, value, **gaps), held)
 
 
@@ -381,9 +377,7 @@ def _undo_gather(value: Tensor, type: TensorType, held: Tensor, index: Tensor, *
 
 
 def _call(cls: type[Op], *operands: Tensor, **attributes: Any) -> Any:
-    from polyreme import dispatch
-
-    return dispatch.call(cls, *operands, **attributes)
+    return provided.call(cls, *operands, **attributes)
 
 
 _UNDO: dict[type[Op], Callable[..., Tensor]] = {
@@ -395,6 +389,7 @@ _PARTIAL = (ops.Slice, ops.Gather)
 # --- how the elements of a view lie
 
 
+@provides
 def strides(tensor: Tensor) -> tuple[Dim, ...]:
     """How many elements of the owner, which lie row by row, are between neighbours along each axis."""
     known = tensor._view
@@ -426,9 +421,7 @@ def strides(tensor: Tensor) -> tuple[Dim, ...]:
 
 def _with_known_sizes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes with what a trace has learned of the sizes in them since the step was made."""
-    from polyreme import dispatch
-
-    sizes = getattr(dispatch.active_trace(), "sizes", None)
+    sizes = getattr(provided.active_trace(), "sizes", None)
     return attributes if sizes is None else {name: sizes.applied(value) for name, value in attributes.items()}
 
 
@@ -469,6 +462,7 @@ def _reshaped(shape: Sequence[Dim], strides: Sequence[Dim], new: Sequence[Dim]) 
     return tuple(reversed(found)) if all(size == 1 for size in left) else None
 
 
+@provides
 def is_contiguous(tensor: Tensor) -> bool:
     """Whether its elements lie row by row."""
     shape = tensor.type.shape

@@ -116,3 +116,12 @@ def record_function(
     node = FunctionNode(inputs, len(results), backward, name)
     attach(node, results, needing)
     return node
+
+
+def tensors_of(argument: Any) -> list[Tensor]:
+    """The Tensors that an argument of `apply` gives: itself, or the elements of a list or tuple that holds nothing else; none otherwise."""
+    if isinstance(argument, Tensor):
+        return [argument]
+    if isinstance(argument, (list, tuple)) and argument and all(isinstance(t, Tensor) for t in argument):
+        return list(argument)
+    return []

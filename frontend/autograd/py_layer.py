@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import tape
-from polyreme.autograd.function_steps import record_function
+from polyreme.autograd.function_steps import record_function, tensors_of
 from polyreme.ir.core import OpResult
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
@@ -78,15 +78,6 @@ class PyLayerContext:
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros (True, the default) or None for a result that has no gradient."""
         self._materialize = value
-
-
-def tensors_of(argument: Any) -> list[Tensor]:
-    """The Tensors that an argument of `apply` gives: itself, or the elements of a list or tuple that holds nothing else; none otherwise."""
-    if isinstance(argument, Tensor):
-        return [argument]
-    if isinstance(argument, (list, tuple)) and argument and all(isinstance(t, Tensor) for t in argument):
-        return list(argument)
-    return []
 
 
 def _per_tensor(returned: Any, arguments: Sequence[Any], needing: Sequence[bool], what: str) -> list[Tensor | None]:

@@ -76,7 +76,7 @@ class Model:
 
 def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
     """The model that MODEL names; `PolyremeError` or `FileNotFoundError` says what is missing."""
-    from polyreme.jit.loading import SUFFIX
+    from polyreme.jit.saved_files import SUFFIX
     from polyreme.loaders import PROGRAM_SUFFIXES, find_program, read_model
 
     path, colon, name = text.rpartition(":")

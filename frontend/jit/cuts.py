@@ -7,15 +7,18 @@ gradient, must meet all of that, what comes by the other results as well: then t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, OpResult, Value
-from polyreme.jit.program import Program
 from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced
 from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.gradients.autodiff import active_values, backward_half, forward_half, needs_gradients
 from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.jit.program import Program
 
 __all__ = ["Cut", "dependents"]
 
@@ -94,6 +97,6 @@ def _program(whole: Program, inputs: Sequence[Value], ops: Sequence[Op], results
         part.block.append(op.clone(mapping))
     part.block.append(Return([mapping[v] for v in results], loc=func.location))
     types = [v.type for v in inputs]
-    made = Program(Traced(part.finish(), types, list(range(len(types))), LEAF, len(results)), whole.name)
+    made = type(whole)(Traced(part.finish(), types, list(range(len(types))), LEAF, len(results)), whole.name)
     made.changed_inputs = whole.changed_args()
     return made

@@ -22,6 +22,7 @@ from polyreme.ir.dims import parse_dim
 from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.jit.program import FixedWeights, PresentWeights, Program, WeightsInCode
+from polyreme.jit.saved_files import SUFFIX, model_file
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights, WeightSpec
@@ -32,16 +33,7 @@ from polyreme.runtime.errors import CallError
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
 from polyreme.tensor import Tensor
 
-__all__ = ["SUFFIX", "TranslatedLayer", "load", "model_file"]
-
-SUFFIX = ".polyreme"
-
-
-def model_file(path: str | os.PathLike[str]) -> Path:
-    """The file meant by a prefix or the file's own name."""
-    text = os.fspath(path)
-    return Path(text if text.endswith(SUFFIX) else text + SUFFIX)
-
+__all__ = ["TranslatedLayer", "load"]
 
 def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
     """The model that `save` wrote under this prefix, or that Paddle's own did (`.json` or `.pdmodel`, with `.pdiparams`), in evaluation

@@ -22,7 +22,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.types import SCALARS
 from polyreme.ir.verify import verify
-from polyreme.jit.loading import model_file
+from polyreme.jit.saved_files import model_file
 from polyreme.jit.structure import flatten, template_from_json, unflatten
 from polyreme.jit.traced import Traced
 from polyreme.parameter import Parameter

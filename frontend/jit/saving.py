@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.jit.loading import TranslatedLayer, model_file
+from polyreme.jit.loading import TranslatedLayer
 from polyreme.jit.reading import FORMAT
+from polyreme.jit.saved_files import model_file
 from polyreme.jit.static_function import StaticFunction
 from polyreme.jit.structure import template_to_json
 from polyreme.jit.traced import Traced

@@ -31,6 +31,7 @@ from polyreme.jit.bound_methods import compiled_methods
 from polyreme.jit.capture.capturing import ONE, Whole, capture, trace_watched
 from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
 from polyreme.jit.capture.watched import NotWhole
+from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.jit.gather import Segments, call_gathered
 from polyreme.jit.program import Program
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
@@ -127,7 +128,7 @@ class _Calls:
     numbered: Axes = frozenset()  # axes whose sizes the function wants to know: they are numbers though they may be others at the next call
 
 
-class StaticFunction:
+class StaticFunction(CompiledFunction):
     """A function that runs compiled. Used as a method, it is bound to each instance separately."""
 
     def __init__(self, function: Callable[..., Any], input_spec: Sequence[Any] | None = None, layer: Any = None, full_graph: bool = False):

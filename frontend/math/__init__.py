@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
+from polyreme import contents as contents  # provides what is known of values
+from polyreme.math import complex_functions as complex_functions  # puts them into `elementwise`
 from polyreme.math import (
     complexes,
     contractions,
@@ -35,6 +35,7 @@ from polyreme.math.scattering import *
 from polyreme.math.search import *
 from polyreme.math.spelling import spelled
 from polyreme.math.statistics import *
+from polyreme.provided import provided
 from polyreme.tensor import Tensor
 
 _SUBJECTS = (
@@ -62,13 +63,6 @@ for _name, _function in operators.OPERATORS.items():
     setattr(Tensor, _name, _function)
 
 
-def functional() -> ModuleType:
-    """`nn.functional`, which is built on this package: loaded on first use."""
-    from polyreme.nn import functional as module
-
-    return module
-
-
 # Where the method is called otherwise than the function, or clashes with what the class has.
 _METHODS: dict[str, object] = {
     "__getitem__": indexing.getitem,
@@ -79,7 +73,7 @@ _METHODS: dict[str, object] = {
     "fill_": edits.fill_,
     "zero_": lambda self: edits.fill_(self, 0),
     "view_as": lambda self, other, name=None: manipulation.view(self, other.shape),
-    "softmax": lambda self, *args, **kwargs: functional().softmax(self, *args, **kwargs),
+    "softmax": lambda self, *args, **kwargs: provided.named_function("softmax")(self, *args, **kwargs),
     "type_as": lambda self, other: elementwise.cast(self, other.dtype),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
 }

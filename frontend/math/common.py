@@ -16,6 +16,7 @@ from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal
 from polyreme.ir.sizes.facts import agree_all, assuming
 from polyreme.ir.types import ScalarType, f32, i1, i8, i16, i64, u8
+from polyreme.provided import provides
 from polyreme.tensor import Tensor, shape_dims
 
 _FLOAT_RANK = {"float16": 1, "bfloat16": 1, "float32": 2, "float64": 3}
@@ -72,6 +73,7 @@ def axes_of(axis: Any, rank: int, function: str) -> tuple[int, ...]:
     return () if rank == 0 else tuple(given)
 
 
+@provides
 def cast_to(x: Tensor, dtype: ScalarType) -> Tensor:
     """`x` itself when it has the dtype already."""
     return x if x.type.dtype == dtype else dispatch.call(ops.Cast, x, dtype=dtype)

@@ -226,3 +226,6 @@ def power(x: Tensor, y: Tensor) -> Tensor:
     is_endless = logical_or(poles, logical_and(unbounded, above))
     limit = where(is_endless, endless, where(logical_or(above, below), vanished, dispatch.call(ops.Complex, nan, nan)))
     return where(equal(y, zero), one, where(equal(y, one), x, where(logical_or(none, unbounded), limit, made)))
+
+
+real_math.OF_COMPLEX.update(FUNCTIONS, length=length, power=power)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import Expr, UnknownSize, ceildiv, maximum
 from polyreme.ir.types import PARTS, ScalarType, i64
 from polyreme.math.common import cast_to, number_of, shape_of
-from polyreme.parameter import Parameter
-from polyreme.random import default_generator
+from polyreme.math.elementwise import add, in_place, multiply, refuse_leaf
+from polyreme.math.manipulation import expand, gather, reshape
+from polyreme.provided import provides
+from polyreme.random import Generator, default_generator
 from polyreme.tensor import Tensor
-from polyreme.utils import unique_name
 
 __all__ = [
-    "arange", "assign", "bernoulli", "bernoulli_", "clone", "create_parameter", "diag", "empty", "empty_like", "eye", "full", "full_like",
+    "arange", "assign", "bernoulli", "bernoulli_", "clone", "diag", "empty", "empty_like", "eye", "full", "full_like",
     "linspace", "logspace",
     "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor",
     "tril", "tril_",
@@ -181,8 +181,6 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | N
 
 def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None) -> Tensor:
     """A matrix with `x` on a diagonal, or the diagonal of a matrix."""
-    from polyreme.math.manipulation import gather, reshape
-
     if x.ndim == 2:
         rows, columns = x.shape
         places = np.diag(np.arange(rows * columns).reshape(rows, columns), offset)
@@ -210,18 +208,12 @@ def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
 
 def tril_(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """As `tril`, in place of its first argument."""
-    return _in_place(tril)(x, diagonal)
+    return in_place(tril)(x, diagonal)
 
 
 def triu_(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
     """As `triu`, in place of its first argument."""
-    return _in_place(triu)(x, diagonal)
-
-
-def _in_place(function: Any) -> Any:
-    from polyreme.math.elementwise import in_place
-
-    return in_place(function)
+    return in_place(triu)(x, diagonal)
 
 
 def _check_matrix(x: Tensor, what: str) -> None:
@@ -239,8 +231,6 @@ def _keep(x: Tensor, compare: type[Op], diagonal: int) -> Tensor:
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
     """Grids of rank n from n vectors, indexed like a matrix; with `indexing="xy"` the first two axes change places."""
-    from polyreme.math.manipulation import expand, reshape
-
     vectors = list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
     shape = [v.size for v in vectors]
     if kwargs.get("indexing", "ij") == "xy" and len(vectors) > 1:
@@ -260,6 +250,7 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
         return dispatch.assign(output, copied)
 
 
+@provides
 def clone(x: Tensor, name: str | None = None) -> Tensor:
     """A copy that gradients flow through."""
     return dispatch.call(ops.Reshape, x, shape=x.type.shape)
@@ -288,8 +279,6 @@ standard_normal = randn
 
 def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Tensor:
     """Normal numbers; `mean` and `std` may be tensors, whose shape is then the result's."""
-    from polyreme.math.elementwise import add, multiply
-
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         return default_generator().normal(shape_of(shape if shape is not None else [1]), float(mean), float(std), default_dtype().scalar)
     like = mean if isinstance(mean, Tensor) else std
@@ -326,8 +315,6 @@ def bernoulli(x: Tensor, p: float | None = None, name: str | None = None) -> Ten
 
 def bernoulli_(x: Tensor, p: Any = 0.5, name: str | None = None) -> Tensor:
     """Fill `x` with ones, with probability `p` each, and zeros."""
-    from polyreme.math.elementwise import refuse_leaf
-
     refuse_leaf(x)
     chance = p if isinstance(p, Tensor) else full_like(x, p)
     with tape.recording(False):
@@ -335,8 +322,6 @@ def bernoulli_(x: Tensor, p: Any = 0.5, name: str | None = None) -> Tensor:
 
 
 def _generator(seed: int) -> Any:
-    from polyreme.random import Generator
-
     return Generator.plain(seed) if seed else default_generator()
 
 
@@ -345,17 +330,3 @@ def _floating(dtype: Any, what: str) -> DType:
     if not chosen.is_floating:
         raise TypeError(f"{what} expected a floating dtype but got {chosen.name}")
     return chosen
-
-
-def create_parameter(
-    shape: Sequence[int],
-    dtype: Any = None,
-    name: str | None = None,
-    attr: Any = None,
-    is_bias: bool = False,
-    default_initializer: Any = None,
-) -> Parameter | None:
-    """A parameter that belongs to no layer; see `nn.Layer.create_parameter`."""
-    from polyreme.nn.attributes import make_parameter
-
-    return make_parameter(shape, attr, dtype, is_bias, default_initializer, name or unique_name.generate("create_parameter"))

@@ -29,6 +29,7 @@ from polyreme.math.common import (
     tensor_arg,
     widest,
 )
+from polyreme.provided import provided, provides
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -41,6 +42,9 @@ __all__ = [
     "stanh", "subtract", "tan", "tanh", "trunc", "where", "where_",
 ]  # fmt: skip
 METHODS = list(__all__)
+
+# Functions of complex numbers by name: `complex_functions`, which is built on this file, puts them in.
+OF_COMPLEX: dict[str, Callable[..., Tensor]] = {}
 
 
 def _unary(name: str, cls: type[Op], doc: str, kinds: str = "float") -> Callable[..., Tensor]:
@@ -67,9 +71,7 @@ def _of_complex(name: str, x: Tensor) -> Tensor | None:
     """The function of that name of complex numbers, by their parts; None for others, and where an op takes complex numbers as they are."""
     if x.type.dtype.kind != "c":
         return None
-    from polyreme.math.complex_functions import FUNCTIONS
-
-    function = FUNCTIONS.get(name)
+    function = OF_COMPLEX.get(name)
     return None if function is None else function(x)
 
 
@@ -105,9 +107,7 @@ def abs(x: Tensor, name: str | None = None) -> Tensor:
     """|x|; for complex numbers their distance from 0."""
     if tensor_arg(x, "abs").type.dtype.kind != "c":
         return dispatch.call(ops.Abs, x)
-    from polyreme.math.complex_functions import length
-
-    return length(dispatch.call(ops.Real, x), dispatch.call(ops.Imag, x))
+    return OF_COMPLEX["length"](dispatch.call(ops.Real, x), dispatch.call(ops.Imag, x))
 
 
 def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
@@ -254,6 +254,7 @@ _add = _binary("add", ops.Add, "x + y; logical or for bools.", ops.LogicalOr)
 _subtract = _binary("subtract", ops.Sub, "x - y.")
 
 
+@provides
 def add(x: Tensor, y: Tensor, name: str | None = None, *, alpha: Any = 1) -> Tensor:
     """x + alpha * y; logical or for bools."""
     return _add(x, y if alpha == 1 else scale(y, alpha))
@@ -328,9 +329,7 @@ def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
     else:
         base, exponent = x, dispatch.full((), int(y) if x.type.dtype.kind in "iu" else y, x.type.dtype)
     if base.type.dtype.kind == "c":
-        from polyreme.math.complex_functions import power
-
-        return power(base, exponent)
+        return OF_COMPLEX["power"](base, exponent)
     return dispatch.call(ops.Pow, base, exponent)
 
 
@@ -359,9 +358,7 @@ def scale(
     result = product if bias == 0 else dispatch.call(ops.Add, product, shift)
     if act is None:
         return result
-    from polyreme.nn import functional
-
-    return getattr(functional, act)(result)
+    return provided.named_function(act)(result)
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
@@ -422,9 +419,7 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
     if condition.type.dtype != i1 and x is not None:
         raise ValueError(f"where expected a condition of bools but got {condition.dtype.name}")
     if x is None and y is None:
-        from polyreme.math.search import nonzero
-
-        return nonzero(condition, as_tuple=True)
+        return provided.nonzero(condition, as_tuple=True)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
     # Each has a dtype and a rank, numbers too. (Where kinds differ Paddle refuses; here a number of a lower kind takes the tensor's dtype.)

@@ -16,13 +16,17 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, asked_less, product
 from polyreme.math.common import cast_to, check_within
+from polyreme.math.creation import to_tensor
+from polyreme.math.elementwise import refuse_leaf
 from polyreme.math.traced_indexing import has_unknown_bounds, is_unknown, replaced, selected, within_bounds
+from polyreme.provided import provides
 from polyreme.tensor import Tensor
 from polyreme.views import Step
 
 Array = np.ndarray[Any, Any]
 
 
+@provides
 def getitem(x: Tensor, key: Any) -> Tensor:
     """The part of `x` that `key` selects."""
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
@@ -48,8 +52,6 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Give the part of `x` that `key` selects the values of `value`, which broadcast to it."""
-    from polyreme.math.creation import to_tensor
-
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
     if not isinstance(value, Tensor):
         value = to_tensor(value, dtype=x.dtype)
@@ -60,8 +62,6 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         _assign_array(array, items, value._value)
         dispatch.assign(x, Tensor._wrap(array))
         return
-    from polyreme.math.elementwise import refuse_leaf
-
     refuse_leaf(x)
     before = dispatch.alias(x)
     if is_unknown(items) or not x.type.is_static:

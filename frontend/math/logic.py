@@ -11,7 +11,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.types import i1
 from polyreme.math.common import cast_to, equal_sizes, number_dtype, number_of, promote, tensor_arg
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import in_place, isnan, subtract
+from polyreme.math.elementwise import in_place, isnan, scale, subtract, with_number
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -26,8 +26,6 @@ def _compare(name: str, cls: type[Op], doc: str) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Any, name: str | None = None) -> Tensor:
         tensor_arg(x, function.__name__)
         if not isinstance(y, Tensor):
-            from polyreme.math.elementwise import with_number
-
             return with_number(function, x, y)
         return dispatch.call(cls, *promote(x, y))
 
@@ -119,8 +117,6 @@ def equal_all(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 
 def isclose(x: Tensor, y: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False, name: str | None = None) -> Tensor:
     """|x - y| <= atol + rtol * |y|, element by element; equal infinities are close, nans only with `equal_nan`."""
-    from polyreme.math.elementwise import scale
-
     bound = scale(abs_(y), float(number_of(rtol)), float(number_of(atol)))
     close = logical_or(less_equal(abs_(subtract(x, y)), bound), equal(x, y))
     return logical_or(close, logical_and(isnan(x), isnan(y))) if equal_nan else close

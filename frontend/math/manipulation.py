@@ -13,6 +13,7 @@ from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
+from polyreme.provided import provides
 from polyreme.tensor import Tensor, shape_dims
 
 __all__ = [
@@ -270,6 +271,7 @@ def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tenso
     return dispatch.call(ops.Concat, tensors, axis=place)
 
 
+@provides
 def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
     """Laid side by side along a new axis."""
     if not x:

@@ -13,6 +13,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.dims import Expr
 from polyreme.math import elementwise, linalg, logic
 from polyreme.math.common import floating, number_of
+from polyreme.math.creation import to_tensor
 from polyreme.tensor import Tensor
 
 
@@ -30,8 +31,6 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
         if isinstance(other, np.generic):
             return elementwise.with_number(function, self, _number_of(other, self, symbol), reverse)
         if isinstance(other, np.ndarray):
-            from polyreme.math.creation import to_tensor
-
             array = to_tensor(other)
             return function(array, self) if reverse else function(self, array)
         raise TypeError(f"{symbol}: expected int, float, bool or Tensor, but got {type(other).__name__}")
@@ -51,8 +50,6 @@ def _number_of(value: np.generic, x: Tensor, symbol: str) -> Any:
 
 def _product(x: Any, y: Any) -> Tensor:
     """`x @ y`, one of which may be an array."""
-    from polyreme.math.creation import to_tensor
-
     array, tensor = (x, y) if isinstance(x, np.ndarray) else (y, x)
     if not isinstance(array, np.ndarray):
         return linalg.matmul(x, y)

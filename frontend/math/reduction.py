@@ -19,6 +19,7 @@ from polyreme.math.common import axes_of, cast_to, floating, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, pow, sqrt, square, subtract
 from polyreme.math.elementwise import isnan as isnan_
+from polyreme.math.manipulation import squeeze, unsqueeze
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -136,8 +137,6 @@ def std(x: Tensor, axis: Any = None, unbiased: bool = True, keepdim: bool = Fals
 
 def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow."""
-    from polyreme.math.manipulation import squeeze
-
     x = floating(tensor_arg(x, "logsumexp"))
     axes = list(axes_of(axis, x.ndim, "logsumexp") or range(x.ndim))
     if 0 in [x.type.shape[a] for a in axes]:  # of no elements there is no largest
@@ -209,8 +208,6 @@ def _root(total: Tensor, root: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, p: Any, axis: Any, keepdim: bool) -> Tensor:
-    from polyreme.math.manipulation import squeeze, unsqueeze
-
     rows, columns = axes_of(axis, x.ndim, "norm")
     if p in (1, -1, float("inf"), -float("inf")):
         first, second = (rows, columns) if p in (1, -1) else (columns, rows)

@@ -16,6 +16,7 @@ from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.elementwise import in_place
 from polyreme.math.manipulation import concat, reshape, span, squeeze, take_along_axis, unsqueeze
+from polyreme.provided import provides
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -176,6 +177,7 @@ def _picked(x: Tensor, index: Tensor, axis: int, keepdim: bool) -> tuple[Tensor,
     return (found, index) if keepdim else (squeeze(found, axis), squeeze(index, axis))
 
 
+@provides
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     """The places of elements that are not zero: a row of coordinates each, or a tensor per axis."""
     recorder = dispatch.active_trace()

@@ -19,6 +19,9 @@ from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
 from polyreme.math.common import cast_to
+from polyreme.math.manipulation import expand, gather_nd, reshape, stack, transpose
+from polyreme.math.search import nonzero
+from polyreme.provided import provided
 from polyreme.tensor import Tensor
 
 __all__ = ["has_unknown_bounds", "is_unknown", "replaced", "selected", "within_bounds"]
@@ -59,8 +62,6 @@ def within_bounds(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
 
 def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
     """The elements along an axis whose places lie in a slice, as Python counts them."""
-    from polyreme.math.search import nonzero
-
     step = 1 if item.step is None else int(item.step)
     size = x.type.shape[axis]
 
@@ -92,11 +93,8 @@ def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
 
 def selected(x: Tensor, items: list[Any]) -> Tensor:
     """The part of `x` that a key with an item for each axis (masks stand for several), besides the Nones, selects."""
-    from polyreme.math.indexing import getitem
-    from polyreme.math.manipulation import expand, gather_nd, stack, transpose
-
     slices, indices = _sorted(x, items)
-    whole = getitem(x, tuple(slices))
+    whole = provided.getitem(x, tuple(slices))
     if not indices:
         return whole
     places = list(indices)
@@ -112,8 +110,6 @@ def selected(x: Tensor, items: list[Any]) -> Tensor:
 
 def replaced(x: Tensor, items: list[Any], value: Tensor) -> Tensor:
     """`x` with the part that a key selects, as for `selected`, replaced by `value`, which broadcasts to it."""
-    from polyreme.math.manipulation import expand, reshape
-
     if (mask := _only_mask(items)) is not None and value.ndim <= x.ndim - mask.ndim:
         shape = x.type.shape
         mask = _fitting(mask, x, 0)
@@ -140,8 +136,6 @@ def _sorted(x: Tensor, items: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
     """What slices `x`, and what is then read at places, by the axis that it stands at: of a mask the coordinates of where it holds, an
     index for each axis.
     """
-    from polyreme.math.search import nonzero
-
     slices: list[Any] = []
     indices: dict[int, Tensor] = {}
     axis = 0  # of `x`
@@ -165,9 +159,6 @@ def _sorted(x: Tensor, items: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
 
 def _switch(item: Any) -> Tensor | None:
     """A mask without axes as an index into a new axis of size 1, of which it selects all or nothing; None for anything else."""
-    from polyreme.math.manipulation import reshape
-    from polyreme.math.search import nonzero
-
     if isinstance(item, Tensor):
         return nonzero(reshape(item, [1]), as_tuple=True)[0] if item.type.dtype == i1 and not item.ndim else None
     if isinstance(item, Expr) or np.ndim(item) or np.asarray(item).dtype != bool:

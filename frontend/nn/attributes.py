@@ -9,9 +9,12 @@ from polyreme import dispatch
 from polyreme.dtypes import as_dtype, default_dtype
 from polyreme.math.common import shape_of
 from polyreme.nn import initializer as init
+from polyreme.nn.clip import ClipGradBase
 from polyreme.parameter import Parameter
+from polyreme.regularizer import WeightDecayRegularizer
+from polyreme.utils import unique_name
 
-__all__ = ["ParamAttr"]
+__all__ = ["ParamAttr", "create_parameter"]
 
 
 class ParamAttr:
@@ -60,9 +63,6 @@ class ParamAttr:
     def to_attr(arg: Any) -> Any:
         """A ParamAttr from what may stand for one: None or True (defaults), a name, an initializer, a regularizer, a gradient clip; False
         (no parameter) stays False, and lists are taken item by item."""
-        from polyreme.nn.clip import ClipGradBase
-        from polyreme.regularizer import WeightDecayRegularizer
-
         if arg is None or arg is True:
             return ParamAttr()
         if arg is False or isinstance(arg, ParamAttr):
@@ -131,3 +131,15 @@ def make_parameter(shape: Sequence[int], attr: Any, dtype: Any, is_bias: bool, d
     parameter.is_distributed = False
     made: Parameter = parameter
     return made
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any = None,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Any = None,
+) -> Parameter | None:
+    """A parameter that belongs to no layer; see `nn.Layer.create_parameter`."""
+    return make_parameter(shape, attr, dtype, is_bias, default_initializer, name or unique_name.generate("create_parameter"))

@@ -61,6 +61,10 @@ def _indented(text: str) -> str:
     return "\n".join([first, *("  " + line for line in rest)])
 
 
+# Layers that `Layer.bfloat16` leaves as they are by default; whose files put them in.
+KEPT_FROM_BFLOAT16: list[type[Layer]] = []
+
+
 class Layer:
     """A part of a model. A subclass calls `super().__init__()`, sets parameters and sublayers as attributes and defines `forward`."""
 
@@ -522,9 +526,7 @@ class Layer:
         """Cast floating parameters and buffers to bfloat16, but in layers of the excluded classes (None: `BatchNorm`, not `BatchNorm1D` and
         the like). Returns itself.
         """
-        from polyreme.nn.layers.norm import BatchNorm
-
-        return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, (BatchNorm,)))
+        return self._cast(dtypes.bfloat16, True, _classes(excluded_layers, tuple(KEPT_FROM_BFLOAT16)))
 
     # --- text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from polyreme.device import CPUPlace
 from polyreme.ir import config
-from polyreme.math.creation import create_parameter
+from polyreme.nn.attributes import create_parameter
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.startup import startup_constant
 from polyreme.static.variable import Variable

@@ -1,49 +1,21 @@
-"""Operators that Python runs: what a `host.call` of theirs calls, and `py_func`, a user's function as such an operator."""
+"""`py_func`: a user's function as an operator that Python runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.ir.diagnostics import Diagnostic, caller_location
-from polyreme.ir.dims import Expr
+from polyreme.ir.diagnostics import caller_location
 from polyreme.static.current import default_main_program
 from polyreme.static.meanings import HOST, Arrays, Host, Meaning
-from polyreme.static.operator import Operator, OperatorError, RunError
+from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.recorder import variable_of
 from polyreme.static.variable import GRAD, Variable
 from polyreme.tensor import Tensor
 
-__all__ = ["HostFunction", "py_func"]
-
-
-@dataclass(frozen=True)
-class HostFunction:
-    """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
-
-    op: Operator
-    meaning: Host
-    variables: list[Variable]
-
-    def __call__(self, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        given = iter(arrays)
-        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
-        found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
-        for variable, array in zip(self.variables, found, strict=True):
-            self._check(variable, array)
-        return found
-
-    def _check(self, variable: Variable, array: np.ndarray[Any, Any]) -> None:
-        expected = variable.type
-        fits = len(expected.shape) == array.ndim and all(
-            isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True)
-        )
-        if array.dtype != expected.dtype.np or not fits:
-            wanted, got = f"{variable.dtype.name}{list(variable.shape)} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
-            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
+__all__ = ["py_func"]
 
 
 class PyFunc(Host):

@@ -10,8 +10,8 @@ from typing import Any
 from polyreme import dispatch, loaders, tape
 from polyreme.ir.builtin import Func
 from polyreme.jit.capture.replay import replay
-from polyreme.jit.loading import model_file
 from polyreme.jit.reading import read_model
+from polyreme.jit.saved_files import model_file
 from polyreme.jit.saving import write_model
 from polyreme.jit.structure import flatten
 from polyreme.jit.traced import Traced

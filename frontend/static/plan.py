@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,16 +21,18 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.ir.dims import Expr
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, Source, source_tensor
-from polyreme.static.host_function import HostFunction
 from polyreme.static.inference import located
 from polyreme.static.meanings import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.operator import Operator, RunError
-from polyreme.static.program import Program
-from polyreme.static.variable import GRAD, Parameter
+from polyreme.static.variable import GRAD, Parameter, Variable
 from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.static.program import Program
 
 __all__ = ["Plan", "UnknownNameError", "make_plan"]
 
@@ -100,6 +102,32 @@ def _value_of(source: Source, feed: Mapping[str, Array], scope: Any) -> Array:
             code="E0604",
         )
     return stored.array
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
+
+    op: Operator
+    meaning: Host
+    variables: list[Variable]
+
+    def __call__(self, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        given = iter(arrays)
+        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
+        found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
+        for variable, array in zip(self.variables, found, strict=True):
+            self._check(variable, array)
+        return found
+
+    def _check(self, variable: Variable, array: np.ndarray[Any, Any]) -> None:
+        expected = variable.type
+        fits = len(expected.shape) == array.ndim and all(
+            isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True)
+        )
+        if array.dtype != expected.dtype.np or not fits:
+            wanted, got = f"{variable.dtype.name}{list(variable.shape)} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
+            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
 
 
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> Plan:

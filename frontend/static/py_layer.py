@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from polyreme.autograd.py_layer import tensors_of
+from polyreme.autograd.function_steps import tensors_of
 from polyreme.static.current import default_main_program
 from polyreme.static.inference import inferred_types
 from polyreme.static.meanings import Applied, Meaning, Slots

@@ -436,7 +436,7 @@ def _contract(turning: _Turning, op: tensor.Contract, b: Builder) -> _Version | 
     if op.dtype is None and _gives_one_each(conv, image, weight):
         return None
     if _is_depthwise(conv, image, weight) and not _channels_are_last(image, conv):
-        image = _turned(b, *image, conv)
+        image = _turned(b, image[0], image[1], conv)
     return _convolution(b, conv, image, weight, op.dtype, turning.blocks)
 
 

@@ -47,6 +47,7 @@ from polyreme.jit.capture.kinds import (
 )
 from polyreme.jit.capture.rules import WatchedRule
 from polyreme.jit.capture.watched import NotWhole
+from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
 from polyreme.sizes import Size
 from polyreme.tensor import Tensor
@@ -84,9 +85,7 @@ class Watch(Branches):
                 for name in ("func", "args", "keywords"):
                     state.expand(self.read(function, name, getattr(function, name), ""))
             return self.call(function.func, *function.args, *args, **{**function.keywords, **kwargs})
-        from polyreme.jit.static_function import StaticFunction
-
-        if isinstance(function, StaticFunction):
+        if isinstance(function, CompiledFunction):
             return self.call(function.dygraph_function, *args, **kwargs)
         if (
             kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
@@ -199,12 +198,10 @@ class Watch(Branches):
 
     def _has_own_forward(self, layer: Layer) -> bool:
         """Whether a Layer runs the forward of its class, compiled or not."""
-        from polyreme.jit.static_function import StaticFunction
-
         forward = vars(layer).get("forward")
         return (
             forward is None
-            or isinstance(forward, StaticFunction)
+            or isinstance(forward, CompiledFunction)
             and getattr(forward.dygraph_function, "__func__", None) is type(layer).forward
         )
 

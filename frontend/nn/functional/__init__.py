@@ -1,6 +1,6 @@
 """`paddle.nn.functional`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from polyreme.math.spelling import OF_FUNCTIONAL, spelled
 from polyreme.names import absent_from
@@ -16,9 +16,17 @@ from polyreme.nn.functional.pooling import *
 from polyreme.nn.functional.resize import *
 from polyreme.nn.functional.sequence import *
 from polyreme.nn.functional.vision import *
+from polyreme.provided import provides
 
 for _name, _others in OF_FUNCTIONAL.items():
     globals()[_name] = spelled(globals()[_name], _name, _others)
+
+
+@provides
+def named_function(name: str) -> Any:
+    """The function of that name, for files of mathematics that take the name of an activation."""
+    return globals()[name]
+
 
 __all__: list[str] = []
 __all__ += activation.__all__

@@ -12,7 +12,7 @@ from polyreme.dtypes import as_dtype
 from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, expm1, in_place, multiply, neg, scale, sign, subtract
-from polyreme.math.manipulation import reshape
+from polyreme.math.manipulation import chunk, reshape
 from polyreme.math.reduction import max as max_
 from polyreme.tensor import Tensor
 
@@ -210,8 +210,6 @@ def maxout(x: Tensor, groups: int, axis: int = 1, name: str | None = None) -> Te
 
 def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
     """The first half along `axis` times the sigmoid of the second."""
-    from polyreme.math.manipulation import chunk
-
     first, second = chunk(x, 2, axis)
     return multiply(first, sigmoid(second))
 
@@ -219,8 +217,6 @@ def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
 def swiglu(x: Tensor, y: Tensor | None = None, name: str | None = None) -> Tensor:
     """silu(x) * y; without y, of the two halves of x along the last axis."""
     if y is None:
-        from polyreme.math.manipulation import chunk
-
         x, y = chunk(x, 2, -1)
     return multiply(silu(x), y)
 

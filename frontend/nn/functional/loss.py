@@ -13,7 +13,7 @@ from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tens
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
-from polyreme.math.manipulation import reshape, squeeze, unsqueeze
+from polyreme.math.manipulation import moveaxis, reshape, squeeze, unsqueeze
 from polyreme.math.reduction import mean, norm, sum
 from polyreme.nn.functional.activation import sigmoid, softmax, softplus
 from polyreme.nn.functional.common import label_smooth, one_hot
@@ -251,8 +251,6 @@ def _safe_divide(total: Tensor, count: Tensor) -> Tensor:
 
 
 def _one_hot_along(label: Tensor, classes: int, axis: int) -> Tensor:
-    from polyreme.math.manipulation import moveaxis
-
     made = one_hot(label, classes)
     return made if axis == made.ndim - 1 else moveaxis(made, -1, axis)
 

@@ -13,7 +13,7 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.attributes import ParamAttr
 from polyreme.nn.functional.norm import accepting, channel_axis, move
-from polyreme.nn.layer import Layer
+from polyreme.nn.layer import KEPT_FROM_BFLOAT16, Layer
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -95,6 +95,9 @@ class BatchNorm(_Running):
             asked,
         )
         return y if self._act is None else getattr(F, self._act)(y)
+
+
+KEPT_FROM_BFLOAT16.append(BatchNorm)
 
 
 class _BatchNormBase(_Running):
