@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks.tables import MARKED, PAGES, RESULTS, Query, read, rewritten
 
 FILE = "machine,model,threads,ratio\nA,one,1,1.5\nA,one,2,1.4\nB,one,1,2.0\nA,two,1,0.9\n"
