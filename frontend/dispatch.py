@@ -100,9 +100,8 @@ def trace_into(recorder: Recorder | None) -> Iterator[None]:
 
 # --- eager execution
 
-# `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel, called with the arrays as the reference is, or None
-# for ops that the reference serves well. With None everything runs by reference. This is about the CPU; kernels for GPUs are those of
-# `device_kernels.py`.
+# `heavy_kernels(cls, operand_types, attributes, result_types)` gives a compiled kernel for the CPU, called with the arrays as the reference
+# is, or None for ops that the reference serves well. With None everything runs by reference.
 heavy_kernels: Callable[[type[Op], Sequence[Any], dict[str, Any], tuple[TensorType, ...]], Kernel | None] | None = choose
 
 

@@ -135,7 +135,7 @@ class Apply(Op):
     @staticmethod
     def reference(xs: Sequence[Any], *, fn: str, dtype: ScalarType | None) -> Any:
         if fn in _WHOLE and type(xs[0]) is type(xs[1]) is np.int64:
-            # Positions, of which kernels compute thousands: arrays take several times as long for them.
+            # Positions, of which kernels compute thousands: plain numbers are quicker than arrays.
             value = _WHOLE[fn](int(xs[0]), int(xs[1]))
             if _LEAST <= value <= _MOST:
                 return np.int64(value)

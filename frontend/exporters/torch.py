@@ -42,7 +42,7 @@ def lstm(x, first, weights):
     return torch.lstm(x, first, weights, True, 1, 0.0, False, False, False)[0]
 
 
-# Not traced, as torch's own layer is not: unrolled over its steps it would take a minute to compile, and be slower.
+# Not traced, as torch's own layer is not: unrolled over its steps it would take long to compile.
 @torch.compiler.disable
 def gru(x, first, weights):
     return torch.gru(x, first, weights, True, 1, 0.0, False, False, False)[0]

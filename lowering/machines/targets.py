@@ -257,17 +257,15 @@ def host() -> Target:
 
 
 def core_of(target: Target) -> Target:
-    """The target with what is known of cores of its family: AMD's since Zen 1 add beside multiply-adds; Zen 4 takes its vectors of 64 bytes
-    in halves, and so has one multiply-add of them in a cycle; there, in a virtual machine whose two processors are moved from one
-    third-level cache to two for tens of seconds, a store to a line that the other one has read takes 27 to 35 ns where that is far, 4 to 7
-    where it is near, and 0.6 where nobody has; one row by weights in memory took 1.1 to 1.45 times as long where lines were asked for
-    ahead, and by nearer ones 1.01 to 1.02 times. On Zen 3 such a row took 1.35 times as long where lines were asked for ahead, and 1.4
-    times as long again in one stream as in eight; 3 to 4.5 bytes a cycle come from memory, and half of the third-level cache of 32 MB was
-    to be had. On Intel's, both take the same ports, and of a large third-level cache that many cores share, a core finds about as much as
-    eight of its second level in time; reading more takes as long as from memory (measured on Sapphire Rapids: 9.5 and 4.5 bytes a cycle),
-    and no faster where it was asked for, but 1.3 to 1.55 times as fast in eight streams, since what is read ahead ends with a page. Of
-    tiles that are otherwise as good, those with fewer loads were up to 1.14 times as fast there, most of all where a neighbour shares the
-    core.
+    """The target with what is known of cores of its family.
+
+    AMD since Zen 1 adds beside multiply-adds. Zen 4 computes vectors of 64 bytes in halves, so it begins one multiply-add of them in a
+    cycle; in a virtual machine its cores may share no third-level cache, and then what another core wrote is far. Zen 3 finds half of its
+    third-level cache, and reads memory best in eight streams.
+
+    Intel's cores add and multiply on the same ports. Of a large third-level cache that many cores share, a core finds about eight times its
+    second level in time. What is read ahead ends with a page, so memory is read best in eight streams, and of tiles that are otherwise as
+    good those with fewer loads are faster.
     """
     first, second, third = target.caches
     if target.cpu == "znver3":

@@ -22,9 +22,8 @@ OPT_LEVEL = 2
 # Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one
 # access.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
-# Its scheduler, which puts the instructions of a block in another order by the registers that are live. With 16 vector registers it saves
-# some of what goes through the stack. With 32 it is left out: kernels are written in an order that has room in them, and tiles with two
-# prefetches in a round it took apart, all loads first, so that 28 vectors went through the stack (1.5 times the time).
+# LLVM's scheduler reorders a block by live registers. It is left out with 32 vector registers, since kernels are written in an order that
+# fits, and it hoists all loads of a tile's round and spills.
 WITHOUT_SCHEDULER, WITH_SCHEDULER = "-enable-misched=false", "-enable-misched=true"
 # Where LLVM does without it by itself, and does not once the switch was on.
 UNSCHEDULED = ("wasm32", "nvptx64")

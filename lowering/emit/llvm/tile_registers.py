@@ -30,9 +30,8 @@ UPPER = -1 << 16
 def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     """A nest of loops whose innermost body multiplies a tile of A for each run by one of B for each 16 columns.
 
-    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four. At times
-    a step takes 1.5 times as long with all eight in use as with six, as if few were left for renaming (`docs/performance/machines.md`); at
-    others both take the same.
+    Each is loaded right before it is multiplied, so that two registers have operands at a time, which costs a load more than four: at times
+    few registers are left for renaming, and then a step takes longer with all eight in use.
     """
     if not has_tiles(e.target):
         raise PolyremeError(
@@ -79,8 +78,7 @@ def emit_dot_terms(e: FunctionEmitter, op: Any) -> None:
     into terms in between.
 
     Two tiles of sums and one of each operand are all registers that are ever in use: where another thread of the core has some in use, too,
-    few are left for renaming, and a product takes 12.6 ns with four in use, 17.8 with six and 26.6 with all eight, else 7.2 with any
-    (`docs/performance/products.md`).
+    few are left for renaming, and the more are in use the longer a product takes.
     """
     if not has_bf16_tiles(e.target):
         raise PolyremeError(

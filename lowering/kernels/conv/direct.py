@@ -85,8 +85,7 @@ def _build(direct: Direct) -> KernelPlan:
         *(operand(a.index) for a in p.epilogue.args),
         *(result(i) for i in range(len(p.epilogue.values))),
     ]
-    # LLVM's cheaper addresses were no faster with 16 registers, and took most of its time; with 32, ResNet-50's first convolution took 2.6
-    # times as long without.
+    # With 16 registers LLVM's search for cheaper addresses gains nothing and takes most of its time; with 32 first convolutions need it.
     final = p.registers.count < MANY_REGISTERS or None
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
     code = Code(Builder.at_end(func.block, func.location), p.pairs)

@@ -24,8 +24,7 @@ from polyreme.lowering.machines.instructions import MANY_REGISTERS
 # Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once
 # more; sums that wait, and what is read of a panel before the next tile reads it again.
 IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
-# The same part of a smaller cache than so many bytes: 3 x 3 windows of 512 channels took 1.07 to 1.25 times as long with half of 512 KiB as
-# with a quarter (Zen 3).
+# The same part of a cache smaller than so many bytes.
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
 # A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
 MOST_ROOM = 1 << 20
@@ -38,9 +37,7 @@ FEW_CHANNELS = 4
 # Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through,
 # and a task has so many of them.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
-# Rows of so many of these, under windows with so many taps along them, may be tiles of their own, which are so many vectors wide: 3 x 3
-# windows of 7 x 7 and 8 x 8 pixels by 512 channels took 0.97 and 1.02 times as long as with known sizes on Emerald Rapids, and 1.27 and
-# 1.21 times in tiles of 6 x 4.
+# Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
 # Tiles of a task, before it is cut for the threads' sake.
 ENOUGH_TILES = 8

@@ -60,9 +60,8 @@ EVEN_GROUPS = 8
 OPEN_GROUPS = 16
 # Tasks that have scratch memory where its size is open: of more threads the others get none.
 MOST_OPEN_TASKS = 16
-# Rows of a tile of one vector: more than there are, and as many as leave the units for additions and stores the time to finish one tile
-# beside the multiply-adds of the next, where these are half as many a cycle. (A tile of 23 rows and 16 steps takes 427 cycles for 368
-# multiply-adds, one of 14 rows 224.)
+# Rows of a tile of one vector: no limit, or as many as leave other units the time to finish one tile beside the multiply-adds of the next,
+# where these are half as many a cycle.
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 

@@ -32,8 +32,7 @@ USUAL_SIZES = {3: (2, 4), 5: (2,)}
 # The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and
 # the weights' one halves. More channels than this would make sums longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
 EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
-# Registers for the numbers of two rows and what they give there (`Registers.factors`): tiles of 5 x 2, in place of 6 x 2 with those of one
-# row, take 0.91 to 1.0 of the time on Zen 3.
+# Registers for the numbers of two rows and their products (`Registers.factors`).
 EXACT_FACTORS = 4
 
 # Windows that are taken, and how far apart.
@@ -42,10 +41,8 @@ WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
-# An estimate in cycles per element: a transform of the data or of the sums. And where additions take the time of multiply-adds
-# (`Target.spare_adders`), by the size of a piece and the stride, fitted to measurements on Sapphire Rapids, as are the cycles per byte of
-# data that are written ahead and read again, and of sums that are read and written once more for each range of channels. That for pieces of
-# 3 x 3 was not fitted, but lies between those of 2 x 2 and 4 x 4.
+# Estimates in cycles per element of a transform; where additions cost (`Target.spare_adders`), by size of a piece and stride, fitted on
+# Sapphire Rapids but for 3 x 3. Then cycles per byte of data transformed ahead, and of sums that are read again for each range of channels.
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
 AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
@@ -59,7 +56,7 @@ PAIRS_SHARE = 1.25
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
 # Cycles that another kernel costs, before it does anything.
 STEP_CYCLES = 5000
-# What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit: measured for 7 to 14 of them.
+# What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit.
 UNKNOWN_ROWS = 1.5
 # How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35

@@ -50,8 +50,7 @@ from polyreme.lowering.kernels.tile_blocks import beside
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
-# Rows of a tile where they are few: more would read panels less often, and code for tiles of each number of them up to this one is a third
-# of the time to compile an open BERT.
+# Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
 FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4

@@ -23,8 +23,7 @@ from polyreme.lowering.machines.targets import Target
 
 # Numbers of a vector, of which a panel has two.
 VECTOR = LANES // 2
-# How long a step takes in blocks of so many, over the shortest time: terms of two blocks, of the rows and their sums share the first-level
-# cache (5 took 1.15 times as long, 6 1.2 times).
+# How long a step takes in blocks of so many, over the shortest time: parts of two blocks, of the rows and their sums share L1.
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
 # Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut
 # into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
@@ -32,8 +31,8 @@ MOST_TILES, CHUNK_SHARE = 13, 2
 # So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of
 # them those of all.
 TILES_OF_TWO, FEW_PANELS = 12, 8
-# Threads that make terms of A each for itself, since lines that another core wrote come from it at 5 GB/s on Emerald Rapids: so many at
-# most, or at least, and between these as many as take no more memory than this.
+# Threads that split A each for itself, since lines that another core wrote come slowly: so many at most, or at least, and between these as
+# many as take no more memory than this.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
 # So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an
 # unknown number of rows so many do, where there are as many.
@@ -41,17 +40,15 @@ LEAST_TILES, MANY_TILES = 3, 6
 # Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a
 # kernel.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
-# Matrices of more than so many times the second-level cache are asked for ahead: it makes products of 12544 rows 1.2 to 1.4 times as fast,
-# and BERT's of 384 rows, of up to 4.7 MB, 1.02 times as slow.
+# Matrices of more than so many times L2 are prefetched.
 FAR_SIZE = 4
 # What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a
 # product of tiles, of a vector of results, which are finished while nothing is multiplied, more of them for each vector that is read or
 # written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to
 # be.
 CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, FAR_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
-# Of several products threads have different ones to cut, which costs less, but for each of them there is a beginning; and more has to be
-# gained, since those of few lanes, 12 x 384 x 384 x 64, were 1.1 times as fast in moments when tile registers are there, and 0.73 to 0.9
-# times in others.
+# Of several products threads split different ones, which costs less, but each has a beginning. More has to be gained, since those of few
+# lanes lose while tile registers are scarce.
 CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
 # The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place
 # from places that share few of the cache; and rows that are enough to pack it first.
@@ -286,7 +283,7 @@ class Plan:
 
     def gains(self, m: int) -> bool:
         """Whether so many rows are estimated to take less time than the direct way."""
-        # Of several products, those whose B has to be turned were 0.88 to 1.04 times as fast as by the direct way.
+        # Of several products, those whose B has to be turned gain nothing.
         if self.products > 1 and (self.runs > 1 or not self.is_unit):
             return False
         row, tile, all_rows = self.balance

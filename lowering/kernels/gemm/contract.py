@@ -71,8 +71,7 @@ PACKED_SHARE = 3
 # These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the
 # machine itself then reads ahead, and fewer loads for the tile.
 VECTORS_NEAR, PANELS_WORTH_CUTTING = 4, 4
-# Tiles of 16 registers have no room for so many: 128 x 768 x 768 and 127 x 769 x 1001 ran at 84 and 75 GFLOP/s with three, at 72 and 69
-# with four, and by whole panels of two at 68 and 46 (one run, Zen 3).
+# With 16 registers tiles have no room for so many.
 FEW_VECTORS_NEAR = 3
 # A task packs the panels that it needs for itself when it has so many rows for each.
 ROWS_WORTH_PACKING_TWICE = 48

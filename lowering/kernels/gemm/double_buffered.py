@@ -7,8 +7,7 @@ cycles later. So B comes from far caches beside multiplications, as weights do t
 for each vector; copied between multiplications, or by the first tile that reads it, each of its lines is waited for.
 
 Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so
-that A's part for a block stays near, and the pages of B's rows are few at a time; partial sums wait in scratch memory. How much each of
-these ways gains is in `docs/performance/products.md`.
+that A's part for a block stays near, and the pages of B's rows are few at a time; partial sums wait in scratch memory.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this copy too much in each round: 16 x 768 x 3072 took 1.26 times as long as by blocks that are copied first.
+# Fewer rows than this copy too much in each round.
 FEWEST_ROWS = 32
-# With fewer rows than this, panels of four vectors are copied faster than narrower ones, from longer pieces of B's rows, and blocks that
-# stay in the first-level cache are better.
+# With fewer rows than this, panels of four vectors and blocks that stay in L1 are better: they are copied from longer pieces of B's rows.
 FEW_ROWS, WIDE = 96, 4
 # With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
 ROWS_WORTH_REST, NARROWEST = 256, 3

@@ -97,8 +97,8 @@ FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
 # Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
 # part of a product's time.
 TASKS_OF_THREAD, END_CYCLES = 4, 3000
-# What is estimated must be this much faster than the direct way; of convolutions, whose rows are apart in memory and waited for when they
-# are copied: 56 x 56, 64 to 128 with a stride of two, was estimated to take .90 and took 1.08 of it.
+# What is estimated must be so much of the plain product's time at most; less for convolutions, whose rows are apart in memory and waited
+# for when they are copied.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 # What an unknown number of rows is planned for.
 USUAL_ROWS = 128

@@ -44,9 +44,8 @@ EXPENSIVE = {
     "sinh": 12, "cosh": 12, "tanh": 12, "sigmoid": 10, "erf": 12, "gelu": 8, "pow": 20, "mod": 6, "floor_divide": 10, "div": 4, "sqrt": 4,
     "rsqrt": 5,
 }  # fmt: skip
-# Those whose operations mostly wait for each other: several vectors at once keep the machine busier, so many by the bytes of one. (Four of
-# 64 bytes are faster in the caches, and slower from memory. Of 32 bytes four of the first ones are 1.1 to 1.5 times as fast as one in the
-# caches of Zen 3, and two of the others 1.05 to 1.25, as four are or faster than these.)
+# Functions whose operations mostly wait for each other: several vectors at once keep the machine busy, so many by the bytes of one. More
+# are better in the caches only.
 WAITING = ("exp", "expm1", "log", "tanh", "sigmoid", "gelu")
 AT_ONCE = {
     64: dict.fromkeys(WAITING, 2),

@@ -50,8 +50,8 @@ from polyreme.lowering.kernels.tidy import tidy
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
 WORTH_SHARING = 6000
 GATE_CYCLES = 150
-# Bytes between the panels of two threads in the memory of states: measured faster than side by side on Zen 4. A prefetcher, which ends at a
-# page, would bring lines that the other thread is about to write.
+# Bytes between the panels of two threads in the memory of states: a prefetcher, which ends at a page, would else bring lines that the other
+# thread is about to write.
 GAP_BYTES = 4096
 
 

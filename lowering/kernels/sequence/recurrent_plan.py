@@ -17,8 +17,8 @@ from polyreme.lowering.kernels.plan import Request
 
 # Accumulators that hide the latency of multiply-adds; more of them read the weights no faster.
 ENOUGH_ACCUMULATORS = 8
-# Vectors of weights read in a round of the product's loop. The prefetcher follows each load on its own within a page: from about 32 loads
-# of 64 bytes on, which then move by 2 KiB a round, weights come from the second-level cache at half the speed (measured).
+# Vectors of weights read in a round of the product's loop: with more, the hardware prefetcher, which follows each load on its own within a
+# page, loses them.
 READS = 16
 
 
