@@ -32,7 +32,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +68,20 @@ def say(level: int, text: Callable[[], str]) -> None:
 
 def is_watched() -> bool:
     """Whether somebody looks at how code is made, or takes a hand in it: then it has to be made, not found in a cache."""
-    return debug_level() > 0 or dump_folder() is not None or override_folder() is not None
+    return _uncached.get() or debug_level() > 0 or dump_folder() is not None or override_folder() is not None
+
+
+_uncached: ContextVar[bool] = ContextVar("uncached", default=False)
+
+
+@contextmanager
+def uncached() -> Iterator[None]:
+    """While this is open all code is made, and none is kept: `is_watched` holds."""
+    token = _uncached.set(True)
+    try:
+        yield
+    finally:
+        _uncached.reset(token)
 
 
 def dump_folder() -> Path | None:

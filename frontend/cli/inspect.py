@@ -10,6 +10,7 @@ import click
 from polyreme.cli import Command
 from polyreme.cli.colours import LANGUAGES, color_option, print_text
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.reports import writing
 from polyreme.cli.text_form import TextForm, form_options
 
@@ -40,6 +41,7 @@ EXAMPLES = (
 @click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
+@own_passes_options()
 @color_option
 @input_option
 def command(
@@ -53,6 +55,7 @@ def command(
     target: str,
     output: Path | None,
     form: TextForm,
+    own: OwnPasses,
     color: str,
     inputs: list[Any],
 ) -> None:
@@ -66,16 +69,17 @@ def command(
     # A saved model runs with its weights in the code.
     runs = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
     seen = Inspection(found.module(freeze=frozen), as_target(target), frozen=runs)
-    if passes:
-        text = "".join(f"{step}\n" for step in seen.passes)
-    elif constraints:
-        text = str(seen.constraints)
-    elif memory:
-        text = str(seen.memory)
-    elif after is not None:
-        text = seen.after(after, **form)
-    else:
-        text = seen.level(level, **form)
+    with own.in_the_pipeline():
+        if passes:
+            text = "".join(f"{step}\n" for step in seen.passes)
+        elif constraints:
+            text = str(seen.constraints)
+        elif memory:
+            text = str(seen.memory)
+        elif after is not None:
+            text = seen.after(after, **form)
+        else:
+            text = seen.level(level, **form)
     if output is not None:
         with writing(output):
             output.write_text(text, encoding="utf-8")

@@ -8,15 +8,9 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
+from polyreme.cli.own_passes import load_passes
 from polyreme.ir.convert import Conversion
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-
-
-def load_passes() -> None:
-    """Import what registers passes: importing is what does it."""
-    import polyreme.lowering.pipeline  # noqa: F401
-    import polyreme.lowering.schedule.arena
-    import polyreme.lowering.transforms.bucket  # noqa: F401
 
 
 def passes_text() -> str:
