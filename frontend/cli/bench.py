@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument
 from polyreme.cli.models import Model, find_model, input_option
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
+from polyreme.cli.progress import progress
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.compiled.profiling import profile_module, random_inputs
@@ -25,7 +27,7 @@ EXAMPLES = (
 
 
 @click.command("bench", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
@@ -70,7 +72,7 @@ def command(
             text = _profile(found, sizes, threads, seconds, profile, as_json)
         click.echo(text)
         return
-    with own.in_the_pipeline():
+    with progress(found.name), own.in_the_pipeline():
         executable = load_executable(found, threads)
     values = parse_sizes(sizes, executable.manifest.size_names)
     arrays = random_inputs(executable.manifest, values)

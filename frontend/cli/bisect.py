@@ -10,8 +10,10 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
+from polyreme.cli.completion import completed_by, model_argument, pass_names, target_option
 from polyreme.cli.models import find_model, parse_input
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
+from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ EXAMPLES = (
 
 
 @click.command("bisect", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "--input",
     "given",
@@ -39,9 +41,9 @@ EXAMPLES = (
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
-@click.option("--passes", "spec", metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
+@click.option("--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
 @own_passes_options()
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option("--device", metavar="gpu|gpu-emulated", help="Where code for a GPU runs; by default on a GPU where there is one.")
 @click.option(
     "-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces the fault."
@@ -87,8 +89,8 @@ def command(
         passes, machine_code = parse_steps(spec)
     driver, runs = _driver(chosen, device) if machine_code else (None, False)
     if machine_code and not runs:
-        click.echo(f"code for {chosen.name} does not run here: the last step is not checked", err=True)
-    finding = bisect(module, arrays, passes, chosen, runs, driver, click.echo)
+        note(f"code for {chosen.name} does not run here: the last step is not checked")
+    finding = bisect(module, arrays, passes, chosen, runs, driver, (lambda line: None) if is_quiet() else click.echo)
     if finding is None:
         click.echo("all results are within their bounds")
         return

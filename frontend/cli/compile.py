@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument, target_option
 from polyreme.cli.models import find_model, input_option
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
-from polyreme.cli.reports import writing
+from polyreme.cli.progress import progress
+from polyreme.cli.reports import note, writing
 
 EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
@@ -24,7 +26,7 @@ EXAMPLES = (
 
 
 @click.command("compile", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "-o",
     "--output",
@@ -32,7 +34,7 @@ EXAMPLES = (
     type=click.Path(dir_okay=False, path_type=Path),
     help="The library, such as net.so, or a GPU's artifact.",
 )
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
 @click.option("--to", "level", type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]), default="library", show_default=True,
               help="Stop at this level and write its text.")  # fmt: skip
@@ -49,14 +51,14 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)
     if level != "library":
-        with own.in_the_pipeline():
+        with progress(output.name), own.in_the_pipeline():
             text = Inspection(module, chosen).level(level)
         with writing(output):
             output.write_text(text, encoding="utf-8")
         return
-    with own.in_the_pipeline():
+    with progress(output.name), own.in_the_pipeline():
         library = compile(module, output, chosen)
     if chosen.code == "ptx":
-        click.echo(f"{output}: for {chosen.name}", err=True)
+        note(f"{output}: for {chosen.name}")
         return
-    click.echo(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}", err=True)
+    note(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}")

@@ -9,8 +9,10 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import LANGUAGES, color_option, print_text
+from polyreme.cli.completion import model_argument, target_option
 from polyreme.cli.models import find_model, input_option
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
 from polyreme.cli.text_form import TextForm, form_options
 
@@ -27,7 +29,7 @@ EXAMPLES = (
 
 
 @click.command("inspect", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
@@ -38,7 +40,7 @@ EXAMPLES = (
     "--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes."
 )
 @click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
 @own_passes_options()
@@ -69,7 +71,7 @@ def command(
     # A saved model runs with its weights in the code.
     runs = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
     seen = Inspection(found.module(freeze=frozen), as_target(target), frozen=runs)
-    with own.in_the_pipeline():
+    with progress(found.name), own.in_the_pipeline():
         if passes:
             text = "".join(f"{step}\n" for step in seen.passes)
         elif constraints:

@@ -11,10 +11,12 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
+from polyreme.cli.completion import completed_by, op_names, pass_names, target_names
 from polyreme.cli.listing import ops_text, passes_text
 from polyreme.cli.models import read_ir
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
-from polyreme.cli.reports import writing
+from polyreme.cli.progress import progress
+from polyreme.cli.reports import note, writing
 from polyreme.cli.text_form import TextForm, form_options
 
 if TYPE_CHECKING:
@@ -51,7 +53,14 @@ EXAMPLES = (
 
 @click.command("opt", cls=Command, examples=EXAMPLES)
 @click.argument("file", required=False, type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as canonicalize,fuse{max-inputs=4}.")
+@click.option(
+    "--passes",
+    "spec",
+    default="",
+    metavar="A,B",
+    help="Passes by name, such as canonicalize,fuse{max-inputs=4}.",
+    shell_complete=completed_by(pass_names, many=True),
+)
 @click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and stop.")
 @click.option(
     "--list-ops",
@@ -59,6 +68,7 @@ EXAMPLES = (
     is_flag=False,
     flag_value="",
     metavar="[PREFIX]",
+    shell_complete=completed_by(op_names),
     help="List the ops whose names start so, or tell all about one, and stop.",
 )
 @click.option(
@@ -68,7 +78,13 @@ EXAMPLES = (
     help="Run the compiler's own stages, from this level's on; by default from the module's level.",
 )
 @click.option("--to", "last", type=click.Choice(LEVELS), help="Run the compiler's own stages, up to this level's; by default to kernels.")
-@click.option("--target", default="native", show_default=True, help="The machine that the compiler's own stages are for.")
+@click.option(
+    "--target",
+    default="native",
+    show_default=True,
+    help="The machine that the compiler's own stages are for.",
+    shell_complete=completed_by(target_names),
+)
 @own_passes_options()
 @click.option(
     "--verify-each", is_flag=True, help="After every pass verify the module, and run main on random inputs: it has to compute the same."
@@ -120,7 +136,7 @@ def command(
     if first or last:
         check_in_one_piece(module)
     inputs = _inputs(module, arrays) if verify_each and not no_run else None
-    with added(additions):
+    with progress(file.name), added(additions):
         if first or last:
             steps = stages(find_target(target), first or level_of(module), last or "kernel")
         manager = PassManager(steps, verify_each=verify_each, inputs=inputs, detailed=timing)
@@ -143,7 +159,7 @@ def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
 
     main = next((f for f in module.functions if f.sym_name == "main"), None)
     if main is None:
-        click.echo("note: there is no function '@main' to run, so passes are verified only", err=True)
+        note("note: there is no function '@main' to run, so passes are verified only")
         return None
     if arrays is not None:
         return read_inputs(arrays, main)
@@ -152,7 +168,7 @@ def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
         # A function on buffers writes into its arguments.
         evaluate(module, [x.copy() for x in inputs])
     except PolyremeError as error:
-        click.echo(f"note: '@main' does not run on random inputs, so passes are verified only: {error.message}", err=True)
+        note(f"note: '@main' does not run on random inputs, so passes are verified only: {error.message}")
         return None
     return inputs
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from polyreme.cli.completion import complete_files, completed_by, pass_names
 from polyreme.ir.diagnostics import PolyremeError
 
 if TYPE_CHECKING:
@@ -59,10 +60,13 @@ def own_passes_options(pipeline: bool = True) -> Callable[[Callable[..., Any]], 
             return command(*args, own=OwnPasses(load, add_pass), **others)
 
         add = click.option(
-            "--add-pass", multiple=True, metavar="NAME[@PLACE]",
+            "--add-pass", multiple=True, metavar="NAME[@PLACE]", shell_complete=completed_by(pass_names),
             help="Run this pass too; PLACE is after: or before: a stage or a pass, such as after:tensor or before:fuse.",
         )  # fmt: skip
-        files = click.option("--load", multiple=True, metavar="FILE.py", help="Run a Python file (or a module, by its name) first, which registers passes.")
+        files = click.option(
+            "--load", multiple=True, metavar="FILE.py", shell_complete=complete_files,
+            help="Run a Python file (or a module, by its name) first, which registers passes.",
+        )  # fmt: skip
         return files(add(run) if pipeline else run)
 
     return decorate

@@ -9,8 +9,10 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument
 from polyreme.cli.models import Model, find_model
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
@@ -21,7 +23,7 @@ EXAMPLES = (
 
 
 @click.command("run", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input."
 )
@@ -43,7 +45,7 @@ def command(
         raise click.BadParameter(f"expected a file whose name ends with .npz or .npy but got '{output}'", param_hint="--output")
     with on_device(device):
         found = find_model(model)
-        with own.in_the_pipeline():
+        with progress(found.name), own.in_the_pipeline():
             executable = load_executable(found, threads)
     names = [spec.name for spec in executable.manifest.inputs]
     arrays = read_arrays(inputs, names)
