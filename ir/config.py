@@ -15,6 +15,7 @@
 | `POLYREME_BF16_TERMS` | 0 forbids float32 products by tile registers of bf16 (AMX), which give nan for an infinity |
 | `POLYREME_SHORT_WEIGHTS` | 0 keeps the weights of recurrent layers in 32 bits where 28 would do |
 | `POLYREME_THREADS` | threads that compiled code uses; otherwise the processors that this process may run on |
+| `POLYREME_PROGRESS` | 0 for no line about compilations that take long, which the command line draws on terminals |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
 | `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before the one that waits for it does its work; otherwise ten
@@ -32,7 +33,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +69,20 @@ def say(level: int, text: Callable[[], str]) -> None:
 
 def is_watched() -> bool:
     """Whether somebody looks at how code is made, or takes a hand in it: then it has to be made, not found in a cache."""
-    return debug_level() > 0 or dump_folder() is not None or override_folder() is not None
+    return _uncached.get() or debug_level() > 0 or dump_folder() is not None or override_folder() is not None
+
+
+_uncached: ContextVar[bool] = ContextVar("uncached", default=False)
+
+
+@contextmanager
+def uncached() -> Iterator[None]:
+    """While this is open all code is made, and none is kept: `is_watched` holds."""
+    token = _uncached.set(True)
+    try:
+        yield
+    finally:
+        _uncached.reset(token)
 
 
 def dump_folder() -> Path | None:
@@ -158,6 +174,20 @@ def jobs() -> int:
 def tunes() -> bool:
     """Whether candidates for the kernels of this machine are timed."""
     return _number("POLYREME_TUNE", 0, 0) > 0
+
+
+def shows_progress() -> bool:
+    """Whether the command line may draw how far it is."""
+    return _number("POLYREME_PROGRESS", 1, 0) > 0
+
+
+def completion_wanted() -> str:
+    """What a shell asks for that completes a command line, in words of `click`; empty when none does."""
+    return os.environ.get(COMPLETION, "")
+
+
+COMPLETION = "_POLYREME_COMPLETE"
+"""The variable with which shells ask."""
 
 
 def patience() -> int:

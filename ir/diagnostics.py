@@ -79,6 +79,8 @@ class Diagnostic:
 
 def _source_line(file: str, line: int) -> str:
     """A line of a source file, or of a cell or `exec` that put its text into `linecache`; empty when there is none."""
+    # A file may have been edited, or be another one of that name by now.
+    linecache.checkcache(file)
     # linecache would look for files of relative names on `sys.path`, and find others that are called alike.
     return linecache.getline(file, line).rstrip("\n") if file in linecache.cache or os.path.isfile(file) else ""
 

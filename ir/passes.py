@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields
@@ -107,6 +108,9 @@ class Stage:
         self.name = name
         self.passes = passes
 
+    def after_pass(self, made: PassLike, module: Module) -> None:
+        """Called when one of the passes has run."""
+
     def __repr__(self) -> str:
         return f"Stage({self.name!r}, {', '.join(map(pass_text, self.passes))})"
 
@@ -119,17 +123,28 @@ PassT = TypeVar("PassT")
 
 
 def register_pass(made: PassT) -> PassT:
-    """Make a pass class, or a conversion, known by its name. Usable as a decorator."""
+    """Make a pass class, or a conversion, known by its name. Usable as a decorator; `ValueError` when the name is another one's. A file
+    that is run twice may register its passes twice.
+    """
     name = getattr(made, "name", "")
     if not name:
         raise ValueError(f"expected a pass with a name but got {made!r}")
-    if isinstance(made, type):
-        if name in PASSES and getattr(PASSES[name], "__qualname__", "") != made.__qualname__:
-            raise ValueError(f"the pass '{name}' is registered twice")
-        PASSES[name] = made
-    else:
-        PASSES[name] = lambda: made  # type: ignore[assignment,return-value]
+    home = _home(made)
+    if name in PASSES and home != _homes[name]:
+        raise ValueError(f"the pass '{name}' is registered twice: by {_homes[name][0]} and by {home[0]}; give one of them another name")
+    _homes[name] = home
+    PASSES[name] = made if isinstance(made, type) else lambda: made  # type: ignore[assignment,return-value]
     return made
+
+
+_homes: dict[str, tuple[str, str]] = {}
+
+
+def _home(made: Any) -> tuple[str, str]:
+    """The file that registers a pass, and what it is called there."""
+    kind = made if isinstance(made, type) else type(made)
+    module = kind.__module__ if isinstance(made, type) else sys._getframe(2).f_globals.get("__name__", "")
+    return getattr(sys.modules.get(module), "__file__", None) or module, kind.__qualname__
 
 
 _VALUE = r'"(?:[^"\\]|\\.)*"|\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"])*\]|[^\s,\[\]{}"]+'
@@ -277,6 +292,7 @@ class PassManager:
                 with timed(made.name):
                     try:
                         made.run(module)
+                        stage.after_pass(made, module)
                         self._check(module, expected)
                     except Exception as error:
                         raise self._failure(first, number, error, watch) from error

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from polyreme.ir import config
 
-__all__ = ["Timing", "open_timing", "reported", "timed"]
+__all__ = ["Timing", "announce", "heard", "open_timing", "reported", "timed"]
 
 
 @dataclass(slots=True)
@@ -76,6 +76,25 @@ def open_timing() -> Timing | None:
     return _open.get()
 
 
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call `listener` with the name of each step that begins while this is open, here and in processes that are forked meanwhile."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def announce(name: str) -> None:
+    """Tell who listens that a step begins, or goes on: one that is too small to be measured."""
+    if (listener := _listener.get()) is not None:
+        listener(name)
+
+
 @contextmanager
 def timed(name: str, detailed: bool = False) -> Iterator[Timing]:
     """Measure the `with` as a part of the step that is open, or as a tree of its own; `detailed` holds for what is inside, too."""
@@ -83,6 +102,7 @@ def timed(name: str, detailed: bool = False) -> Iterator[Timing]:
     step = Timing(name, detailed=detailed) if outer is None else outer.part(name)
     step.detailed = step.detailed or detailed
     token = _open.set(step)
+    announce(name)
     start = time.perf_counter()
     try:
         yield step

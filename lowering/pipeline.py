@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Func, Module
+from polyreme.ir.debug.additions import extended
 from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
@@ -135,7 +136,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
     `prepare` says which packs of weights leave `main` for a function of their own, `watch` is told of every root, and `progress` of
-    how far it has come, as `TensorToKernel` has it.
+    how far it has come, as `TensorToKernel` has it. Passes of the user's own are among them where `ir/debug/additions.py` was told so.
     """
     # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
     layouts = (
@@ -157,7 +158,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     constants = () if target.code == "ptx" else (HoistFromScans(),)
     # Nor have they products of bytes.
     integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
-    return [
+    made = [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
@@ -165,6 +166,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
+    return extended(made)
 
 
 def lower(

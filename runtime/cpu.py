@@ -97,6 +97,11 @@ def processor_text() -> str:
     return " ".join([platform.machine(), *told]) if told else ""
 
 
+def processor_name() -> str:
+    """What the maker calls this machine's processor; empty where the system does not say."""
+    return dict(_processor_fields()).get("model name", "")
+
+
 def _processor_fields() -> list[tuple[str, str]]:
     """The lines about the first processor."""
     fields = []

@@ -191,6 +191,7 @@ class CudaDriver:
         self._context.push()
         major, minor = self._device.compute_capability()
         self.sm = 10 * major + minor
+        self.model = str(self._device.name())
         self._memory: dict[int, Any] = {}
         self._open = True
         # CUDA's own clean-up at the end of the process wants no context in use.

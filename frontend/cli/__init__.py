@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from polyreme import __version__
-from polyreme.cli.reports import report, warning_text
+from polyreme.cli.reports import QUIET, report, warning_text
+from polyreme.ir import config
 from polyreme.ir.diagnostics import hide_frames_under
 
 COMMANDS = {
@@ -34,16 +36,19 @@ COMMANDS = {
     "cache": "show what compiled code is kept, limit it, or clear it",
     "launch": "run a training script in several processes",
     "explain": "say what the code of an error means",
+    "info": "say what is installed here, and for which machine it makes code",
+    "completion": "print the script with which a shell completes command lines",
 }
 
 
 class Command(click.Command):
-    """A command that takes `--debug` wherever it is written, and whose help ends with `examples`: what each is for, and the command line.
+    """A command that takes `--quiet` and `--debug` wherever they are written, and whose help ends with `examples`: what each is for, and the
+    command line.
     """
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.params.append(_debug_option())
+        self.params += _common_options()
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,11 +74,16 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS:
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
             from polyreme.ir.diagnostics import did_you_mean
 
             ctx.fail(f"expected a command ({', '.join(COMMANDS)}) but got '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # From the table, too.
+        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # From the table, so that help imports no command.
@@ -81,15 +91,22 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _debug_option() -> click.Option:
-    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-        if value:
-            ctx.find_root().meta["polyreme.debug"] = True
+def _common_options() -> list[click.Parameter]:
+    def silence(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        root = ctx.find_root()
+        if value and not root.meta.get(QUIET):
+            root.meta[QUIET] = True
+            root.with_resource(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
 
-    return click.Option(["--debug"], is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")
+    quiet = "Print results and errors only: no notes, no progress, no warnings."
+    return [
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=silence, help=quiet),
+        click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."),
+    ]
 
 
-@click.group(cls=Commands, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, params=_common_options(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="polyreme")
 def group() -> None:
     """Row a Paddle-style model through several levels of IR and land it as machine code.
@@ -113,6 +130,8 @@ def run_command(args: Sequence[str] | None = None) -> int:
     # Frames of the command line's own machinery are never the user's place.
     hide_frames_under(os.path.dirname(click.__file__))
     hide_frames_under(str(Path(sys.argv[0]).absolute()))
+    if instruction := config.completion_wanted():
+        return shell_complete(group, {}, "polyreme", config.COMPLETION, instruction)
     given = list(sys.argv[1:] if args is None else args)
     if not given:
         with click.Context(group, info_name="polyreme") as ctx:

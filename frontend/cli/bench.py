@@ -8,8 +8,11 @@ from typing import Any
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument
 from polyreme.cli.models import Model, find_model, input_option
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
+from polyreme.cli.progress import progress
 from polyreme.cli.run import load_executable
 from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.compiled.profiling import profile_module, random_inputs
@@ -24,7 +27,7 @@ EXAMPLES = (
 
 
 @click.command("bench", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
@@ -44,6 +47,7 @@ EXAMPLES = (
     help="Show the time by kernel instead: the dearest first, or in the order in which they run.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@own_passes_options()
 @input_option
 def command(
     model: str,
@@ -55,6 +59,7 @@ def command(
     pythons: tuple[str, ...],
     profile: str | None,
     as_json: bool,
+    own: OwnPasses,
     inputs: list[Any],
 ) -> None:
     """Measure the latency of MODEL on random inputs."""
@@ -63,14 +68,18 @@ def command(
         raise click.UsageError("expected --against alone, without --eager and --profile: each runtime has a process of its own")
     found = find_model(model, inputs)
     if profile:
-        click.echo(_profile(found, sizes, threads, seconds, profile, as_json))
+        with own.in_the_pipeline():
+            text = _profile(found, sizes, threads, seconds, profile, as_json)
+        click.echo(text)
         return
-    executable = load_executable(found, threads)
+    with progress(found.name), own.in_the_pipeline():
+        executable = load_executable(found, threads)
     values = parse_sizes(sizes, executable.manifest.size_names)
     arrays = random_inputs(executable.manifest, values)
     shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
     if peers:
-        made = compare_model(found, model, arrays, values, peers, get_num_threads(), seconds)
+        with own.in_the_pipeline():
+            made = compare_model(found, model, arrays, values, peers, get_num_threads(), seconds)
         click.echo(comparison_json(made, model, shapes) if as_json else f"{model}  {shapes}\n{comparison_text(made)}")
         return
     calls = {"compiled" if found.kind != "library" else "library": lambda: executable.run(arrays)}

@@ -10,8 +10,10 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
-from polyreme.cli.listing import load_passes
+from polyreme.cli.completion import completed_by, model_argument, pass_names, target_option
 from polyreme.cli.models import find_model, parse_input
+from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
+from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ EXAMPLES = (
 
 
 @click.command("bisect", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "--input",
     "given",
@@ -39,8 +41,9 @@ EXAMPLES = (
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
-@click.option("--passes", "spec", metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@click.option("--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
+@own_passes_options()
+@target_option
 @click.option("--device", metavar="gpu|gpu-emulated", help="Where code for a GPU runs; by default on a GPU where there is one.")
 @click.option(
     "-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces the fault."
@@ -54,6 +57,7 @@ def command(
     seed: int,
     size: int,
     spec: str | None,
+    own: OwnPasses,
     target: str,
     device: str | None,
     output: Path,
@@ -65,6 +69,7 @@ def command(
     as it is there. Exit code 0: all results are right; 1: found.
     """
     from polyreme.compiled.inspection import as_target
+    from polyreme.ir.debug.additions import added
     from polyreme.lowering.debug.bisect import bisect, passes_of
 
     chosen = as_target(target)
@@ -72,18 +77,24 @@ def command(
     found = find_model(model, specs)
     module = found.module(freeze=True)
     arrays = read_inputs(module.function(), [text for text in given if _is_file(text)], archive, seed, size)
+    additions = own.load()
     if spec is None:
-        passes, machine_code = [] if _is_kernels(module) else passes_of(chosen), True
+        if additions and _is_kernels(module):
+            raise PolyremeError(f"expected a model that passes run on, for --add-pass, but '{found.name}' consists of kernels", code="E0005")
+        with added(additions, have_to_run=False):
+            passes, machine_code = [] if _is_kernels(module) else passes_of(chosen), True
     else:
+        if additions:
+            raise click.UsageError("expected either --passes or --add-pass: --passes takes any pass by its name")
         passes, machine_code = parse_steps(spec)
     driver, runs = _driver(chosen, device) if machine_code else (None, False)
     if machine_code and not runs:
-        click.echo(f"code for {chosen.name} does not run here: the last step is not checked", err=True)
-    finding = bisect(module, arrays, passes, chosen, runs, driver, click.echo)
+        note(f"code for {chosen.name} does not run here: the last step is not checked")
+    finding = bisect(module, arrays, passes, chosen, runs, driver, (lambda line: None) if is_quiet() else click.echo)
     if finding is None:
         click.echo("all results are within their bounds")
         return
-    _tell(finding, module, found.name, target, output)
+    _tell(finding, module, found.name, target, own, output)
     ctx.exit(1)
 
 
@@ -170,7 +181,7 @@ def write_case(case: Case, path: Path, lines: list[str]) -> None:
         np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
 
 
-def _tell(finding: Finding, module: Module, name: str, target: str, output: Path) -> None:
+def _tell(finding: Finding, module: Module, name: str, target: str, own: OwnPasses, output: Path) -> None:
     """Say what is wrong and leave the files that show it, unless the module is what they would hold."""
     from polyreme.ir.text import print_module
 
@@ -191,7 +202,7 @@ def _tell(finding: Finding, module: Module, name: str, target: str, output: Path
         click.echo("the module is as small as it gets")
         return
     file = output / f"{name}-{step.name}.tir"
-    words = ["polyreme", "bisect", str(file), "--inputs", str(file.with_suffix(".npz")), "--passes", str(step)]
+    words = ["polyreme", "bisect", str(file), "--inputs", str(file.with_suffix(".npz")), *own.words(), "--passes", str(step)]
     command = shlex.join(words if target == "native" else [*words, "--target", target])
     what = finding.error.splitlines()[0] if finding.error else str(finding.misfit)
     write_case(finding.case, file, [f"'{step.name}': {what}", command])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.reports import is_quiet
 
 if TYPE_CHECKING:
     from polyreme.runtime.cache import Cache, Entry
@@ -47,14 +48,16 @@ def command(action: str, size: str | None, every: bool, as_json: bool) -> None:
     cache = Cache(folder, config.cache_limit())
     if action == "clear":
         count, gone = cache.clear()
-        click.echo(f"removed {count} entries of {config.bytes_text(gone)} from {folder}")
+        if not is_quiet():
+            click.echo(f"removed {count} entries of {config.bytes_text(gone)} from {folder}")
     elif action == "limit":
         cache = Cache(folder)
         try:
             cache.keep_limit(config.parse_bytes(str(size), "the limit"))
         except OSError as error:
             raise PolyremeError(f"cannot write to the cache folder '{folder}': {error.strerror or error}", code="E0009") from error
-        click.echo(f"{folder} holds at most {config.bytes_text(cache.limit)}")
+        if not is_quiet():
+            click.echo(f"{folder} holds at most {config.bytes_text(cache.limit)}")
     else:
         show(cache, every, as_json)
 

@@ -8,18 +8,25 @@ from typing import Any
 import click
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument, target_option
 from polyreme.cli.models import find_model, input_option
-from polyreme.cli.reports import writing
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.progress import progress
+from polyreme.cli.reports import note, writing
 
 EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
     ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
+    (
+        "With a pass of your own, which a Python file registers, before ops are fused",
+        "polyreme compile examples/lenet.py:LeNet --load examples/count_ops.py --add-pass count-ops@before:fuse -o lenet.so",
+    ),
     ("For a GPU: PTX, launches and constants in one file", "polyreme compile examples/lenet.py:LeNet --target cuda:sm_80 -o lenet.cubin"),
 )
 
 
 @click.command("compile", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "-o",
     "--output",
@@ -27,7 +34,7 @@ EXAMPLES = (
     type=click.Path(dir_okay=False, path_type=Path),
     help="The library, such as net.so, or a GPU's artifact.",
 )
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
 @click.option(
     "--to",
@@ -37,8 +44,9 @@ EXAMPLES = (
     show_default=True,
     help="Stop at this level and write its text.",
 )
+@own_passes_options()
 @input_option
-def command(model: str, output: Path, target: str, cpu: str | None, level: str, inputs: list[Any]) -> None:
+def command(model: str, output: Path, target: str, cpu: str | None, level: str, own: OwnPasses, inputs: list[Any]) -> None:
     """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.
 
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
@@ -49,12 +57,14 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)
     if level != "library":
-        text = Inspection(module, chosen).level(level)
+        with progress(output.name), own.in_the_pipeline():
+            text = Inspection(module, chosen).level(level)
         with writing(output):
             output.write_text(text, encoding="utf-8")
         return
-    library = compile(module, output, chosen)
+    with progress(output.name), own.in_the_pipeline():
+        library = compile(module, output, chosen)
     if chosen.code == "ptx":
-        click.echo(f"{output}: for {chosen.name}", err=True)
+        note(f"{output}: for {chosen.name}")
         return
-    click.echo(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}", err=True)
+    note(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}")

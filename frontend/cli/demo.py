@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
-from polyreme.cli.reports import writing
+from polyreme.cli.reports import is_quiet, writing
 from polyreme.cli.timing import duration, measure
 from polyreme.ir.diagnostics import PolyremeError
 
@@ -57,6 +57,9 @@ def _phase(title: str) -> Iterator[None]:
     from rich.console import Console
 
     console = Console(highlight=False)
+    if is_quiet():
+        yield
+        return
     console.print(f"\n[bold]{title}[/bold]" if console.is_terminal else f"\n{title}")
     start = time.perf_counter()
     yield
@@ -64,7 +67,8 @@ def _phase(title: str) -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    click.echo("  " + text)
+    if not is_quiet():
+        click.echo("  " + text)
 
 
 class Demo:
@@ -98,7 +102,7 @@ class Demo:
         batches = paddle.io.DataLoader(data, batch_size=BATCH, shuffle=True, drop_last=True)
         net.train()
         losses: list[float] = []
-        with Progress(disable=not _on_terminal(), transient=True) as progress:
+        with Progress(disable=is_quiet() or not _on_terminal(), transient=True) as progress:
             task = progress.add_task("training", total=epochs * len(batches))
             for epoch in range(epochs):
                 losses.clear()
@@ -129,7 +133,7 @@ class Demo:
             file.write_text(text, encoding="utf-8")
             _say(f"{level}: {len(text.splitlines())} lines in {file}")
             for line in _excerpt(text):
-                click.echo(f"      {line[:110]}")
+                _say(f"    {line[:110]}")
 
     def compile(self) -> None:
         """A library and its header."""
@@ -174,7 +178,7 @@ class Demo:
         _check_accuracy(worst)
         if not largest <= LARGEST_DIFFERENCE:
             raise PolyremeError(f"expected results that agree within {LARGEST_DIFFERENCE} but they differ by {largest:.2g}", code="E0006")
-        _say(f"{worst:.2%} of {len(self.labels)} held-out digits are right; the three agree within {largest:.1e}")
+        click.echo(f"  {worst:.2%} of {len(self.labels)} held-out digits are right; the three agree within {largest:.1e}")
 
 
 def _accuracy(scores: Any, labels: Any) -> float:

@@ -6,6 +6,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import print_listing
+from polyreme.cli.completion import completed_by, error_codes
 
 EXAMPLES = (
     ("What an error's code means, why it comes, and the way out", "polyreme explain E0301"),
@@ -14,7 +15,7 @@ EXAMPLES = (
 
 
 @click.command("explain", cls=Command, examples=EXAMPLES)
-@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=completed_by(error_codes))
 def command(codes: tuple[str, ...]) -> None:
     """Say what each error CODE means, why it comes, and the way out; without a code, list all codes."""
     from polyreme.ir.error_codes import ERROR_CODES, GROUPS, page

@@ -9,7 +9,10 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import LANGUAGES, color_option, print_text
+from polyreme.cli.completion import model_argument, target_option
 from polyreme.cli.models import find_model, input_option
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
 from polyreme.cli.text_form import TextForm, form_options
 
@@ -26,7 +29,7 @@ EXAMPLES = (
 
 
 @click.command("inspect", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
@@ -37,9 +40,10 @@ EXAMPLES = (
     "--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes."
 )
 @click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
 @form_options(elide_on_a_terminal=True)
+@own_passes_options()
 @color_option
 @input_option
 def command(
@@ -53,6 +57,7 @@ def command(
     target: str,
     output: Path | None,
     form: TextForm,
+    own: OwnPasses,
     color: str,
     inputs: list[Any],
 ) -> None:
@@ -66,16 +71,17 @@ def command(
     # A saved model runs with its weights in the code.
     runs = (lambda: found.module(freeze=True)) if found.kind in ("saved", "paddle") else None
     seen = Inspection(found.module(freeze=frozen), as_target(target), frozen=runs)
-    if passes:
-        text = "".join(f"{step}\n" for step in seen.passes)
-    elif constraints:
-        text = str(seen.constraints)
-    elif memory:
-        text = str(seen.memory)
-    elif after is not None:
-        text = seen.after(after, **form)
-    else:
-        text = seen.level(level, **form)
+    with progress(found.name), own.in_the_pipeline():
+        if passes:
+            text = "".join(f"{step}\n" for step in seen.passes)
+        elif constraints:
+            text = str(seen.constraints)
+        elif memory:
+            text = str(seen.memory)
+        elif after is not None:
+            text = seen.after(after, **form)
+        else:
+            text = seen.level(level, **form)
     if output is not None:
         with writing(output):
             output.write_text(text, encoding="utf-8")

@@ -8,15 +8,9 @@ import inspect
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
+from polyreme.cli.own_passes import load_passes
 from polyreme.ir.convert import Conversion
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-
-
-def load_passes() -> None:
-    """Import what registers passes: importing is what does it."""
-    import polyreme.lowering.pipeline  # noqa: F401
-    import polyreme.lowering.schedule.arena
-    import polyreme.lowering.transforms.bucket  # noqa: F401
 
 
 def passes_text() -> str:
@@ -85,7 +79,7 @@ def ops_text(prefix: str = "") -> str:
     """The page of the op called `prefix`, or signature and meaning of every op whose name starts with it; `PolyremeError` if there is none.
     """
     from polyreme import dialects
-    from polyreme.cli.op_pages import signature, summary
+    from polyreme.cli.op_docs.pages import signature, summary
     from polyreme.ir.context import all_ops
 
     assert dialects.DIALECTS  # importing the room is what makes its ops known
@@ -100,8 +94,8 @@ def ops_text(prefix: str = "") -> str:
 
 def page_text(name: str) -> str:
     """The page about an op, in Markdown, without what is for its file only."""
-    from polyreme.cli.op_facts import facts_of
-    from polyreme.cli.op_pages import MADE, page
+    from polyreme.cli.op_docs.facts import facts_of
+    from polyreme.cli.op_docs.pages import MADE, page
     from polyreme.ir.context import all_ops
 
     return page(facts_of(all_ops()[name])).replace(MADE + "\n\n", "")

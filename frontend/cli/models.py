@@ -144,7 +144,12 @@ def load_file(file: Path) -> Any:
         raise PolyremeError(f"expected a Python file but got '{file}'", code="E0002")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        if error.filename is None:  # not text at all
+            raise PolyremeError(f"expected a Python file but got '{file}': {error.msg}", code="E0002") from None
+        raise
     return module
 
 

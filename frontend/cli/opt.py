@@ -11,9 +11,12 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
-from polyreme.cli.listing import load_passes, ops_text, passes_text
-from polyreme.cli.models import load_file, read_ir
-from polyreme.cli.reports import writing
+from polyreme.cli.completion import completed_by, op_names, pass_names, target_names
+from polyreme.cli.listing import ops_text, passes_text
+from polyreme.cli.models import read_ir
+from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
+from polyreme.cli.progress import progress
+from polyreme.cli.reports import note, writing
 from polyreme.cli.text_form import TextForm, form_options
 
 if TYPE_CHECKING:
@@ -49,14 +52,25 @@ EXAMPLES = (
 
 
 @click.command("opt", cls=Command, examples=EXAMPLES)
-@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as canonicalize,fuse{max-inputs=4}.")
-@click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and "
-"stop.", is_eager=True, expose_value=False,
-              callback=lambda ctx, _, value: _list_passes(ctx) if value else None)  # fmt: skip
-@click.option("--list-ops", is_flag=False, flag_value="", metavar="[PREFIX]", is_eager=True, expose_value=False,
-              help="List the ops whose names start so, or tell all about one, and stop.",
-              callback=lambda ctx, _, value: None if value is None else _list_ops(ctx, value))  # fmt: skip
+@click.argument("file", required=False, type=click.Path(allow_dash=True, path_type=Path))
+@click.option(
+    "--passes",
+    "spec",
+    default="",
+    metavar="A,B",
+    help="Passes by name, such as canonicalize,fuse{max-inputs=4}.",
+    shell_complete=completed_by(pass_names, many=True),
+)
+@click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and stop.")
+@click.option(
+    "--list-ops",
+    "prefix",
+    is_flag=False,
+    flag_value="",
+    metavar="[PREFIX]",
+    shell_complete=completed_by(op_names),
+    help="List the ops whose names start so, or tell all about one, and stop.",
+)
 @click.option(
     "--from",
     "first",
@@ -64,15 +78,14 @@ EXAMPLES = (
     help="Run the compiler's own stages, from this level's on; by default from the module's level.",
 )
 @click.option("--to", "last", type=click.Choice(LEVELS), help="Run the compiler's own stages, up to this level's; by default to kernels.")
-@click.option("--target", default="native", show_default=True, help="The machine that the compiler's own stages are for.")
 @click.option(
-    "--load",
-    "plugins",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Run a Python file first, which registers passes.",
+    "--target",
+    default="native",
+    show_default=True,
+    help="The machine that the compiler's own stages are for.",
+    shell_complete=completed_by(target_names),
 )
+@own_passes_options()
 @click.option(
     "--verify-each", is_flag=True, help="After every pass verify the module, and run main on random inputs: it has to compute the same."
 )
@@ -89,35 +102,45 @@ EXAMPLES = (
 @form_options(elide_on_a_terminal=False)
 @color_option
 def command(
-    file: Path, spec: str, first: str | None, last: str | None, target: str, plugins: tuple[Path, ...], form: TextForm, color: str,
-    verify_each: bool, arrays: Path | None, no_run: bool, timing: bool, output: Path | None,
+    file: Path | None, spec: str, list_passes: bool, prefix: str | None, first: str | None, last: str | None, target: str, own: OwnPasses,
+    form: TextForm, color: str, verify_each: bool, arrays: Path | None, no_run: bool, timing: bool, output: Path | None,
 ) -> None:  # fmt: skip
     """Read IR text of any level from FILE (- is standard input), run passes, and print it.
 
     The passes are those of --passes, or with --from and --to the compiler's own: a module enters and leaves at any level.
     """
+    from polyreme.ir.debug.additions import added
     from polyreme.ir.passes import PassLike, PassManager, Stage, parse_passes
     from polyreme.ir.text import print_module
     from polyreme.lowering.machines.targets import find_target
     from polyreme.lowering.pipeline import check_in_one_piece, level_of, stages
 
+    if list_passes or prefix is not None:
+        own.load()
+        print_listing(passes_text() if list_passes else ops_text(prefix or ""))
+        return
+    if file is None:
+        raise click.MissingParameter(param_hint="'FILE'", param_type="argument", ctx=click.get_current_context())
     if spec and (first or last):
         raise click.UsageError("expected either --passes or --from and --to but got both")
     if (arrays is not None or no_run) and not verify_each:
         raise click.UsageError(f"expected {'--no-run' if no_run else '--inputs'} together with --verify-each")
+    if own.texts and not (first or last):
+        raise click.UsageError("expected --add-pass together with --from or --to; --passes takes any pass by its name")
     load_passes()
-    for plugin in plugins:
-        load_file(plugin)
+    additions = own.load()
     steps: Sequence[Stage | PassLike] = parse_passes(spec)
     if str(file) != "-" and not file.is_file():
         raise FileNotFoundError(f"there is no file '{file}'")
     module = read_ir(file)
     if first or last:
         check_in_one_piece(module)
-        steps = stages(find_target(target), first or level_of(module), last or "kernel")
     inputs = _inputs(module, arrays) if verify_each and not no_run else None
-    manager = PassManager(steps, verify_each=verify_each, inputs=inputs, detailed=timing)
-    manager.run(module)
+    with progress(file.name), added(additions):
+        if first or last:
+            steps = stages(find_target(target), first or level_of(module), last or "kernel")
+        manager = PassManager(steps, verify_each=verify_each, inputs=inputs, detailed=timing)
+        manager.run(module)
     if timing:
         print(manager.timing_table(), file=sys.stderr)
     text = print_module(module, **form)
@@ -136,7 +159,7 @@ def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
 
     main = next((f for f in module.functions if f.sym_name == "main"), None)
     if main is None:
-        click.echo("note: there is no function '@main' to run, so passes are verified only", err=True)
+        note("note: there is no function '@main' to run, so passes are verified only")
         return None
     if arrays is not None:
         return read_inputs(arrays, main)
@@ -145,16 +168,7 @@ def _inputs(module: Module, arrays: Path | None) -> list[Any] | None:
         # A function on buffers writes into its arguments.
         evaluate(module, [x.copy() for x in inputs])
     except PolyremeError as error:
-        click.echo(f"note: '@main' does not run on random inputs, so passes are verified only: {error.message}", err=True)
+        note(f"note: '@main' does not run on random inputs, so passes are verified only: {error.message}")
         return None
     return inputs
 
-
-def _list_passes(ctx: click.Context) -> None:
-    click.echo(passes_text(), nl=False)
-    ctx.exit()
-
-
-def _list_ops(ctx: click.Context, prefix: str) -> None:
-    print_listing(ops_text(prefix))
-    ctx.exit()

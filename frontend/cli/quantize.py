@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument
 from polyreme.cli.models import LIBRARY_SUFFIXES, find_model, input_option
 from polyreme.ir.diagnostics import PolyremeError
 
@@ -30,7 +31,7 @@ WEIGHTS = {"absmax": "AbsMaxChannelWiseWeightObserver", "mse": "MSEChannelWiseWe
 
 
 @click.command("quantize", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "--data",
     required=True,

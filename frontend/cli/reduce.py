@@ -12,8 +12,10 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.bisect import parse_steps, read_inputs, write_case
+from polyreme.cli.completion import completed_by, pass_names, target_option
 from polyreme.cli.models import read_ir
-from polyreme.cli.reports import writing
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.reports import note, writing
 from polyreme.ir.diagnostics import PolyremeError
 
 if TYPE_CHECKING:
@@ -36,18 +38,19 @@ EXAMPLES = (
 @click.command("reduce", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--passes", "spec", metavar="A,B", help="Keep that these passes fail, or change what the module computes; the last may be machine-code."
+    "--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B", help="Keep that these passes fail, or change what the module computes; the last may be machine-code."
 )
+@own_passes_options(pipeline=False)
 @click.option("--check", metavar="COMMAND", help="Keep the exit code of this command, which gets the file in place of {}; not 0.")
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of the inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
-@click.option("--target", default="native", show_default=True, help="A target's name or a triple.")
+@target_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz)."
 )
 def command(
-    file: Path, spec: str | None, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None
+    file: Path, spec: str | None, own: OwnPasses, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None
 ) -> None:
     """Make the IR text in FILE as small as it can be while it still fails."""
     from polyreme.compiled.inspection import as_target
@@ -60,6 +63,9 @@ def command(
         raise click.UsageError("expected either --passes or --check, to say what fails")
     if not file.is_file():
         raise FileNotFoundError(f"there is no file '{file}'")
+    if own.files and check is not None:
+        raise click.UsageError("expected --load together with --passes: the command of --check has options of its own")
+    own.load()
     module = read_ir(file)
     if check is not None:
         case = Case(module)
@@ -71,7 +77,7 @@ def command(
         case = Case(module, tuple(read_inputs(module.function(), [], archive, seed, size)))
         fails = Bisection(as_target(target)).failure(steps, case)
     small = reduce_case(case, fails, REDUCTIONS)
-    click.echo(f"{cost(case)[0]} ops reduced to {cost(small)[0]}", err=True)
+    note(f"{cost(case)[0]} ops reduced to {cost(small)[0]}")
     if output is not None:
         with writing(output):
             write_case(small, output, [])

@@ -32,6 +32,22 @@ _CARETS = re.compile(r"^\s*\^+$")
 _SEE = re.compile(r"^see: ")
 
 
+QUIET = "polyreme.quiet"
+"""Where the context of a command line keeps that `--quiet` was given."""
+
+
+def is_quiet() -> bool:
+    """Whether `--quiet` was given: only results and errors are printed."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.find_root().meta.get(QUIET))
+
+
+def note(text: str) -> None:
+    """Say on standard error what is no result: nothing with `--quiet`."""
+    if not is_quiet():
+        click.echo(text, err=True)
+
+
 def report(error: BaseException) -> None:
     """Print what the user is to read of an error, in colours if a terminal reads along."""
     text = with_hint(error_text(error))

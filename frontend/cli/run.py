@@ -9,7 +9,10 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
+from polyreme.cli.completion import model_argument
 from polyreme.cli.models import Model, find_model
+from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 
@@ -20,7 +23,7 @@ EXAMPLES = (
 
 
 @click.command("run", cls=Command, examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option(
     "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's array; NAME= may be left out when there is one input."
 )
@@ -31,14 +34,19 @@ EXAMPLES = (
 @click.option(
     "--device", help="Where it runs: cpu, gpu or gpu-emulated; by default the CPU, and a GPU for an artifact that is made for one."
 )
-def command(model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None, device: str | None) -> None:
+@own_passes_options()
+def command(
+    model: str, inputs: tuple[str, ...], output: Path | None, threads: int | None, device: str | None, own: OwnPasses
+) -> None:
     """Run MODEL and write its outputs, or print what they are."""
     from polyreme.device import on_device
 
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise click.BadParameter(f"expected a file whose name ends with .npz or .npy but got '{output}'", param_hint="--output")
     with on_device(device):
-        executable = load_executable(find_model(model), threads)
+        found = find_model(model)
+        with progress(found.name), own.in_the_pipeline():
+            executable = load_executable(found, threads)
     names = [spec.name for spec in executable.manifest.inputs]
     arrays = read_arrays(inputs, names)
     results = dict(zip(executable.output_names, executable.run([arrays[n] for n in names]), strict=True))

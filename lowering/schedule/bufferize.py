@@ -25,6 +25,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import Pass
+from polyreme.ir.timing import announce
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.analysis.halves import is_widening
@@ -193,6 +194,8 @@ class _Bufferize:
             elif is_widening(op) and isinstance(weight := self.memory[op.operands[0]], Value) and weight in self.weights:
                 self.memory[op.results[0]] = Widened(weight, Pack(0, request_of(op, self.target).func))
             elif op.dialect == "tensor":
+                if func is self.old:
+                    announce(f"planning kernels, op {self.order[op] + 1} of {len(self.order)}")
                 self._root(op, outputs)
             else:
                 raise ConversionError(f"no rule turns '{op.name}' into kernels", op.location)

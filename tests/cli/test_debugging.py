@@ -17,7 +17,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.cli import run_command
-from polyreme.cli.listing import load_passes
+from polyreme.cli.own_passes import load_passes
 from polyreme.ir import passes
 from polyreme.lowering.machines.targets import host
 from polyreme.lowering.pipeline import pipeline

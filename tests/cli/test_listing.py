@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.cli import COMMANDS, Command, group, run_command
-from polyreme.cli.listing import load_passes, ops_text, passes_text
+from polyreme.cli.listing import ops_text, passes_text
+from polyreme.cli.own_passes import load_passes
 from polyreme.ir.context import all_ops
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import PASSES

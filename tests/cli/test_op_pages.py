@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
-from polyreme.cli.op_facts import TARGETS, facts_of
-from polyreme.cli.op_pages import page, pages, signature
+from polyreme.cli.op_docs.facts import TARGETS, facts_of
+from polyreme.cli.op_docs.pages import page, pages, signature
 from polyreme.ir.context import all_ops
 from polyreme.ir.define import Elementwise
 from polyreme.ir.types import SCALARS

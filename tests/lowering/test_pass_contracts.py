@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polyreme.cli.listing import load_passes
+from polyreme.cli.own_passes import load_passes
 from polyreme.ir.builtin import Module
 from polyreme.ir.convert import Conversion
 from polyreme.ir.debug.tolerance import expect

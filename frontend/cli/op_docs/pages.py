@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.cli.op_facts import SIZE, OpFacts, facts_of, shape_word
+from polyreme.cli.op_docs.facts import SIZE, OpFacts, facts_of, shape_word
 from polyreme.dialects import DIALECTS
 from polyreme.ir.attributes import kind_text
 from polyreme.ir.context import all_ops

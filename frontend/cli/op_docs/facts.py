@@ -1,7 +1,7 @@
 """What is known of an op beyond its docstring, each found by asking the code that relies on it.
 
 Which element types it takes says its `infer`, what it makes of nan says its `reference`, what it becomes says the conversion, whether it
-compiles says the emitter. So a page about an op (`op_pages.py`) cannot say what is not so.
+compiles says the emitter. So a page about an op (`pages.py`) cannot say what is not so.
 """
 
 from __future__ import annotations
