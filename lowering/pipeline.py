@@ -161,7 +161,10 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
+        Stage(
+            "tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(),
+            *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains,
+        ),  # fmt: skip
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]

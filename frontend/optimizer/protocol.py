@@ -42,7 +42,7 @@ class UpdateProtocol:
         if getattr(self, "rule", None) is None:
             raise NotImplementedError('Class "Optimizer" cannot be used directly as an optimizer, please use its subclasses such as "Adam"')
         groups: list[dict[str, Any]] = self._groups  # type: ignore[attr-defined]
-        group = next((g for g in groups if any(p is pair[0] for p in g["params"])), {"params": []})
+        group: dict[str, Any] = next((g for g in groups if any(p is pair[0] for p in g["params"])), {"params": []})
         self._make_state([pair[0]], group)  # type: ignore[attr-defined]
         self._update(*pair, group)  # type: ignore[attr-defined]
 

@@ -404,8 +404,10 @@ def parts_are_made_with_all_options(paddle, np, rng):
 # --- training
 
 
-@check("paddle.nn.ClipGradByGlobalNorm", "paddle.optimizer.SGD", "paddle.optimizer.Adam", "paddle.optimizer.Adam.clear_grad", "paddle.optimizer.SGD.minimize",
-       traits=("float32", "odd"))  # fmt: skip
+@check(
+    "paddle.nn.ClipGradByGlobalNorm", "paddle.optimizer.SGD", "paddle.optimizer.Adam", "paddle.optimizer.Adam.clear_grad",
+    "paddle.optimizer.SGD.minimize", traits=("float32", "odd"),
+)  # fmt: skip
 def optimizers_take_their_other_options(paddle, np, rng):
     found = []
     for kind in ("SGD", "Adam"):

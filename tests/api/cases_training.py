@@ -2,8 +2,10 @@
 
 from tests.api.table import caught, check, register
 
-GROUP = ("paddle.optimizer.SGD", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad", "paddle.optimizer.Adam", "paddle.optimizer.Adam.step",
-         "paddle.optimizer.Adam.clear_grad")  # fmt: skip
+GROUP = (
+    "paddle.optimizer.SGD", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad",
+    "paddle.optimizer.Adam", "paddle.optimizer.Adam.step", "paddle.optimizer.Adam.clear_grad",
+)  # fmt: skip
 
 # Each row: the optimizer, and what it is made with.
 OPTIMIZERS = {

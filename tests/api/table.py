@@ -306,8 +306,17 @@ class Cases:
             self._add(text + " in place", call.run_in_place, _recipes((args, kwargs)), options, gradients=call.with_grad)
             self.seen.append(1)
 
-    def expr(self, text: str, _raises: bool = False, _exact: bool = False, _rtol: float | None = None, _atol: float | None = None, _second: bool = False,
-             _no_grad: bool = False, **inputs: Any) -> None:  # fmt: skip
+    def expr(
+        self,
+        text: str,
+        _raises: bool = False,
+        _exact: bool = False,
+        _rtol: float | None = None,
+        _atol: float | None = None,
+        _second: bool = False,
+        _no_grad: bool = False,
+        **inputs: Any,
+    ) -> None:
         """An expression of inputs, which may say `paddle`, `F` (paddle.nn.functional) and `np`."""
         recipes = _recipes(inputs)
         told = ", ".join(f"{k}={v!r}" for k, v in inputs.items())

@@ -198,7 +198,8 @@ def test_deep_nesting_is_refused(tmp_path):
 
 
 def test_a_huge_constant_is_refused(tmp_path):
-    full = {"#": "1.full", "I": [], "OA": [], "O": [{"%": 99, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [1], "NCHW", [], 0]}}], "A": [
+    kind = {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [1], "NCHW", [], 0]}
+    full = {"#": "1.full", "I": [], "OA": [], "O": [{"%": 99, "TT": kind}], "A": [
         {"N": "shape", "AT": {"#": "1.a_intarray", "D": [1 << 40, 1 << 20]}}, {"N": "value", "AT": {"#": "0.a_f64", "D": 1.0}},
         {"N": "dtype", "AT": {"#": "1.a_dtype", "D": "float32"}},
     ]}  # fmt: skip

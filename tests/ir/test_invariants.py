@@ -56,11 +56,19 @@ def nested(depth):
 
 
 def loop(body, count="%n"):
-    return f"func @fill(%y: buffer<64xf32>, %n: index) {{\n  %zero = kernel.constant {{value = 0, dtype = index}} : index\n  %one = kernel.constant {{value = 1.0, dtype = f32}} : f32\n  kernel.parallel {count} {{ (%i: index)\n    {body}\n    kernel.yield\n  }}\n  return\n}}"
+    return (
+        "func @fill(%y: buffer<64xf32>, %n: index) {\n"
+        "  %zero = kernel.constant {value = 0, dtype = index} : index\n"
+        "  %one = kernel.constant {value = 1.0, dtype = f32} : f32\n"
+        f"  kernel.parallel {count} {{ (%i: index)\n    {body}\n    kernel.yield\n  }}\n  return\n}}"
+    )
 
 
 def grid(body, runs="kernel.launch %x {callee = @work, grid = [1], block = [32]}"):
-    return f'func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\nfunc @main(%x: buffer<64xf32>) attributes {{arg_roles = ["output"]}} {{\n  {runs}\n  return\n}}'
+    return (
+        f"func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\n"
+        f'func @main(%x: buffer<64xf32>) attributes {{arg_roles = ["output"]}} {{\n  {runs}\n  return\n}}'
+    )
 
 
 def deepen(module):
@@ -209,7 +217,10 @@ CASES = {
     ),
     "ranks have a limit": Case(
         10, ["expected a rank of at most 32 for result 0 of 'tensor.map' but got 33"],
-        damage=lambda m: (setattr(ops(m)[0].results[0], "type", TensorType((1,) * 33, f32)), ops(m)[1].set_operand(0, m.function().args[0])),
+        damage=lambda m: (
+            setattr(ops(m)[0].results[0], "type", TensorType((1,) * 33, f32)),
+            ops(m)[1].set_operand(0, m.function().args[0]),
+        ),
     ),
     "a function's type is that of its body": Case(
         11, ["the type of '@main' says that it returns tensor<3xf32> but it returns tensor<4xf32>"],
