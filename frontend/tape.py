@@ -579,9 +579,8 @@ def grad(
     for i, result in enumerate(found):
         if result is None and not allow_unused:
             raise ValueError(
-                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) but "
-                f"they do "
-                "not; allow_unused=True gives None for it"
+                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) "
+                "but they do not; allow_unused=True gives None for it"
             )
     return found
 

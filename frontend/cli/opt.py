@@ -51,9 +51,14 @@ EXAMPLES = (
 @click.command("opt", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--passes", "spec", default="", metavar="A,B", help="Passes by name, such as canonicalize,fuse{max-inputs=4}.")
-@click.option("--list-passes", is_flag=True, help="List the passes, their options, and what each does, and "
-"stop.", is_eager=True, expose_value=False,
-              callback=lambda ctx, _, value: _list_passes(ctx) if value else None)  # fmt: skip
+@click.option(
+    "--list-passes",
+    is_flag=True,
+    help="List the passes, their options, and what each does, and stop.",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: _list_passes(ctx) if value else None,
+)  # fmt: skip
 @click.option("--list-ops", is_flag=False, flag_value="", metavar="[PREFIX]", is_eager=True, expose_value=False,
               help="List the ops whose names start so, or tell all about one, and stop.",
               callback=lambda ctx, _, value: None if value is None else _list_ops(ctx, value))  # fmt: skip

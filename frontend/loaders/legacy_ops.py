@@ -138,9 +138,8 @@ def _add(
 _XY = {"X": "x", "Y": "y"}
 
 _add(
-    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt sigmoid "
-    "sign silu sin sinh "
-    "softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt "
+    "sigmoid sign silu sin sinh softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
 )
 _add("isfinite_v2", "isfinite")
 _add("isinf_v2", "isinf")

@@ -217,12 +217,12 @@ def models_of_float64_are_trained(paddle, np, rng):
 
 # --- transforms of tensors
 
-TRANSFORMS = {"CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, "
-"2]", "RandomCrop": "4", "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0",
-              "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4", "ContrastTransform": "0.4",
-              "SaturationTransform": "0.4", "HueTransform": "0.1",
-              # fmt: skip
-              "ColorJitter": "0.4, 0.4, 0.4, 0.1", "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]"}
+TRANSFORMS = {
+    "CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, 2]", "RandomCrop": "4",
+    "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0", "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4",
+    "ContrastTransform": "0.4", "SaturationTransform": "0.4", "HueTransform": "0.1", "ColorJitter": "0.4, 0.4, 0.4, 0.1",
+    "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]",
+}
 
 
 @check(*[f"{T}.{name}" for name in (*TRANSFORMS, "BaseTransform")], traits=("float32", "float64", "gradient", "odd", "one"))

@@ -78,10 +78,9 @@ def test_a_cache_that_takes_nothing_is_one_line_however_many_processes_compile(t
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     told, made = done.stderr.splitlines()
-    assert (
-        told
-        == "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: [Errno 2] No such file or "
-        "directory: '/proc/polyreme'"
+    assert told == (
+        "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: "
+        "[Errno 2] No such file or directory: '/proc/polyreme'"
     )
     assert made.startswith("net.so and net.h")
 

@@ -71,8 +71,8 @@ kernel.store %v, %y, %i
 def test_a_load_out_of_bounds_names_kernel_line_block_and_thread():
     with pytest.raises(
         PtxError,
-        match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: a load of 4 bytes at byte 120 of an allocation of 120 is "
-        "out",
+        match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: "
+        "a load of 4 bytes at byte 120 of an allocation of 120 is out",
     ):
         run_emulated(copy_module(30), [np.zeros(30, np.float32)], [np.zeros(32, np.float32)])
 
