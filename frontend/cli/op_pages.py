@@ -232,7 +232,7 @@ def _by_subject(ops: Iterable[type[Op]]) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for cls in ops:
         doc = inspect.getdoc(sys.modules[cls.__module__]) or ""
-        subject = doc.split("\n")[0].rstrip(".")
+        subject = " ".join(doc.strip().split("\n\n")[0].split()).rstrip(".")
         found.setdefault(subject, []).append((f"[{cls.name}]({cls.name}.md)", _prose(summary(cls))))
     return found
 

@@ -227,8 +227,9 @@ TABLE: dict[str, Along] = {
     # nn.functional
     "cosine_similarity": Along(lambda x, a: F.cosine_similarity(x, paddle.cos(x), axis=a), _cosine, least=1),
     "cross_entropy": Along(
-        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a), lambda x,
-        a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a),
+        lambda x, a: _entropy(x, a % x.ndim),
+        least=1,
     ),
     "dropout": Along(lambda x, a: F.dropout(x, 0.0, axis=a), lambda x, a: x),
     "glu": Along(lambda x, a: F.glu(x, axis=a), _halves, divides=2, least=2),
@@ -237,8 +238,9 @@ TABLE: dict[str, Along] = {
     "normalize": Along(lambda x, a: F.normalize(x, axis=a), _unit),
     "softmax": Along(lambda x, a: F.softmax(x, axis=a), _softmax, least=1),
     "softmax_with_cross_entropy": Along(
-        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a), lambda x,
-        a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a),
+        lambda x, a: _entropy(x, a % x.ndim),
+        least=1,
     ),
 }
 # Paddle's own restrictions, which we share.
