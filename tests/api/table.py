@@ -11,8 +11,8 @@ A file `cases_SUBJECT.py` holds functions that run under both modules. The short
 
     @cases("paddle.nn.Linear")
     def _(c):
-        c.layer(4, 3, bias_attr=False)(normal(2, 4))      # built after a seed: printing, state dict, first values, outputs, gradients,
-        evaluation mode
+        # Built after a seed: printing, state dict, first values, outputs, gradients, evaluation mode.
+        c.layer(4, 3, bias_attr=False)(normal(2, 4))
         c.expr("paddle.nn.Linear(4, 3)(x).sum()", x=normal(2, 4))
 
 Arguments that are `Recipe`s become tensors with numbers drawn from a generator that is seeded by the case's text; floats need gradients, so
