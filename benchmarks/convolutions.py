@@ -1,7 +1,7 @@
 """Every distinct convolution of ResNet-50 and ResNet-18 by Polyreme and its peers on the same operands, interleaved.
 
-    python -m benchmarks.convolutions --threads 1 --only "1 x " --torch ../torch/bin/python --peers ../peers/bin/python --markdown
-    convolutions.md
+    python -m benchmarks.convolutions --threads 1 --only "1 x " --markdown convolutions.md \\
+        --torch ../torch/bin/python --peers ../peers/bin/python
 
 How it measures is said in `benchmarks/beside.py`; the reference is the float64 convolution, and operations are counted as the plain way
 makes them, whatever algorithm a library takes: more than all of the peak is possible.

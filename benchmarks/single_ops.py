@@ -48,39 +48,89 @@ IMAGE = (8, 64, 56, 56)
 ROWS = (1024, 1024)
 STACK = (64, 128, 256)
 CASES = {
-    "conv1d 64->128, 9 wide": case("F.conv1d(x, w, b, padding=4)", "F.conv1d(x, w, b, "
-    "padding=4)", x=(8, 64, 512), w=(128, 64, 9), b=(128,)),
+    "conv1d 64->128, 9 wide": case(
+        "F.conv1d(x, w, b, padding=4)",
+        "F.conv1d(x, w, b, padding=4)",
+        x=(8, 64, 512),
+        w=(128, 64, 9),
+        b=(128,),
+    ),
     "conv2d 5x5": case("F.conv2d(x, w, b, padding=2)", "F.conv2d(x, w, b, padding=2)", x=(1, 64, 56, 56), w=(64, 64, 5, 5), b=(64,)),
-    "conv2d 3x3, dilation 2": case("F.conv2d(x, w, b, padding=2, dilation=2)", "F.conv2d(x, w, b, padding=2, "
-    "dilation=2)", x=(1, 128, 28, 28), w=(128, 128, 3, 3), b=(128,)),
-    "conv2d 3x3, 32 groups": case("F.conv2d(x, w, b, padding=1, groups=32)", "F.conv2d(x, w, b, padding=1, "
-    "groups=32)", x=(1, 128, 56, 56), w=(128, 4, 3, 3), b=(128,)),
+    "conv2d 3x3, dilation 2": case(
+        "F.conv2d(x, w, b, padding=2, dilation=2)",
+        "F.conv2d(x, w, b, padding=2, dilation=2)",
+        x=(1, 128, 28, 28),
+        w=(128, 128, 3, 3),
+        b=(128,),
+    ),
+    "conv2d 3x3, 32 groups": case(
+        "F.conv2d(x, w, b, padding=1, groups=32)",
+        "F.conv2d(x, w, b, padding=1, groups=32)",
+        x=(1, 128, 56, 56),
+        w=(128, 4, 3, 3),
+        b=(128,),
+    ),
     "conv2d 3x3 of arguments": case("F.conv2d(x, v, padding=1)", "F.conv2d(x, v, padding=1)", x=(8, 64, 28, 28), v=(64, 64, 3, 3)),
-    "conv2d_transpose 4x4, stride 2": case("F.conv2d_transpose(x, w, b, stride=2, padding=1)", "F.conv_transpose2d(x, w, b, stride=2, "
-    "padding=1)", x=(1, 128, 28, 28), w=(128, 64, 4, 4), b=(64,)),
-    "conv2d_transpose 2x2, stride 2": case("F.conv2d_transpose(x, w, stride=2)", "F.conv_transpose2d(x, w, "
-    "stride=2)", x=(1, 128, 28, 28), w=(128, 64, 2, 2)),
-    "conv1d_transpose 4, stride 2": case("F.conv1d_transpose(x, w, stride=2, padding=1)", "F.conv_transpose1d(x, w, stride=2, "
-    "padding=1)", x=(4, 128, 256), w=(128, 64, 4)),
-    "conv2d 7x7, depthwise": case("F.conv2d(x, w, padding=3, groups=96)", "F.conv2d(x, w, padding=3, "
-    "groups=96)", x=(1, 96, 56, 56), w=(96, 1, 7, 7)),
-    "conv3d 3x3x3": case("F.conv3d(x, w, b, padding=1)", "F.conv3d(x, w, b, "
-    "padding=1)", x=(1, 32, 16, 28, 28), w=(32, 32, 3, 3, 3), b=(32,)),
+    "conv2d_transpose 4x4, stride 2": case(
+        "F.conv2d_transpose(x, w, b, stride=2, padding=1)",
+        "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
+        x=(1, 128, 28, 28),
+        w=(128, 64, 4, 4),
+        b=(64,),
+    ),
+    "conv2d_transpose 2x2, stride 2": case(
+        "F.conv2d_transpose(x, w, stride=2)",
+        "F.conv_transpose2d(x, w, stride=2)",
+        x=(1, 128, 28, 28),
+        w=(128, 64, 2, 2),
+    ),
+    "conv1d_transpose 4, stride 2": case(
+        "F.conv1d_transpose(x, w, stride=2, padding=1)",
+        "F.conv_transpose1d(x, w, stride=2, padding=1)",
+        x=(4, 128, 256),
+        w=(128, 64, 4),
+    ),
+    "conv2d 7x7, depthwise": case(
+        "F.conv2d(x, w, padding=3, groups=96)",
+        "F.conv2d(x, w, padding=3, groups=96)",
+        x=(1, 96, 56, 56),
+        w=(96, 1, 7, 7),
+    ),
+    "conv3d 3x3x3": case(
+        "F.conv3d(x, w, b, padding=1)",
+        "F.conv3d(x, w, b, padding=1)",
+        x=(1, 32, 16, 28, 28),
+        w=(32, 32, 3, 3, 3),
+        b=(32,),
+    ),
     "max_pool2d 3x3": case("F.max_pool2d(x, 3, 2, 1)", "F.max_pool2d(x, 3, 2, 1)", x=IMAGE),
     "avg_pool2d 2x2": case("F.avg_pool2d(x, 2, 2)", "F.avg_pool2d(x, 2, 2)", x=IMAGE),
     "adaptive_avg_pool2d 7x7": case("F.adaptive_avg_pool2d(x, 7)", "F.adaptive_avg_pool2d(x, 7)", x=IMAGE),
-    "interpolate bilinear x2": case("F.interpolate(x, scale_factor=2, mode='bilinear')", "F.interpolate(x, scale_factor=2, "
-    "mode='bilinear')", x=IMAGE),
-    "interpolate nearest x2": case("F.interpolate(x, scale_factor=2, mode='nearest')", "F.interpolate(x, scale_factor=2, "
-    "mode='nearest')", x=IMAGE),
-    "interpolate bicubic x2": case("F.interpolate(x, scale_factor=2, mode='bicubic')", "F.interpolate(x, scale_factor=2, "
-    "mode='bicubic')", x=(2, 32, 56, 56)),
+    "interpolate bilinear x2": case(
+        "F.interpolate(x, scale_factor=2, mode='bilinear')",
+        "F.interpolate(x, scale_factor=2, mode='bilinear')",
+        x=IMAGE,
+    ),
+    "interpolate nearest x2": case(
+        "F.interpolate(x, scale_factor=2, mode='nearest')",
+        "F.interpolate(x, scale_factor=2, mode='nearest')",
+        x=IMAGE,
+    ),
+    "interpolate bicubic x2": case(
+        "F.interpolate(x, scale_factor=2, mode='bicubic')",
+        "F.interpolate(x, scale_factor=2, mode='bicubic')",
+        x=(2, 32, 56, 56),
+    ),
     "pixel_shuffle 2": case("F.pixel_shuffle(x, 2)", "F.pixel_shuffle(x, 2)", x=IMAGE),
     "group_norm 8": case("F.group_norm(x, 8)", "F.group_norm(x, 8)", x=IMAGE),
     "instance_norm": case("F.instance_norm(x)", "F.instance_norm(x)", x=IMAGE),
     "layer_norm": case("F.layer_norm(x, [768])", "F.layer_norm(x, [768])", x=(1024, 768)),
-    "rms_norm": case("x * paddle.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w", "F.rms_norm(x, (768,), w, "
-    "1e-6)", x=(1024, 768), w=(768,)),
+    "rms_norm": case(
+        "x * paddle.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w",
+        "F.rms_norm(x, (768,), w, 1e-6)",
+        x=(1024, 768),
+        w=(768,),
+    ),
     "gelu": case("F.gelu(x)", "F.gelu(x)", x=ROWS),
     "exp": case("paddle.exp(x)", "torch.exp(x)", x=ROWS),
     "remainder": case("paddle.remainder(x, y)", "torch.remainder(x, y)", x=ROWS, y=ROWS),
@@ -127,28 +177,50 @@ CASES = {
     "gather rows": case("paddle.gather(x, i)", "torch.index_select(x, 0, i)", i=(1024,), x=ROWS),
     "gather columns": case("paddle.index_select(x, i, 1)", "torch.index_select(x, 1, i)", i=(1024,), x=ROWS),
     "take_along_axis": case("paddle.take_along_axis(x, j, -1)", "torch.gather(x, -1, j)", 1024, j=ROWS, x=ROWS),
-    "scatter add": case("paddle.scatter(x, i, y, overwrite=False)", "torch.index_fill(x, 0, i, 0).index_add(0, i, "
-    "y)", i=(1024,), x=ROWS, y=ROWS),
+    "scatter add": case(
+        "paddle.scatter(x, i, y, overwrite=False)",
+        "torch.index_fill(x, 0, i, 0).index_add(0, i, y)",
+        i=(1024,),
+        x=ROWS,
+        y=ROWS,
+    ),
     "index_add": case("paddle.index_add(x, i, 0, y)", "torch.index_add(x, 0, i, y)", i=(1024,), x=ROWS, y=ROWS),
     "put_along_axis": case("paddle.put_along_axis(x, j, y, 1)", "torch.scatter(x, 1, j, y)", 1024, j=(1024, 64), x=ROWS, y=(1024, 64)),
-    "put_along_axis, add": case("paddle.put_along_axis(x, j, y, 1, reduce='add')", "torch.scatter_add(x, 1, j, "
-    "y)", 1024, j=(1024, 64), x=ROWS, y=(1024, 64)),
+    "put_along_axis, add": case(
+        "paddle.put_along_axis(x, j, y, 1, reduce='add')",
+        "torch.scatter_add(x, 1, j, y)",
+        1024,
+        j=(1024, 64),
+        x=ROWS,
+        y=(1024, 64),
+    ),
     "where": case("paddle.where(x > 0, x, y)", "torch.where(x > 0, x, y)", x=ROWS, y=ROWS),
     "clip": case("paddle.clip(x, -1, 1)", "torch.clamp(x, -1, 1)", x=ROWS),
     "one_hot": case("F.one_hot(i, 1000)", "F.one_hot(i, 1000).float()", 1000, i=(2048,)),
     "cross_entropy": case("F.cross_entropy(x, i)", "F.cross_entropy(x, i)", 1000, i=(1024,), x=(1024, 1000)),
     "batched matmul 64": case("paddle.bmm(x, y)", "torch.bmm(x, y)", x=(256, 64, 64), y=(256, 64, 64)),
     "batched matmul 7": case("paddle.bmm(x, y)", "torch.bmm(x, y)", x=(4096, 7, 7), y=(4096, 7, 7)),
-    "einsum, scores": case("paddle.einsum('bhqd,bhkd->bhqk', x, y)", "torch.einsum('bhqd,bhkd->bhqk', x, "
-    "y)", x=(4, 12, 128, 64), y=(4, 12, 128, 64)),
+    "einsum, scores": case(
+        "paddle.einsum('bhqd,bhkd->bhqk', x, y)",
+        "torch.einsum('bhqd,bhkd->bhqk', x, y)",
+        x=(4, 12, 128, 64),
+        y=(4, 12, 128, 64),
+    ),
     "matrix by vector": case("paddle.mv(x, y)", "torch.mv(x, y)", x=ROWS, y=(1024,)),
     "dot": case("paddle.dot(x, y)", "torch.dot(x, y)", x=(1000000,), y=(1000000,)),
-    "attention": case("F.scaled_dot_product_attention(x, x, x)", "F.scaled_dot_product_attention(x.transpose(1, 2), x.transpose(1, 2), "
-    "x.transpose(1, 2)).transpose(1, 2).contiguous()", x=(2, 512, 12, 64)),
+    "attention": case(
+        "F.scaled_dot_product_attention(x, x, x)",
+        "F.scaled_dot_product_attention(x.transpose(1, 2), x.transpose(1, 2), x.transpose(1, 2)).transpose(1, 2).contiguous()",
+        x=(2, 512, 12, 64),
+    ),
     "outer sums": case("x.unsqueeze(1) + y.unsqueeze(0)", "x.unsqueeze(1) + y.unsqueeze(0)", x=(1024,), y=(1024,)),
     "unfold 3x3": case("F.unfold(x, 3, paddings=1)", "F.unfold(x, 3, padding=1)", x=(8, 16, 56, 56)),
-    "grid_sample": case("F.grid_sample(x, g, align_corners=True)", "F.grid_sample(x, g, "
-    "align_corners=True)", x=(2, 64, 56, 56), g=(2, 56, 56, 2)),
+    "grid_sample": case(
+        "F.grid_sample(x, g, align_corners=True)",
+        "F.grid_sample(x, g, align_corners=True)",
+        x=(2, 64, 56, 56),
+        g=(2, 56, 56, 2),
+    ),
 }  # fmt: skip
 
 

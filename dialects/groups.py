@@ -82,8 +82,8 @@ class Scan(Op):
     """Steps one after the other, each with a part of some operands and with what the step before handed on.
 
         // %x: tensor<3x2x4xf32>, %first: tensor<2x4xf32>, %w: tensor<4x4xf32>
-        %last, %all = tensor.scan [%x], [%first], [%w] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32> { (%xt: tensor<2x4xf32>, %h:
-        tensor<2x4xf32>, %v: tensor<4x4xf32>)
+        %last, %all = tensor.scan [%x], [%first], [%w] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32>
+            { (%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>, %v: tensor<4x4xf32>)
           %u = tensor.contract %h, %v {spec = "bk,nk->bn"} : tensor<2x4xf32>
           %a = tensor.map %u, %xt {fn = "add"} : tensor<2x4xf32>
           %next = tensor.map %a {fn = "tanh"} : tensor<2x4xf32>

@@ -157,8 +157,8 @@ def _check_state(state: TensorType) -> None:
 class Normal(Op):
     """Normal numbers by the polar method, and the generator's state after drawing them.
 
-        %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s:
-        tensor<313xui64>
+        %v, %next = host.normal %s {shape = [4], mean = 0.0, std = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>
+        // %s: tensor<313xui64>
 
     State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and the
     float type `dtype`; `mean` is what its numbers lie about, `std` their standard deviation.
@@ -186,8 +186,8 @@ class Normal(Op):
 class Integers(Op):
     """Whole numbers in [low, high), and the generator's state after drawing them.
 
-        %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>      // %s:
-        tensor<313xui64>
+        %v, %next = host.integers %s {shape = [4], low = 0, high = 10, dtype = i64} : tensor<4xi64>, tensor<313xui64>
+        // %s: tensor<313xui64>
 
     State and numbers are as `nn.uniform` has them, those of Paddle's CPU generator to the bit. The result has the sizes `shape` and any
     number type `dtype`; `low` is the least number that is drawn, `high` one more than the largest, and above `low`.

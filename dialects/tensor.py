@@ -156,8 +156,8 @@ class Iota(Op):
 class Random(Op):
     """Random numbers, uniform in [low, high), and the generator's state after drawing them.
 
-        %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s:
-        tensor<313xui64>
+        %v, %next = tensor.random %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>
+        // %s: tensor<313xui64>
 
     As `nn.uniform`; the state is that of a Mersenne twister, see `dialects/mt19937.py`. `shape` is that of the numbers, which are at least
     `low` and below `high`, and `dtype` their float type.
@@ -551,8 +551,8 @@ class Scatter(Op):
     """`x` with the elements along `axis` at the positions in `index` combined with those of `updates`: replaced (`fn = "set"`) or added to
     ("add").
 
-        %y = tensor.scatter %x, %i, %u {axis = 0, fn = "add"} : tensor<4x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u:
-        tensor<2x3x2xf32>
+        %y = tensor.scatter %x, %i, %u {axis = 0, fn = "add"} : tensor<4x2xf32>
+        // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %u: tensor<2x3x2xf32>
 
     The axes of `index` stand in `updates` from `axis` on, where `x` has one axis. Updates of one position are taken one after the other, in
     the order of `index`: the last one stays, or their sum is added up in that order, 16-bit floats in float32. Positions are read as

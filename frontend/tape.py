@@ -244,7 +244,9 @@ class OpNode(Node):
     def _by_compiled_rule(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None] | None:
         """The gradients by a kernel of the whole rule, where it has one; None elsewhere, and where gradients of gradients are recorded."""
         assert self.saved is not None and self.arrays is not None
-        return provided.compiled_gradient(self.cls, [t for t, _, _ in self.saved], self.segments, self.attributes, self.arrays, grads, self.edges)
+        return provided.compiled_gradient(
+            self.cls, [t for t, _, _ in self.saved], self.segments, self.attributes, self.arrays, grads, self.edges
+        )
 
     def free(self) -> None:
         self.saved = None
@@ -464,9 +466,8 @@ def grad(
     for i, result in enumerate(found):
         if result is None and not allow_unused:
             raise ValueError(
-                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) but "
-                f"they do "
-                "not; allow_unused=True gives None for it"
+                f"expected the outputs to depend on input {i} (shape {list(wanted[i].shape)}, stop_gradient={wanted[i].stop_gradient}) "
+                "but they do not; allow_unused=True gives None for it"
             )
     return found
 

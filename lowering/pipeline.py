@@ -162,7 +162,10 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage("tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(), *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains),
+        Stage(
+            "tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(),
+            *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains,
+        ),  # fmt: skip
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
@@ -204,17 +207,15 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
             if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
                 why = (
-                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, which a file of "
-                    f"launches cannot; a function of "
-                    "`paddle.jit.to_static` is cut there, and the host chooses"
+                    f"expected launches in one fixed order for a GPU but '{op.name}' chooses among them when it runs, "
+                    "which a file of launches cannot; a function of `paddle.jit.to_static` is cut there, and the host chooses"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
         elif is_host_op(op):
             why = (
-                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, which a library does not "
-                f"have; a function of "
-                "`paddle.jit.to_static` is cut there and runs in parts (`split_regions`, `load_module`); else leave out what draws, or "
-                f"choose with paddle.where in place of a mask"
+                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, "
+                "which a library does not have; a function of `paddle.jit.to_static` is cut there and runs in parts (`split_regions`, "
+                "`load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
             )
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
 

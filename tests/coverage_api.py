@@ -198,16 +198,19 @@ def main(arguments: list[str]) -> None:
     for row in rows:
         by_group[row.group].append(row)
     print(
-        f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>11}{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}"
+        f"{'group':18}{'names':>6}{'present':>8}{'tested':>7}{'dtypes':>9}{'shapes':>11}"
+        f"{'gradient':>10}{'options':>11}{'wrong':>6}{'signature':>10}{'cases':>7}"
     )
     for group, members in [*by_group.items(), *([("all", rows)] if len(by_group) > 1 else [])]:
         answers = {aspect: [r.covers(aspect) for r in members if asked(aspect, r.name)] for aspect in ASPECTS}
         parts = {aspect: f"{sum(answers[aspect])}/{len(answers[aspect])}" for aspect in ("dtypes", "gradient")}
         shapes = f"{sum(sum(answers[kind]) for kind in KINDS)}/{sum(len(answers[kind]) for kind in KINDS)}"
         options = f"{sum(len(r.given) for r in members)}/{sum(len(r.options) for r in members)}"
+        tested = sum(r.present and r.cases > 0 for r in members)
+        wrong, signature = sum(bool(r.wrong) for r in members), sum(bool(r.signature_fault) for r in members)
         print(
-            f"{group:18}{len(members):6}{sum(r.present for r in members):8}{sum(r.present and r.cases > 0 for r in members):7}{parts['dtypes']:>9}{shapes:>11}"
-            f"{parts['gradient']:>10}{options:>11}{sum(bool(r.wrong) for r in members):6}{sum(bool(r.signature_fault) for r in members):10}{sum(r.cases for r in members):7}"
+            f"{group:18}{len(members):6}{sum(r.present for r in members):8}{tested:7}{parts['dtypes']:>9}{shapes:>11}"
+            f"{parts['gradient']:>10}{options:>11}{wrong:6}{signature:10}{sum(r.cases for r in members):7}"
         )
     _listed("absent", [r.name for r in rows if not r.present])
     _listed("present but not tested", [r.name for r in rows if r.present and not r.cases])

@@ -217,10 +217,13 @@ for _sx, _sy, _tx, _ty in [
     ((2, 3, 4), (4,), False, False), ((1, 3, 4), (2, 4, 1), False, False), ((0, 4), (4, 5), False, False), ((3, 0), (0, 5), False, False),
     ((2, 4, 3), (1, 4, 5), True, False),
 ]:  # fmt: skip
-    _equation = lambda x, y, tx=_tx, ty=_ty: np.einsum(
-        f"...{'km' if tx else 'mk'},...{'nk' if ty else 'kn'}->...mn" if x.ndim > 1 and y.ndim > 1
-        else "k,k->" if x.ndim == y.ndim == 1 else f"k,...{'nk' if ty else 'kn'}->...n" if x.ndim == 1 else f"...{'km' if tx else 'mk'},k->...m", x, y,
-    )  # fmt: skip
+    def _equation(x: Any, y: Any, tx: bool = _tx, ty: bool = _ty) -> Any:
+        rows, columns = "km" if tx else "mk", "nk" if ty else "kn"
+        if x.ndim > 1 and y.ndim > 1:
+            return np.einsum(f"...{rows},...{columns}->...mn", x, y)
+        if x.ndim == y.ndim == 1:
+            return np.einsum("k,k->", x, y)
+        return np.einsum(f"k,...{columns}->...n" if x.ndim == 1 else f"...{rows},k->...m", x, y)
     case(f"nn.matmul {_sx} {_sy} {_tx} {_ty}", nn.MatMul, floats(*_sx), floats(*_sy), transpose_x=_tx, transpose_y=_ty, formula=_equation)
 case("nn.matmul of integers", nn.MatMul, ints(3, 4), ints(4, 2), formula=lambda x, y: np.einsum("mk,kn->mn", x, y))
 case("nn.linear", nn.Linear, floats(5, 4), floats(4, 3), floats(3), formula=lambda x, w, b: np.einsum("mk,kn->mn", x, w) + b)
@@ -685,7 +688,9 @@ for _axis, _shape in [(1, (2, 3, 4)), (-1, (4, 3)), (0, (3,)), (1, (0, 3, 2))]:
     case(
         f"nn.batch_norm {_shape} {_axis}", nn.BatchNorm, floats(*_shape), floats(_size), floats(_size, low=0.3), floats(_size),
         floats(_size), axis=_axis, epsilon=1e-3,
-        formula=lambda x, m, v, w, b, a=_axis: (x - _column(m, x.ndim, a)) / _column(np.sqrt(v + 1e-3), x.ndim, a) * _column(w, x.ndim, a) + _column(b, x.ndim, a),
+        formula=lambda x, m, v, w, b, a=_axis: (
+            (x - _column(m, x.ndim, a)) / _column(np.sqrt(v + 1e-3), x.ndim, a) * _column(w, x.ndim, a) + _column(b, x.ndim, a)
+        ),
     )  # fmt: skip
 case(
     "nn.batch_norm without weight and bias",

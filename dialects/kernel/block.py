@@ -21,9 +21,9 @@ MOST_RUNS = 2
 class DotBlock(Op):
     """Sums of products of bytes, four to a word, for one or two runs of rows of A by some columns of B.
 
-        // %a: buffer<256xi32>, %i: index, %b: buffer<1024xi32>, %j: index, %sums: buffer<64xi32>, %next: index kernel.dot_block %a, %i, %b,
-        %j, %sums, %next {rows = 4, row = 48, starts = [0], places = [0], columns = 16, width = 16, counts = [3], moves_a = [16], moves_b =
-        [256], lines = 1}
+        // %a: buffer<256xi32>, %i: index, %b: buffer<1024xi32>, %j: index, %sums: buffer<64xi32>, %next: index
+        kernel.dot_block %a, %i, %b, %j, %sums, %next {rows = 4, row = 48, starts = [0], places = [0], columns = 16, width = 16,
+            counts = [3], moves_a = [16], moves_b = [256], lines = 1}
 
     Run k has the `rows` rows of A that begin entry k of `starts` behind `at_a` and stand `row` words apart; its sums become the rows of
     `sums` from entry k of `places` on, which are `columns` long (16 or 32). Each step takes 16 words of each row, bytes without a sign, by

@@ -32,9 +32,9 @@ class DotTerms(Op):
     """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other
     numbers are made.
 
+        kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
         // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>,
-        %l: index, %m: index, %n: index kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4,
-        apart = 64}
+        // %l: index, %m: index, %n: index
 
     A word has two bf16 numbers, the terms of two neighbouring steps of the contracted axis, the first of them in its low half. A number's
     first term is the nearest bf16, the second one that of what is left, and the third one what is left of that. A has 16 words of each of

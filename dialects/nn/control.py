@@ -81,8 +81,8 @@ class While(Op):
 
         func @main(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
           %zero = nn.full {value = 0, dtype = i64} : tensor<i64>
-          %i, %y, %rounds = nn.while [%zero, %x], [%n] : tensor<i64>, tensor<4xf32>, tensor<i64> { (%k: tensor<i64>, %a: tensor<4xf32>,
-          %last: tensor<i64>)
+          %i, %y, %rounds = nn.while [%zero, %x], [%n] : tensor<i64>, tensor<4xf32>, tensor<i64>
+              { (%k: tensor<i64>, %a: tensor<4xf32>, %last: tensor<i64>)
             %c = nn.less %k, %last : tensor<i1>
             nn.yield %c
           } { (%k: tensor<i64>, %a: tensor<4xf32>, %last: tensor<i64>)

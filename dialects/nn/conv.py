@@ -23,8 +23,8 @@ class Conv(Op):
     """A convolution of `x` [batch, channels, *sizes] with `weight` [out, channels / groups, *kernel], as neural networks mean it: nothing
     is flipped.
 
-        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx2x2x2xf32>      // %x: tensor<Nx1x4x4xf32>, %w:
-        tensor<2x1x3x3xf32>, %b: tensor<2xf32>
+        %y = nn.conv %x, %w, %b {strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx2x2x2xf32>
+        // %x: tensor<Nx1x4x4xf32>, %w: tensor<2x1x3x3xf32>, %b: tensor<2xf32>
 
     The result is [batch, out, *places], with floor((size + low + high - (kernel - 1) * dilation - 1) / stride) + 1 places along an axis.
     `padding` counts zeros before and after each spatial axis: [low, high, low, high, …]. An empty list stands for ones (strides, dilations)

@@ -118,8 +118,8 @@ class Iota(Op):
 class Uniform(Op):
     """Random numbers, uniform in [low, high), and the generator's state after drawing them.
 
-        %v, %next = nn.uniform %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>      // %s:
-        tensor<313xui64>
+        %v, %next = nn.uniform %s {shape = [4], low = -1.0, high = 1.0, dtype = f32} : tensor<4xf32>, tensor<313xui64>
+        // %s: tensor<313xui64>
 
     The state is that of a Mersenne twister (MT19937), 312 words and a position, as in `dialects/mt19937.py`; the numbers are bit for bit
     those that Paddle's CPU generator draws from it. `dtype` is a float type. Equal states give equal numbers: pass the second result on.

@@ -112,8 +112,9 @@ class Standardize(Op):
 class StandardizeGradient(Op):
     """What `dy`, the gradient of the first result of `nn.standardize`, makes of `x`, and of its weight and bias.
 
-        %dx, %dw, %db = nn.standardize_gradient %x, %dy, %m, %v, %w {axes = [-1], affine = [-1]} : tensor<Nx4xf32>, tensor<4xf32>,
-        tensor<4xf32>      // %x: tensor<Nx4xf32>, %dy: tensor<Nx4xf32>, %m: tensor<Nxf32>, %v: tensor<Nxf32>, %w: tensor<4xf32>
+        %dx, %dw, %db = nn.standardize_gradient %x, %dy, %m, %v, %w {axes = [-1], affine = [-1]}
+            : tensor<Nx4xf32>, tensor<4xf32>, tensor<4xf32>
+        // %x: tensor<Nx4xf32>, %dy: tensor<Nx4xf32>, %m: tensor<Nxf32>, %v: tensor<Nxf32>, %w: tensor<4xf32>
 
     With r = 1 / sqrt(variance + epsilon), n = (x - mean) r and g = dy weight: dx = r (g - mean(g) - n mean(g n)), means over `axes`; dw and
     db are the sums of dy n and dy over all axes but `affine`, whether there is a weight and a bias or not. `mean` and `variance` are those
@@ -185,8 +186,8 @@ class StandardizeGradient(Op):
 class BatchNorm(Op):
     """`x` shifted and scaled by statistics that are given, one per channel: batch normalisation as inference has it.
 
-        %y = nn.batch_norm %x, %m, %v, %w, %b {axis = 1} : tensor<Nx2x3xf32>      // %x: tensor<Nx2x3xf32>, %m: tensor<2xf32>, %v:
-        tensor<2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>
+        %y = nn.batch_norm %x, %m, %v, %w, %b {axis = 1} : tensor<Nx2x3xf32>
+        // %x: tensor<Nx2x3xf32>, %m: tensor<2xf32>, %v: tensor<2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>
 
     (x - mean) / sqrt(variance + epsilon) * weight + bias, where each of the vectors has one element per place along `axis`, the channels;
     `weight` and `bias` may be absent. Channels that do not vary have `epsilon` to divide by. Floats only; 16-bit ones are computed in

@@ -96,8 +96,8 @@ class MaxPool(Op):
 class AvgPool(Op):
     """The mean of each window of `x` [batch, channels, *sizes].
 
-        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx1x2x2xf32>      // %x:
-        tensor<Nx1x4x4xf32>
+        %y = nn.avg_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : tensor<Nx1x2x2xf32>
+        // %x: tensor<Nx1x4x4xf32>
 
     `exclusive` means the mean of the elements in the window that are no padding. Otherwise zeros of the padding count, up to `low` of them
     after the axis, as in Paddle, where `low` and `high` differ only for "SAME" padding. Strides left empty are the kernel's sizes. How many

@@ -127,8 +127,8 @@ class SimpleRNN(Op):
 class SimpleRNNGradient(Op):
     """What `dstates`, the gradient of the states that `nn.simple_rnn` gave, makes of its `x` and of `first`.
 
-        %dx, %ds = nn.simple_rnn_gradient %w, %h, %d : tensor<3x2x4xf32>, tensor<2x4xf32>      // %w: tensor<4x4xf32>, %h:
-        tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
+        %dx, %ds = nn.simple_rnn_gradient %w, %h, %d : tensor<3x2x4xf32>, tensor<2x4xf32>
+        // %w: tensor<4x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
 
     Steps backward from the last that ran: dx[t] = (dstates[t] + what comes from the step after) activation', and dx[t] weight goes on to
     the step before; what is left at the end is the gradient of `first`. Steps that a sequence has not pass gradients on and give none.
@@ -170,8 +170,8 @@ class SimpleRNNGradient(Op):
 class LSTM(Op):
     """The hidden and the cell states of a long short-term memory after every step.
 
-        %h, %c = nn.lstm %x, %w, %s, %k : tensor<3x2x4xf32>, tensor<3x2x4xf32>      // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s:
-        tensor<2x4xf32>, %k: tensor<2x4xf32>
+        %h, %c = nn.lstm %x, %w, %s, %k : tensor<3x2x4xf32>, tensor<3x2x4xf32>
+        // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>
 
     Of x[t] + hidden weightᵀ, the four blocks i, f, g, o: cell = sigmoid(f) cell + sigmoid(i) tanh(g), and hidden = sigmoid(o) tanh(cell).
     `x` is [steps, batch, 4 * hidden], what the inputs and biases give to each step; `weight` is [4 * hidden, hidden]; `first` and
@@ -215,9 +215,9 @@ class LSTM(Op):
 class LSTMGradient(Op):
     """What the gradients of the states that `nn.lstm` gave make of its `x`, `first` and `first_cell`.
 
-        %dx, %ds, %dk = nn.lstm_gradient %x, %w, %s, %k, %h, %c, %d : tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>      // %x:
-        tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %c: tensor<3x2x4xf32>,
-        %d: tensor<3x2x4xf32>
+        %dx, %ds, %dk = nn.lstm_gradient %x, %w, %s, %k, %h, %c, %d : tensor<3x2x16xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+        // %x: tensor<3x2x16xf32>, %w: tensor<16x4xf32>, %s: tensor<2x4xf32>, %k: tensor<2x4xf32>, %h: tensor<3x2x4xf32>,
+        // %c: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>
 
     `states` and `cells` are what `nn.lstm` gave for the operands before them, `dstates` and `dcells`, the latter of which may be absent,
     their gradients. The gates are made again, all steps at once; then the steps run backward, each handing dx[t] weight and its share of
@@ -299,8 +299,8 @@ class LSTMGradient(Op):
 class GRU(Op):
     """The states of a gated recurrent unit after every step.
 
-        %h = nn.gru %x, %w, %s, %b : tensor<3x2x4xf32>      // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %b:
-        tensor<12xf32>
+        %h = nn.gru %x, %w, %s, %b : tensor<3x2x4xf32>
+        // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %b: tensor<12xf32>
 
     With the three blocks r, z, c of x[t] and those of u = state weightᵀ + bias: r = sigmoid(x_r + u_r), z = sigmoid(x_z + u_z), c =
     tanh(x_c + r u_c), and the state becomes z state + (1 - z) c. `x` is [steps, batch, 3 * hidden], what the inputs and their bias give to
@@ -343,8 +343,9 @@ class GRUGradient(Op):
     """What `dstates`, the gradient of the states that `nn.gru` gave, makes of its `x`, of u = state weightᵀ + bias in each step, and of
     `first`.
 
-        %dx, %du, %ds = nn.gru_gradient %x, %w, %s, %h, %d, %b : tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>      // %x:
-        tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>, %b: tensor<12xf32>
+        %dx, %du, %ds = nn.gru_gradient %x, %w, %s, %h, %d, %b : tensor<3x2x12xf32>, tensor<3x2x12xf32>, tensor<2x4xf32>
+        // %x: tensor<3x2x12xf32>, %w: tensor<12x4xf32>, %s: tensor<2x4xf32>, %h: tensor<3x2x4xf32>, %d: tensor<3x2x4xf32>,
+        // %b: tensor<12xf32>
 
     `states` is what `nn.gru` gave for the operands before it. The gates are made again, all steps at once; then the steps run backward,
     each handing du[t] weight and its share of the state to the step before. dx and du differ in the last block, du_c = r dx_c. Steps that a

@@ -29,9 +29,8 @@ class Reduction(Op):
 
 
 _SHAPE_RULE = (
-    "`axis` lists the axes, negative ones counted from the end, none twice; an empty list means all. The result lacks these axes, or with "
-    "`keepdims`"
-    " has them with size 1. It has the operand's element type."
+    "`axis` lists the axes, negative ones counted from the end, none twice; an empty list means all. "
+    "The result lacks these axes, or with `keepdims` has them with size 1. It has the operand's element type."
 )
 """What all reductions say of shapes and types, at the end of their docstrings."""
 

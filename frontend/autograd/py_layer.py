@@ -36,8 +36,7 @@ class PyLayerContext:
             if isinstance(tensor, Tensor) and tensor._version != version:
                 raise RuntimeError(
                     f"expected tensor {i} of save_for_backward (shape {list(tensor.shape)}) at version {version} but it was changed in "
-                    f"place "
-                    f"(version {tensor._version}); save a clone()"
+                    f"place (version {tensor._version}); save a clone()"
                 )
         return self._saved
 

@@ -42,8 +42,8 @@ COMMANDS = {
 
 
 class Command(click.Command):
-    """A command that takes `--quiet` and `--debug` wherever they are written, and whose help ends with `examples`: what each is for, and the
-    command line.
+    """A command that takes `--quiet` and `--debug` wherever they are written, and whose help ends with `examples`: what each is for, and
+    the command line.
     """
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]] = (), **kwargs: Any):

@@ -41,7 +41,13 @@ EXAMPLES = (
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
 @click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
 @click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
-@click.option("--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B", help="These passes in place of the whole pipeline; the last may be machine-code.")
+@click.option(
+    "--passes",
+    "spec",
+    shell_complete=completed_by(pass_names, many=True),
+    metavar="A,B",
+    help="These passes in place of the whole pipeline; the last may be machine-code.",
+)
 @own_passes_options()
 @target_option
 @click.option("--device", metavar="gpu|gpu-emulated", help="Where code for a GPU runs; by default on a GPU where there is one.")
@@ -80,7 +86,9 @@ def command(
     additions = own.load()
     if spec is None:
         if additions and _is_kernels(module):
-            raise PolyremeError(f"expected a model that passes run on, for --add-pass, but '{found.name}' consists of kernels", code="E0005")
+            raise PolyremeError(
+                f"expected a model that passes run on, for --add-pass, but '{found.name}' consists of kernels", code="E0005"
+            )
         with added(additions, have_to_run=False):
             passes, machine_code = [] if _is_kernels(module) else passes_of(chosen), True
     else:

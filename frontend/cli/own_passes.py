@@ -52,7 +52,8 @@ class OwnPasses:
 
 
 def own_passes_options(pipeline: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds `--load` to a command, and with `pipeline`, for one that runs the compiler's own passes, `--add-pass`; the command gets `own`."""
+    """Adds `--load` to a command, and with `pipeline`, for one that runs the compiler's own passes, `--add-pass`; the command gets `own`.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
@@ -92,7 +93,8 @@ def _load(text: str) -> None:
         module = _import(text)
     if _registered() == before and not _has_passes(module):
         raise PolyremeError(
-            f"expected '{text}' to register passes, ops, patterns or rules but it registers none; write @register_pass above the class of a pass",
+            f"expected '{text}' to register passes, ops, patterns or rules but it registers none; write @register_pass above the class of "
+            f"a pass",
             code="E0401",
         )
 
@@ -106,7 +108,9 @@ def _import(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise
-        raise PolyremeError(f"expected a Python file (FILE.py) or the name of a module but there is no module '{name}'", code="E0002") from None
+        raise PolyremeError(
+            f"expected a Python file (FILE.py) or the name of a module but there is no module '{name}'", code="E0002"
+        ) from None
     except (ValueError, TypeError) as error:
         raise PolyremeError(f"expected a Python file (FILE.py) or the name of a module but got '{name}': {error}", code="E0002") from None
 

@@ -1,7 +1,7 @@
 """The line on a terminal that says what a long compilation is doing.
 
-It is drawn by whoever compiles, this process or one forked from it, when the next step begins (`ir/timing.py` tells): no thread and no timer,
-since a process with threads may not be forked.
+It is drawn by whoever compiles, this process or one forked from it, when the next step begins (`ir/timing.py` tells): no thread and no
+timer, since a process with threads may not be forked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ ERASE = "\r\x1b[2K"
 
 
 class Progress:
-    """Draws on `stream`, a terminal of `columns`, what `title` is at, once that has taken `PATIENCE` by `clock`, and once in `BETWEEN` at most.
+    """Draws on `stream`, a terminal of `columns`, what `title` is at, once that has taken `PATIENCE` by `clock`, and once in `BETWEEN` at
+    most.
     """
 
     def __init__(self, title: str, stream: TextIO, columns: int, clock: Callable[[], float]):

@@ -38,7 +38,8 @@ EXAMPLES = (
 @click.command("reduce", cls=Command, examples=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B", help="Keep that these passes fail, or change what the module computes; the last may be machine-code."
+    "--passes", "spec", shell_complete=completed_by(pass_names, many=True), metavar="A,B",
+    help="Keep that these passes fail, or change what the module computes; the last may be machine-code."
 )
 @own_passes_options(pipeline=False)
 @click.option("--check", metavar="COMMAND", help="Keep the exit code of this command, which gets the file in place of {}; not 0.")
@@ -50,7 +51,15 @@ EXAMPLES = (
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz)."
 )
 def command(
-    file: Path, spec: str | None, own: OwnPasses, check: str | None, archive: Path | None, seed: int, size: int, target: str, output: Path | None
+    file: Path,
+    spec: str | None,
+    own: OwnPasses,
+    check: str | None,
+    archive: Path | None,
+    seed: int,
+    size: int,
+    target: str,
+    output: Path | None,
 ) -> None:
     """Make the IR text in FILE as small as it can be while it still fails."""
     from polyreme.compiled.inspection import as_target

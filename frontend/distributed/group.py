@@ -101,9 +101,8 @@ def init_parallel_env(nccl_config: Any = None) -> Group:
             communicator = MpiCommunicator(config.patience())
             if communicator.size != place.size:
                 raise PolyremeError(
-                    f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees {communicator.size}: "
-                    f"it is another MPI; "
-                    "use `polyreme launch`, which takes the mpiexec that belongs to it",
+                    f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees "
+                    f"{communicator.size}: it is another MPI; use `polyreme launch`, which takes the mpiexec that belongs to it",
                     code="E0901",
                 )
             _process = Group(communicator)

@@ -304,9 +304,8 @@ class Model:
         specs = self._inputs if self._inputs is not None else self._seen
         if specs is None:
             raise RuntimeError(
-                "Saving inference model needs 'inputs' or running before saving. Please specify 'inputs' in Model initialization or input "
-                "training data and perform "
-                "a training for shape derivation."
+                "Saving inference model needs 'inputs' or running before saving. "
+                "Please specify 'inputs' in Model initialization or input training data and perform a training for shape derivation."
             )
         if self._inputs is None:
             shapes = [list(spec.shape) for spec in specs]

@@ -138,9 +138,8 @@ def _add(
 _XY = {"X": "x", "Y": "y"}
 
 _add(
-    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt sigmoid "
-    "sign silu sin sinh "
-    "softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p log2 logical_not reciprocal relu rsqrt "
+    "sigmoid sign silu sin sinh softsign sqrt square stanh tan tanh tanh_shrink logsigmoid bitwise_not"
 )
 _add("isfinite_v2", "isfinite")
 _add("isinf_v2", "isinf")
@@ -187,12 +186,15 @@ _add("lerp", inputs={**_XY, "Weight": "weight"})
 _add("where", inputs={"Condition": "condition", "X": "x", "Y": "y"})
 _add("cast", attributes={"out_dtype": "dtype"})
 
-for _legacy, _meaning in {"reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_any": "any", "reduce_all": "all", "reduce_amax": "amax",
-                          "reduce_amin": "amin", "reduce_mean": "mean"}.items():  # fmt: skip
+_REDUCTIONS = {
+    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_any": "any", "reduce_all": "all", "reduce_amax": "amax",
+    "reduce_amin": "amin", "reduce_mean": "mean",
+}  # fmt: skip
+for _legacy, _meaning in _REDUCTIONS.items():
     _add(_legacy, _meaning, {"X": "x", "AxisTensor": "axis", "AxisTensorList": "axis"}, attributes={"dim": "axis", "keep_dim": "keepdim"},
          dropped=["in_dtype", "out_dtype"], prepare=_drop_empty_axes)  # fmt: skip
-_add("reduce_sum", "sum", {"X": "x", "AxisTensor": "axis", "AxisTensorList": "axis"}, attributes={"dim": "axis", "keep_dim": "keepdim", "out_dtype": "dtype"},
-     prepare=_drop_empty_axes)  # fmt: skip
+_add("reduce_sum", "sum", {"X": "x", "AxisTensor": "axis", "AxisTensorList": "axis"},
+     attributes={"dim": "axis", "keep_dim": "keepdim", "out_dtype": "dtype"}, prepare=_drop_empty_axes)  # fmt: skip
 _add("mean", "mean_all")
 _add("logsumexp")
 _add("frobenius_norm", attributes={"dim": "axis", "keep_dim": "keepdim"}, prepare=_drop_empty_axes)
@@ -211,10 +213,11 @@ _add("conv2d_transpose depthwise_conv2d_transpose",
      inputs={"Input": "x", "Filter": "filter", "Bias": "bias", "OutputSizeTensor": "output_size"}, outputs=("Output",))  # fmt: skip
 _add("pool2d pool3d", attributes={"ksize": "kernel_size"})
 _add("max_pool2d_with_index", outputs=("Out", "Mask"), attributes={"ksize": "kernel_size"})
-_add("quantize_linear "
-"dequantize_linear", inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
+_add("quantize_linear dequantize_linear",
+     inputs={"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"},
      outputs=("Y", "OutScale", "OutAccum", "OutState"))  # fmt: skip
-_add("batch_norm sync_batch_norm", inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
+_add("batch_norm sync_batch_norm",
+     inputs={"X": "x", "Mean": "mean", "Variance": "variance", "Scale": "scale", "Bias": "bias", "MomentumTensor": "momentum"},
      outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"), attributes={"data_layout": "data_format"})  # fmt: skip
 _add("layer_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "Mean", "Variance"))
 _add("instance_norm", inputs={"X": "x", "Scale": "scale", "Bias": "bias"}, outputs=("Y", "SavedMean", "SavedVariance"))
@@ -250,7 +253,8 @@ _add("slice", inputs={"Input": "input", **_STARTS})
 _add("strided_slice", inputs={"Input": "x", **_STARTS, "StridesTensor": "strides", "StridesTensorList": "strides"})
 _add("crop_tensor", "crop", {"X": "x", "Shape": "shape", "ShapeTensor": "shape", "Offsets": "offsets", "OffsetsTensor": "offsets"})
 _VALUES = ("bool_values", "fp32_values", "int32_values", "int64_values", "fp64_values")
-_add("set_value", "set_value", {"Input": "x", "ValueTensor": "tensor", "StartsTensorList": "starts", "EndsTensorList": "ends", "StepsTensorList": "steps"},
+_add("set_value", "set_value",
+     {"Input": "x", "ValueTensor": "tensor", "StartsTensorList": "starts", "EndsTensorList": "ends", "StepsTensorList": "steps"},
      prepare=_numbers_of_slots(*_VALUES))  # fmt: skip
 _add("flip", attributes={"dims": "axis"})
 _add("reverse", "flip")
@@ -279,8 +283,8 @@ _add("shuffle_channel", "channel_shuffle", attributes={"group": "groups"})
 _add("channel_shuffle")
 _add("unfold", outputs=("Y",))
 
-_add("fill_constant", "full_with_tensor", {"ShapeTensor": "shape", "ShapeTensorList": "shape", "ValueTensor": "value"}, attributes={"value": "plain_value"},
-     prepare=_fill_value)  # fmt: skip
+_add("fill_constant", "full_with_tensor", {"ShapeTensor": "shape", "ShapeTensorList": "shape", "ValueTensor": "value"},
+     attributes={"value": "plain_value"}, prepare=_fill_value)  # fmt: skip
 _add("fill_any_like", "full_like")
 _add("fill_zeros_like", "full_like")
 _add("fill_constant_batch_size_like", "full_batch_size_like", {"Input": "input"}, dropped=["str_value"])

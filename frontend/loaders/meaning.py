@@ -5,8 +5,7 @@ Its parameters before the `*` are the operator's operands in PIR's order, those 
 say what a parameter wants:
 
     Tensor, Tensor | None, list[Tensor]     values of the running program
-    Sizes, Numbers, Number                  whole numbers or sizes, numbers, one number: from attributes, or from tensors whose contents are
-    known
+    Sizes, Numbers, Number                  whole numbers or sizes, numbers, one number: attributes, or tensors with known contents
     Scalar                                  a number where it is known, else the tensor
     ScalarType | None                       from a dtype in either file format; None where the file leaves it open
     int, float, bool, str, Any              attributes as they are

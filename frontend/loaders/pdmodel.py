@@ -303,8 +303,8 @@ class _Reader:
         for name, array in arrays.items():
             variable = program.variables[name]
             tensor = builder.parameter(name, array, variable.is_parameter and not variable.stop_gradient)
-            check_type(tensor.type, variable.type, lambda text, name=name: builder.fail(f"the parameter "
-            f"'{name}'", text))  # type: ignore[misc]
+            refuse = lambda text, name=name: builder.fail(f"the parameter '{name}'", text)
+            check_type(tensor.type, variable.type, refuse)
             self.values[name] = tensor
         self.uncomputed: dict[str, str] = {}  # results that nobody computes here, with the operator that should
         self.variables = dict(program.variables)

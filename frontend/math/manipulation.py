@@ -55,9 +55,9 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
             new[open_axes[0]] = size // known
     elif isinstance(difference := product(new) - product(old), int) and difference:
         raise ValueError(
-            f"The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. But received X's "
-            f"shape = {list(old)}, "
-            f"X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is {product(new)}."
+            "The 'shape' in ReshapeOp is invalid. The input tensor X'size must be equal to the capacity of 'shape'. "
+            f"But received X's shape = {list(old)}, X's size = {product(old)}, 'shape' is {new}, the capacity of 'shape' is "
+            f"{product(new)}."
         )
     return _reshaped(x, tuple(new))
 

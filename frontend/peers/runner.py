@@ -4,8 +4,7 @@ Started by path, so that a Python that has the library and numpy is enough: `pyt
 requests on standard input, answers on standard output.
 
     {"do": "prepare", "folder": F, "cache": C}    files as `files.py` writes them, and a folder for what compilers keep  → seconds and MiB
-    {"do": "time", "seconds": S}                  calls for about S seconds                                              → {"seconds":
-    [...]}
+    {"do": "time", "seconds": S}                  calls for about S seconds  → {"seconds": [...]}
 
 Every library takes numpy arrays and gives numpy arrays, so what is timed is what a user of each would call.
 """

@@ -3,8 +3,8 @@
     with added([parse_addition("log-ops@after:fuse")]):
         compile_module(module)
 
-While the `with` is open, `lowering/pipeline.py` puts the passes into the stages it gives. Whatever is compiled meanwhile is made anew, since no
-cache can know what they do; the module is verified after each of them.
+While the `with` is open, `lowering/pipeline.py` puts the passes into the stages it gives. Whatever is compiled meanwhile is made anew,
+since no cache can know what they do; the module is verified after each of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Addition:
 
 
 def parse_addition(text: str) -> Addition:
-    """`NAME{options}@PLACE` as an addition; the place, `after:fuse` or `before:tensor/dce`, may be left out. `PassError` says what is wrong."""
+    """`NAME{options}@PLACE` as an addition; the place, `after:fuse` or `before:tensor/dce`, may be left out. `PassError` says what is
+    wrong.
+    """
     spec, at, place = text.rpartition("@") if re.search(r"@[^{}\"]*\Z", text) else (text, "", "")
     passes = parse_passes(spec)
     if len(passes) != 1:
@@ -70,7 +72,8 @@ _added: ContextVar[_Added | None] = ContextVar("added", default=None)
 
 @contextmanager
 def added(additions: Sequence[Addition], have_to_run: bool = True) -> Iterator[None]:
-    """Put passes into every pipeline that is made while this is open; with `have_to_run`, `PassError` at the end if one of them never ran."""
+    """Put passes into every pipeline that is made while this is open; with `have_to_run`, `PassError` at the end if one of them never ran.
+    """
     if not additions:
         yield
         return
@@ -133,7 +136,8 @@ def _place(addition: Addition, stages: Sequence[Stage]) -> tuple[int, int]:
     level = levels[number][gap]
     if takes and level not in takes:
         raise PassError(
-            f"expected a place where modules are at the level {' or '.join(takes)}, which '{addition.made.name}' takes, but got '{addition}': "
+            f"expected a place where modules are at the level {' or '.join(takes)}, which '{addition.made.name}' takes, but got "
+            f"'{addition}': "
             f"there they are at the level {level}",
             code="E0005",
         )

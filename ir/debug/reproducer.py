@@ -1,8 +1,8 @@
 """What a failing pass leaves behind: its input in a file, and the command that repeats the failure with nothing else.
 
     error: the pass 'sink-things' failed with KeyError: 'lost'
-    note: the pass 'sink-things{deep=true}' failed; its input is kept, repeat with: polyreme opt sink-things-x3k.tir --passes
-    'sink-things{deep=true}'
+    note: the pass 'sink-things{deep=true}' failed; its input is kept, repeat with:
+      polyreme opt sink-things-x3k.tir --passes 'sink-things{deep=true}'
 
 The command is the first line of the file too. It checks as much as the run did that failed: arrays that the module was run on are kept
 beside it, and files of the user's that define the pass, or the pattern or rule in which it failed, are loaded first. Files stand in the

@@ -2,8 +2,8 @@
 
     wanted = expect(module, inputs)
     for misfit in wanted.misfits(results):
-        print(misfit)              # result 0 at [1, 2]: expected 0.25 but got 0.75, which is 0.5 away with 3e-07 allowed; 12 of 64 elements
-        are wrong
+        print(misfit)
+        # result 0 at [1, 2]: expected 0.25 but got 0.75, which is 0.5 away with 3e-07 allowed; 12 of 64 elements are wrong
 
 Values are those of the same module evaluated in float64. The distance allowed is found by what is known as Monte Carlo arithmetic (Parker,
 1997; Denis, de Oliveira Castro and Petit, "Verificarlo", 2016): the float64 evaluation runs a few times more, each time with every op's

@@ -345,9 +345,8 @@ def parse_dense(text: str, kind: Type, resources: Mapping[str, str] | None = Non
 
 
 _ELIDED_MESSAGE = (
-    "expected the elements of the constant but they were elided when it was printed; print it again in full: `--full` on the command line, "
-    "or"
-    " print_module without `elide`"
+    "expected the elements of the constant but they were elided when it was printed; print it again in full: "
+    "`--full` on the command line, or print_module without `elide`"
 )
 
 

@@ -82,9 +82,8 @@ def unrolled(
     steps = xs[0].type.shape[0]
     if not isinstance(steps, int):
         raise PassError(
-            f"expected a known number of steps for gradients of the gradients of a recurrent layer, which are taken step by step, but got "
-            f"{steps}; "
-            "give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
+            "expected a known number of steps for gradients of the gradients of a recurrent layer, which are taken step by step, "
+            f"but got {steps}; give its size, as in InputSpec([None, 20, 8])", getattr(op, "location", UNKNOWN), code="E0406",
         )  # fmt: skip
     handed: Sequence[Value] = inits
     given: dict[int, Sequence[Value]] = {}

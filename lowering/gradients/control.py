@@ -102,9 +102,8 @@ class _Body:
         for op in (inner for top in region.block for inner in top.walk()):
             if isinstance(op, host.Call):
                 why = (
-                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, which run the body "
-                    f"again; call it outside, "
-                    "or run the branch or loop under paddle.no_grad()"
+                    f"expected no call of a Python function ('{op.function}') in a branch or loop, for gradients, "
+                    "which run the body again; call it outside, or run the branch or loop under paddle.no_grad()"
                 )
                 raise PassError(Diagnostic(why, op.location), code="E0407")
         inside: dict[Value, Value] = dict(zip(region.block.args, args, strict=True))
@@ -206,9 +205,8 @@ def loop(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
         where = getattr(op, "location", UNKNOWN)
         raise PassError(
             Diagnostic(
-                f"expected a loop whose carried values keep their sizes, for gradients, but {', '.join(sorted(local))} changes from round "
-                f"to round; "
-                "write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
+                f"expected a loop whose carried values keep their sizes, for gradients, but {', '.join(sorted(local))} changes from "
+                "round to round; write into a tensor of the full size instead, or run the loop under paddle.no_grad()", where,
             ), code="E0407",
         )  # fmt: skip
     steps = known_rounds(op) if isinstance(op, While) else None

@@ -89,8 +89,11 @@ class ElementEmitter:
         op = value.producer()
         rule = _RULES.get(type(op))
         if rule is None:
-            raise PolyremeError(f"no rule gives single elements of "
-            f"'{op.name if op else 'a block argument'}'", op.location if op else None, code="E0408")  # type: ignore[arg-type]
+            raise PolyremeError(
+                f"no rule gives single elements of '{op.name if op else 'a block argument'}'",
+                op.location if op else None,  # type: ignore[arg-type]
+                code="E0408",
+            )
         return rule(_Request(self, op, places, lanes, mask, guards))
 
     def is_zero_outside(self, value: Value) -> bool:

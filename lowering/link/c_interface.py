@@ -21,13 +21,10 @@ LIBRARY_FORMAT = 1
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _KEYWORDS = frozenset(
-    "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit "
-    "export "
-    "extern false float for friend goto if inline int long main mutable namespace new not nullptr operator or private protected public "
-    "register "
-    "restrict return short signed sizeof static struct switch template this throw true try typedef typeof union unsigned using virtual "
-    "void "
-    "volatile while xor".split()
+    "alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum "
+    "explicit export extern false float for friend goto if inline int long main mutable namespace new not nullptr operator or private "
+    "protected public register restrict return short signed sizeof static struct switch template this throw true try typedef typeof "
+    "union unsigned using virtual void volatile while xor".split()
 )
 
 _MESSAGES = {
@@ -107,8 +104,9 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
     ]
     placeholders = {
         "name": name,
-        "messages": "\n".join(f"@{key} = private constant [{len(m) + 1} x i8] "
-        f"{_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()),
+        "messages": "\n".join(
+            f"@{key} = private constant [{len(m) + 1} x i8] {_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()
+        ),
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
         "machine": _machine(manifest.target.features.split(",")),

@@ -85,8 +85,8 @@ class TensorToKernel(Pass):
     With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed",
     for
 
-        func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)    // the weights whose entry in `changed`
-        is not 0
+        func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)
+        // the weights whose entry in `changed` is not 0
 
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.

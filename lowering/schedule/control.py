@@ -1,8 +1,9 @@
 """Branches and loops of the `tensor` level in the kernel-level `main`: one native call runs them, with the kernels of their bodies inside.
 
     tensor.if %c, [%x] : T {A} {B}         ->  %r = alloc;  kernel.if (load %c) {kernels of A, into %r} {kernels of B, into %r}
-    tensor.while [%x], [%w] {C} {B}        ->  %s = alloc of two places;  kernel.while (%parity) {kernels of C;  load} {kernels of B, from
-    place %parity into the other one}
+    tensor.while [%x], [%w] {C} {B}        ->  %s = alloc of two places;
+                                               kernel.while (%parity) {kernels of C;  load}
+                                                   {kernels of B, from place %parity into the other one}
 
 What a round is handed lies in one of two places, and what it hands on is written to the other one: so no round reads what it has written
 already, and nothing is copied. Memory that bodies need on the way is the arena's, and live as long as the whole branch or loop is. What

@@ -108,9 +108,8 @@ class UnrollScans(FuncPass):
 def _unroll(scan: tensor.Scan) -> None:
     if not isinstance(scan.steps, int):
         raise PassError(
-            f"expected a known number of steps for a recurrent layer, which is compiled step by step for this target, but got "
-            f"{scan.steps}; "
-            "give its size, as in InputSpec([None, 20, 8])", scan.location, code="E0406",
+            "expected a known number of steps for a recurrent layer, which is compiled step by step for this target, "
+            f"but got {scan.steps}; give its size, as in InputSpec([None, 20, 8])", scan.location, code="E0406",
         )  # fmt: skip
     b = Builder.before_op(scan)
     handed: Sequence[Value] = scan.inits

@@ -117,12 +117,13 @@ def _(c):
 
 @cases("paddle.to_tensor")
 def _(c):
-    for value in ("3", "2.5", "True", "[1, 2]", "[1.0, 2]", "[[True], [False]]", "(1, 2.5)", "np.ones((2, "
-    "2))", "np.arange(3)", "np.float32(3)", "np.int16([1, 2])", "[]",
-                  "[[], []]", "1 + 2j", "[1j]", "np.array(5)", "[np.float64(1), 2]", "np.zeros((0, 3), 'float32')", "[[1, 2], [3, 4.5]]",
-                  "np.array([True, False])", "2 ** 40", "-1", "[np.ones(2), np.zeros(2)]", "float('nan')", "paddle.ones([2])",
-                  "[paddle.ones([2]), paddle.zeros([2])]",
-                  "[paddle.ones([]), 2.0]", "np.uint8([200])", "np.float16([1.5])", "np.ones(2, 'complex64')"):  # fmt: skip
+    for value in (
+        "3", "2.5", "True", "[1, 2]", "[1.0, 2]", "[[True], [False]]", "(1, 2.5)", "np.ones((2, 2))", "np.arange(3)", "np.float32(3)",
+        "np.int16([1, 2])", "[]", "[[], []]", "1 + 2j", "[1j]", "np.array(5)", "[np.float64(1), 2]", "np.zeros((0, 3), 'float32')",
+        "[[1, 2], [3, 4.5]]", "np.array([True, False])", "2 ** 40", "-1", "[np.ones(2), np.zeros(2)]", "float('nan')", "paddle.ones([2])",
+        "[paddle.ones([2]), paddle.zeros([2])]", "[paddle.ones([]), 2.0]", "np.uint8([200])", "np.float16([1.5])",
+        "np.ones(2, 'complex64')",
+    ):  # fmt: skip
         c.expr(f"paddle.to_tensor({value})")
     for dtype in EVERY:
         c.expr(f"paddle.to_tensor([0, 1, 2], '{dtype}')")

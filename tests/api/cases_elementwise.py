@@ -194,8 +194,12 @@ def _(c):
     ):
         for dtype in ("int32", "int64"):
             c.expr(expression, x=normal(4, dtype=dtype))
-    for a, b in (("float32", "float64"), ("float16", "float32"), ("bfloat16", "float32"), ("float16", "bfloat16"), ("int32", "float32"), ("int64", "float64"),
-                 ("int32", "int64"), ("uint8", "int8"), ("bool", "float32"), ("bool", "int64"), ("int64", "float32")):  # fmt: skip
+    pairs = (
+        *(("float32", "float64"), ("float16", "float32"), ("bfloat16", "float32"), ("float16", "bfloat16")),
+        *(("int32", "float32"), ("int64", "float64"), ("int32", "int64"), ("uint8", "int8")),
+        *(("bool", "float32"), ("bool", "int64"), ("int64", "float32")),
+    )
+    for a, b in pairs:
         x = bools(3) if a == "bool" else normal(3, dtype=a)
         refused = "float" not in a
         c.expr("x + y", x=x, y=normal(3, dtype=b), _raises=refused)

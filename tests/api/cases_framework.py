@@ -2,8 +2,10 @@
 
 from tests.api.table import cases, caught, check, normal
 
-PYLAYER = ("paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply", "paddle.autograd.PyLayer.forward", "paddle.autograd.PyLayer.backward",
-           "paddle.autograd.PyLayerContext.save_for_backward", "paddle.autograd.PyLayerContext.saved_tensor")  # fmt: skip
+PYLAYER = (
+    "paddle.autograd.PyLayer", "paddle.autograd.PyLayer.apply", "paddle.autograd.PyLayer.forward", "paddle.autograd.PyLayer.backward",
+    "paddle.autograd.PyLayerContext.save_for_backward", "paddle.autograd.PyLayerContext.saved_tensor",
+)  # fmt: skip
 
 
 def leaf(paddle, values):
@@ -291,8 +293,10 @@ def dtypes_have_names_and_are_compared(paddle, np, rng):
     return found
 
 
-@check("paddle.set_device", "paddle.get_device", "paddle.CPUPlace", "paddle.CUDAPlace", "paddle.CUDAPinnedPlace", "paddle.XPUPlace", "paddle.is_compiled_with_cuda",
-       "paddle.is_compiled_with_xpu", "paddle.get_cudnn_version")  # fmt: skip
+@check(
+    "paddle.set_device", "paddle.get_device", "paddle.CPUPlace", "paddle.CUDAPlace", "paddle.CUDAPinnedPlace", "paddle.XPUPlace",
+    "paddle.is_compiled_with_cuda", "paddle.is_compiled_with_xpu", "paddle.get_cudnn_version",
+)  # fmt: skip
 def a_build_for_cpus_says_so(paddle, np, rng):
     return {
         "set": str(paddle.set_device("cpu")), "get": paddle.get_device(),
@@ -300,7 +304,11 @@ def a_build_for_cpus_says_so(paddle, np, rng):
         "built": [paddle.is_compiled_with_cuda(), paddle.is_compiled_with_xpu(), paddle.is_compiled_with_rocm()],
         "cudnn": paddle.get_cudnn_version(),
         "on": str(paddle.ones([1], dtype="float32").place),
-        "errors": [caught(lambda: paddle.set_device("gpu:0")), caught(lambda: paddle.set_device("abc")), caught(lambda: paddle.set_device("xpu"))],
+        "errors": [
+            caught(lambda: paddle.set_device("gpu:0")),
+            caught(lambda: paddle.set_device("abc")),
+            caught(lambda: paddle.set_device("xpu")),
+        ],
         "own": paddle.device.get_device(), "of a tensor": paddle.get_device(paddle.ones([1])),
     }  # fmt: skip
 
@@ -333,8 +341,12 @@ def what_is_saved_is_loaded(paddle, np, rng):
             paddle.save(thing, f"{folder}/new/{i}.pdparams")
             found.append(paddle.load(f"{folder}/new/{i}.pdparams"))
         found.append(paddle.load(f"{folder}/new/0.pdparams", return_numpy=True))
-        errors = [caught(lambda: paddle.load(f"{folder}/absent")), caught(lambda: paddle.save(line.state_dict(), f"{folder}/")), caught(lambda: paddle.save({}, f"{folder}/x", protocol=9)),
-                  caught(lambda: paddle.save({}, f"{folder}/x", protocol="a"))]  # fmt: skip
+        errors = [
+            caught(lambda: paddle.load(f"{folder}/absent")),
+            caught(lambda: paddle.save(line.state_dict(), f"{folder}/")),
+            caught(lambda: paddle.save({}, f"{folder}/x", protocol=9)),
+            caught(lambda: paddle.save({}, f"{folder}/x", protocol="a")),
+        ]
     stream = io.BytesIO()
     paddle.save(line.state_dict(), stream)
     stream.seek(0)

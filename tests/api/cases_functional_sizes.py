@@ -35,8 +35,10 @@ def _convolutions():
     return found
 
 
-ACTIVATIONS = ("elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "relu", "relu6", "selu", "sigmoid", "softmax",
-               "softplus", "softshrink", "softsign", "swish", "tanhshrink", "thresholded_relu")  # fmt: skip
+ACTIVATIONS = (
+    "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid", "log_softmax", "relu", "relu6",
+    "selu", "sigmoid", "softmax", "softplus", "softshrink", "softsign", "swish", "tanhshrink", "thresholded_relu",
+)  # fmt: skip
 
 FORMS = {
     **_pools(),

@@ -83,8 +83,13 @@ def summary_takes_several_inputs(paddle, np, rng):
 @check("paddle.summary")
 def summary_refuses_shapes_that_say_too_little(paddle, np, rng):
     net = paddle.nn.Sequential(paddle.nn.Linear(4, 3))
-    return [caught(lambda: paddle.summary(net)), caught(lambda: paddle.summary(net, (None, -1))), caught(lambda: paddle.summary(net, (0, 4))),
-            caught(lambda: paddle.summary(net, ["a"])), caught(lambda: paddle.summary(net, input=3))]  # fmt: skip
+    return [
+        caught(lambda: paddle.summary(net)),
+        caught(lambda: paddle.summary(net, (None, -1))),
+        caught(lambda: paddle.summary(net, (0, 4))),
+        caught(lambda: paddle.summary(net, ["a"])),
+        caught(lambda: paddle.summary(net, input=3)),
+    ]
 
 
 @check("paddle.flops", traits=("float32",))
@@ -240,9 +245,14 @@ def callbacks_of_a_model_steer_it(paddle, np, rng):
 @check("paddle.Model")
 def a_model_refuses_what_it_cannot_use(paddle, np, rng):
     model = classifier(paddle)
-    return [caught(lambda: model.fit()), caught(lambda: model.fit(points(paddle, np, rng), batch_size=[1, 2, 3])), caught(lambda: model.prepare(loss=3)),
-            caught(lambda: model.prepare(metrics=[3])), caught(lambda: model.fit(points(paddle, np, rng), num_iters=0)),
-            caught(lambda: paddle.Model(model.network, paddle.static.InputSpec([4], "float32")))]  # fmt: skip
+    return [
+        caught(lambda: model.fit()),
+        caught(lambda: model.fit(points(paddle, np, rng), batch_size=[1, 2, 3])),
+        caught(lambda: model.prepare(loss=3)),
+        caught(lambda: model.prepare(metrics=[3])),
+        caught(lambda: model.fit(points(paddle, np, rng), num_iters=0)),
+        caught(lambda: paddle.Model(model.network, paddle.static.InputSpec([4], "float32"))),
+    ]
 
 
 @check("paddle.batch")

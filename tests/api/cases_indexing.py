@@ -161,9 +161,10 @@ def _(c):
         if index == "x[0] > 0,":
             continue
         c.expr(f"x[{index}]", x=normal(4, 5))
-    for index in ("0", "1, ..., 0", ":, 1:3, ::2", "[0, 1], :, [1, 2]", ":, [0, 2], [1, 1]", "None, 0, :, None", "..., [0, 0]", "[0], 1:, "
-    "0", "0, [1, 2]", "x[:, 0, 0] > 0, 1",
-                  "[[0], [1]], :, [[0, 1]]"):  # fmt: skip
+    for index in (
+        "0", "1, ..., 0", ":, 1:3, ::2", "[0, 1], :, [1, 2]", ":, [0, 2], [1, 1]", "None, 0, :, None", "..., [0, 0]", "[0], 1:, 0",
+        "0, [1, 2]", "x[:, 0, 0] > 0, 1", "[[0], [1]], :, [[0, 1]]",
+    ):  # fmt: skip
         c.expr(f"x[{index}]", x=normal(2, 3, 4))
     for dtype in (*ALL_INTS, *HALVES, "float64"):
         c.expr("(x[1], x[:, 1:], x[[0, 2]], x[x > 0])", x=normal(3, 4, dtype=dtype))
@@ -183,9 +184,10 @@ def _written(paddle, x, index, value, base=None):
     return x
 
 
-WRITES = ("0", "-1", "1:3", ":, 0", "..., 1", "::2", "::-1", "1, 2", "1:, :2", "...", "[0, 2]", "[0, 2], [1, 3]", ":, [0, 1]", "x > "
-"0", "x[:, 0] > 0",
-          "paddle.to_tensor([1, 0])", "[True, False, True, False]", "1:, [0]", "paddle.to_tensor(2)", "None, 1", "1:1")  # fmt: skip
+WRITES = (
+    "0", "-1", "1:3", ":, 0", "..., 1", "::2", "::-1", "1, 2", "1:, :2", "...", "[0, 2]", "[0, 2], [1, 3]", ":, [0, 1]", "x > 0",
+    "x[:, 0] > 0", "paddle.to_tensor([1, 0])", "[True, False, True, False]", "1:, [0]", "paddle.to_tensor(2)", "None, 1", "1:1",
+)  # fmt: skip
 
 
 @check("paddle.Tensor", "paddle.Tensor.set_value")

@@ -88,8 +88,11 @@ for _name, _made in CONTAINERS.items():
         return found
 
 
-@check(f"{NN}.Layer.create_parameter", f"{NN}.Layer.add_parameter", f"{NN}.Layer.register_buffer", f"{NN}.Layer.parameters", f"{NN}.Layer.named_parameters", f"{NN}.Layer.add_sublayer",
-       "paddle.ParamAttr", f"{NN}.initializer.Constant", traits=("float32", "float64", "gradient", "one", "odd"))  # fmt: skip
+@check(
+    f"{NN}.Layer.create_parameter", f"{NN}.Layer.add_parameter", f"{NN}.Layer.register_buffer", f"{NN}.Layer.parameters",
+    f"{NN}.Layer.named_parameters", f"{NN}.Layer.add_sublayer", "paddle.ParamAttr", f"{NN}.initializer.Constant",
+    traits=("float32", "float64", "gradient", "one", "odd"),
+)  # fmt: skip
 def parameters_that_are_made_and_added_have_gradients(paddle, np, rng):
     found = []
     for dtype in ("float32", "float64"):
@@ -141,8 +144,10 @@ def models_of_all_shapes_are_cast(paddle, np, rng):
 # --- training
 
 
-@check("paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD", "paddle.optimizer.Adam", f"{NN}.ClipGradByGlobalNorm", f"{NN}.ClipGradByNorm", f"{NN}.ClipGradByValue",
-       traits=("float32", "float64", "0-d", "one", "odd", "strided"), rtol=2e-5)  # fmt: skip
+@check(
+    "paddle.optimizer.SGD.minimize", "paddle.optimizer.SGD", "paddle.optimizer.Adam", f"{NN}.ClipGradByGlobalNorm", f"{NN}.ClipGradByNorm",
+    f"{NN}.ClipGradByValue", traits=("float32", "float64", "0-d", "one", "odd", "strided"), rtol=2e-5,
+)  # fmt: skip
 def parameters_of_all_shapes_are_minimized_and_clipped(paddle, np, rng):
     found = []
     clips = paddle.nn.ClipGradByGlobalNorm(0.5), paddle.nn.ClipGradByNorm(0.25), paddle.nn.ClipGradByValue(0.125, -0.25), None
@@ -191,8 +196,12 @@ def models_of_other_inputs_are_summed_up(paddle, np, rng):
     plain = paddle.nn.Sequential(paddle.nn.Linear(3, 2), paddle.nn.ReLU())
     wide = paddle.nn.Linear(3, 2).to(dtype="float64")
     counts = lambda found: {k: int(v) for k, v in found.items()}
-    return [counts(paddle.summary(embed, (1, 4), "int64")), counts(paddle.summary(plain, (5, 3))), counts(paddle.summary(wide, (1, 3), "float64")),
-            counts(paddle.summary(plain, input=paddle.ones([7, 3])))]  # fmt: skip
+    return [
+        counts(paddle.summary(embed, (1, 4), "int64")),
+        counts(paddle.summary(plain, (5, 3))),
+        counts(paddle.summary(wide, (1, 3), "float64")),
+        counts(paddle.summary(plain, input=paddle.ones([7, 3]))),
+    ]
 
 
 @check("paddle.Model", traits=("float32", "float64", "one", "odd"))
@@ -208,12 +217,12 @@ def models_of_float64_are_trained(paddle, np, rng):
 
 # --- transforms of tensors
 
-TRANSFORMS = {"CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, "
-"2]", "RandomCrop": "4", "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0",
-              "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4", "ContrastTransform": "0.4",
-              "SaturationTransform": "0.4", "HueTransform": "0.1",
-              # fmt: skip
-              "ColorJitter": "0.4, 0.4, 0.4, 0.1", "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]"}
+TRANSFORMS = {
+    "CenterCrop": "4", "Grayscale": "3", "Normalize": "[0.5] * 3, [0.25] * 3", "Pad": "[1, 2]", "RandomCrop": "4",
+    "RandomHorizontalFlip": "1.0", "RandomVerticalFlip": "1.0", "Resize": "5", "RandomResizedCrop": "4", "BrightnessTransform": "0.4",
+    "ContrastTransform": "0.4", "SaturationTransform": "0.4", "HueTransform": "0.1", "ColorJitter": "0.4, 0.4, 0.4, 0.1",
+    "RandomRotation": "20", "ToTensor": "", "Transpose": "", "Compose": "[lambda v: v * 2]",
+}
 
 
 @check(*[f"{T}.{name}" for name in (*TRANSFORMS, "BaseTransform")], traits=("float32", "float64", "gradient", "odd", "one"))
@@ -414,8 +423,14 @@ def tensors_are_printed_under_all_options(paddle, np, rng):
 @check("paddle.nn.utils.clip_grad_norm_", "paddle.nn.utils.clip_grad_value_", traits=("float32",))
 def gradients_are_cut_by_hand(paddle, np, rng):
     utils, found = paddle.nn.utils, []
-    for cut in (lambda p: utils.clip_grad_norm_(p, 0.5), lambda p: utils.clip_grad_norm_(p, 100), lambda p: utils.clip_grad_norm_(p, 0.5, 1), lambda p: utils.clip_grad_norm_(p[0], 0.1, float("inf")),
-                lambda p: utils.clip_grad_value_(p, 0.25)):  # fmt: skip
+    cuts = (
+        lambda p: utils.clip_grad_norm_(p, 0.5),
+        lambda p: utils.clip_grad_norm_(p, 100),
+        lambda p: utils.clip_grad_norm_(p, 0.5, 1),
+        lambda p: utils.clip_grad_norm_(p[0], 0.1, float("inf")),
+        lambda p: utils.clip_grad_value_(p, 0.25),
+    )
+    for cut in cuts:
         layer = paddle.nn.Linear(3, 2)
         found.append(utils.clip_grad_norm_(layer.parameters(), 1.0))
         (layer(paddle.to_tensor(rng.standard_normal((4, 3)).astype("float32"))) ** 2).sum().backward()

@@ -35,8 +35,11 @@ def small_model(paddle):
     return Model()
 
 
-@check(f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.buffers", f"{BASE}.named_buffers", f"{BASE}.children", f"{BASE}.named_children", f"{BASE}.sublayers",
-       f"{BASE}.named_sublayers", BASE, f"{BASE}.full_name", f"{BASE}.add_sublayer", f"{BASE}.register_buffer")  # fmt: skip
+@check(
+    f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.buffers", f"{BASE}.named_buffers", f"{BASE}.children",
+    f"{BASE}.named_children", f"{BASE}.sublayers", f"{BASE}.named_sublayers", BASE, f"{BASE}.full_name", f"{BASE}.add_sublayer",
+    f"{BASE}.register_buffer",
+)  # fmt: skip
 def a_model_lists_its_parts_in_order(paddle, np, rng):
     model = small_model(paddle)
     kind = lambda layers: [type(v).__name__ for v in layers]
@@ -116,7 +119,9 @@ def parts_are_added_by_name(paddle, np, rng):
     found = {
         "names": [weight.name, bias.name], "values": [weight, bias], "returned": layer.add_parameter("w", weight) is weight,
         "before": list(layer.state_dict()),
-        "attr": layer.create_parameter([2], attr=paddle.ParamAttr(name="mine", initializer=paddle.nn.initializer.Constant(3.0), trainable=False)),
+        "attr": layer.create_parameter(
+            [2], attr=paddle.ParamAttr(name="mine", initializer=paddle.nn.initializer.Constant(3.0), trainable=False)
+        ),
         "default": layer.create_parameter([2], default_initializer=paddle.nn.initializer.Uniform(-1.0, 1.0)),
         "none": layer.create_parameter([2], attr=False) is None,
     }  # fmt: skip
@@ -174,10 +179,11 @@ def tensors_set_as_attributes_are_buffers(paddle, np, rng):
 KEPT = ("bool", "uint8", "int32", "int64", "float16", "float32", "float64", "complex64")
 
 
-@check(f"{BASE}.state_dict", f"{BASE}.set_state_dict", f"{BASE}.set_dict", f"{BASE}.load_dict", f"{BASE}.buffers", f"{BASE}.named_buffers", f"{BASE}.register_buffer",
-       f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.add_parameter", f"{BASE}.create_parameter",
-       f"{BASE}.to_static_state_dict", BASE,
-       exact=True, traits=(*KEPT, "0-d", "empty", "one", "odd"))  # fmt: skip
+@check(
+    f"{BASE}.state_dict", f"{BASE}.set_state_dict", f"{BASE}.set_dict", f"{BASE}.load_dict", f"{BASE}.buffers", f"{BASE}.named_buffers",
+    f"{BASE}.register_buffer", f"{BASE}.parameters", f"{BASE}.named_parameters", f"{BASE}.add_parameter", f"{BASE}.create_parameter",
+    f"{BASE}.to_static_state_dict", BASE, exact=True, traits=(*KEPT, "0-d", "empty", "one", "odd"),
+)  # fmt: skip
 def a_state_dict_carries_every_dtype_and_shape(paddle, np, rng):
     def made(draw):
         layer = paddle.nn.Layer()
@@ -201,8 +207,10 @@ def a_state_dict_carries_every_dtype_and_shape(paddle, np, rng):
     return found
 
 
-@check(f"{BASE}.clear_gradients", f"{BASE}.forward", f"{BASE}.__call__", f"{BASE}.register_forward_pre_hook", f"{BASE}.register_forward_post_hook",
-       traits=("float64", "odd", "empty", "strided", "gradient"))  # fmt: skip
+@check(
+    f"{BASE}.clear_gradients", f"{BASE}.forward", f"{BASE}.__call__", f"{BASE}.register_forward_pre_hook",
+    f"{BASE}.register_forward_post_hook", traits=("float64", "odd", "empty", "strided", "gradient"),
+)  # fmt: skip
 def a_layer_runs_in_float64_with_hooks_at_any_shape(paddle, np, rng):
     paddle.set_default_dtype("float64")
     model = paddle.nn.Linear(3, 5)
@@ -318,10 +326,11 @@ def a_sequence_is_a_list_and_a_function(paddle, np, rng):
     model = paddle.nn.Sequential(line(2, 3), paddle.nn.ReLU(), line(3, 1))
     named = paddle.nn.Sequential(("first", line(2, 3)), ("second", line(3, 2)))
     x = paddle.to_tensor(rng.standard_normal((4, 2)).astype("float32"))
-    found = {"y": model(x), "named": named(x), "keys": [list(model.state_dict()), list(named.state_dict())], "len": len(model), "item": type(model[1]).__name__,
-             # fmt: skip
-             "slice": repr(model[1:]), "last": repr(model[-1]), "iteration": [type(v).__name__ for v in model],
-             "by name": repr(named["first"])}
+    found = {
+        "y": model(x), "named": named(x), "keys": [list(model.state_dict()), list(named.state_dict())], "len": len(model),
+        "item": type(model[1]).__name__, "slice": repr(model[1:]), "last": repr(model[-1]), "iteration": [type(v).__name__ for v in model],
+        "by name": repr(named["first"]),
+    }  # fmt: skip
     model[1] = paddle.nn.Tanh()
     del model[2]
     found["changed"] = repr(model)

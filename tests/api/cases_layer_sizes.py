@@ -13,8 +13,10 @@ def inside(*shape):
     return uniform(*shape, low=0.05, high=0.95)
 
 
-ACTIVATIONS = ("ELU", "GELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "ReLU", "ReLU6", "SELU", "Sigmoid", "Softmax", "Softplus",
-               "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU")  # fmt: skip
+ACTIVATIONS = (
+    "ELU", "GELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "ReLU", "ReLU6", "SELU",
+    "Sigmoid", "Softmax", "Softplus", "Softshrink", "Softsign", "Swish", "Tanh", "Tanhshrink", "ThresholdedReLU",
+)  # fmt: skip
 
 
 def _of_dimensions():

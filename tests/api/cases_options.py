@@ -59,11 +59,11 @@ def _(c):
     )
 
 
-MAKERS = {"arange": "3.0", "empty": "[0]", "eye": "3", "full": "[2], 2.0", "linspace": "0, 1, "
-"3", "ones": "[2]", "zeros": "[2]", "rand": "[2]", "randn": "[2]",
-          "randperm": "4, 'float32'", "uniform": "[2]", "empty_like": "paddle.ones([0])", "full_like": "paddle.ones([2]), 3.0",
-          "ones_like": "paddle.zeros([2])",
-          "zeros_like": "paddle.ones([2])"}  # fmt: skip
+MAKERS = {
+    "arange": "3.0", "empty": "[0]", "eye": "3", "full": "[2], 2.0", "linspace": "0, 1, 3", "ones": "[2]", "zeros": "[2]", "rand": "[2]",
+    "randn": "[2]", "randperm": "4, 'float32'", "uniform": "[2]", "empty_like": "paddle.ones([0])", "full_like": "paddle.ones([2]), 3.0",
+    "ones_like": "paddle.zeros([2])", "zeros_like": "paddle.ones([2])",
+}  # fmt: skip
 
 for _name, _arguments in MAKERS.items():
 
@@ -404,8 +404,10 @@ def parts_are_made_with_all_options(paddle, np, rng):
 # --- training
 
 
-@check("paddle.nn.ClipGradByGlobalNorm", "paddle.optimizer.SGD", "paddle.optimizer.Adam", "paddle.optimizer.Adam.clear_grad", "paddle.optimizer.SGD.minimize",
-       traits=("float32", "odd"))  # fmt: skip
+@check(
+    "paddle.nn.ClipGradByGlobalNorm", "paddle.optimizer.SGD", "paddle.optimizer.Adam", "paddle.optimizer.Adam.clear_grad",
+    "paddle.optimizer.SGD.minimize", traits=("float32", "odd"),
+)  # fmt: skip
 def optimizers_take_their_other_options(paddle, np, rng):
     found = []
     for kind in ("SGD", "Adam"):
@@ -434,11 +436,12 @@ def static_mode_is_left_for_a_place(paddle, np, rng):
 # --- transforms
 
 T = "paddle.vision.transforms"
-KEYED = {"CenterCrop": "4", "ColorJitter": "0.4, 0.4, 0.4, 0.1", "Grayscale": "", "Normalize": "[0.5] * 3, [0.5] * 3, to_rgb=True, "
-"data_format='HWC'", "Pad": "1, 0, 'edge'", "RandomCrop": "4",
-         "RandomHorizontalFlip": "1.0", "RandomResizedCrop": "4, interpolation='nearest'", "RandomRotation": "20, center=(2, 3)",
-         "RandomVerticalFlip": "1.0",
-         "Resize": "5, 'nearest'", "ToTensor": "", "Transpose": ""}  # fmt: skip
+KEYED = {
+    "CenterCrop": "4", "ColorJitter": "0.4, 0.4, 0.4, 0.1", "Grayscale": "",
+    "Normalize": "[0.5] * 3, [0.5] * 3, to_rgb=True, data_format='HWC'", "Pad": "1, 0, 'edge'", "RandomCrop": "4",
+    "RandomHorizontalFlip": "1.0", "RandomResizedCrop": "4, interpolation='nearest'", "RandomRotation": "20, center=(2, 3)",
+    "RandomVerticalFlip": "1.0", "Resize": "5, 'nearest'", "ToTensor": "", "Transpose": "",
+}  # fmt: skip
 
 
 @check(*[f"{T}.{name}" for name in (*KEYED, "BaseTransform")], traits=("uint8", "float32", "odd"))

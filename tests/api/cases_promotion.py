@@ -2,7 +2,10 @@
 
 from tests.api.table import cases
 
-GIVEN = "(lambda t: {})(lambda shape, dtype: paddle.to_tensor((np.arange(1, 4, dtype='float64') if shape else np.float64(2.0)) * (-1 if 'u' not in dtype and dtype != 'bool' else 1)).astype(dtype))"
+GIVEN = (
+    "(lambda t: {})(lambda shape, dtype: paddle.to_tensor((np.arange(1, 4, dtype='float64') if shape else np.float64(2.0))"
+    " * (-1 if 'u' not in dtype and dtype != 'bool' else 1)).astype(dtype))"
+)
 NAMES = {
     "+": "add",
     "-": "subtract",

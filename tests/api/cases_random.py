@@ -92,8 +92,10 @@ def _(c):
 )
 def draws_follow_one_generator_in_the_order_of_the_program(paddle, np, rng):
     paddle.seed(7)
-    first = [paddle.rand([2]), paddle.randn([3]), paddle.randint(0, 9, [2]), paddle.normal(shape=[1]), paddle.uniform([2]), paddle.randperm(4),
-             paddle.bernoulli(paddle.full([3], 0.5))]  # fmt: skip
+    first = [
+        paddle.rand([2]), paddle.randn([3]), paddle.randint(0, 9, [2]), paddle.normal(shape=[1]), paddle.uniform([2]), paddle.randperm(4),
+        paddle.bernoulli(paddle.full([3], 0.5)),
+    ]  # fmt: skip
     paddle.seed(7)
     again = [paddle.rand([1]), paddle.rand([1]), paddle.randn([1])]
     paddle.seed(2**40 + 3)

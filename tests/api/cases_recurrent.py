@@ -302,6 +302,10 @@ def decoders_of_ones_own_run(paddle, np, rng):
     return {
         "plain": run(return_length=True), "imputed": run(impute_finished=True, factor=0.5, return_length=True),
         "short": run(max_step_num=1), "none": run(max_step_num=0),
-        "abstract": [caught(lambda: base().initialize(None)), caught(lambda: base().step(None, None, None)), caught(lambda: base().finalize(None, None, None))],
+        "abstract": [
+            caught(lambda: base().initialize(None)),
+            caught(lambda: base().step(None, None, None)),
+            caught(lambda: base().finalize(None, None, None)),
+        ],
         "own": base().tracks_own_finished,
     }  # fmt: skip

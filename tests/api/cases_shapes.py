@@ -400,8 +400,7 @@ def holding(paddle, np, rng):
 
 _OF_LAYERS = (
     "state_dict set_state_dict set_dict load_dict to_static_state_dict add_sublayer buffers named_buffers register_buffer "
-    "register_forward_post_hook register_forward_pre_hook"
-    " clear_gradients"
+    "register_forward_post_hook register_forward_pre_hook clear_gradients"
 )
 
 

@@ -13,11 +13,22 @@ VALUES = (
 )
 CALLS = {
     "paddle.eye": ("paddle.eye(n)", "paddle.eye(n, m)", "paddle.eye(l([3]))", "paddle.eye(np.int64(3), np.int64(2))"),
-    "paddle.full": ("paddle.full([n, 2], 4.0)", "paddle.full(l([2, 3]), 4.0)", "paddle.full([n, m], t(4.0))", "paddle.full([2], "
-    "l(7))", "paddle.full([2], t(True))", "paddle.full([2], np.int64(3))"),
+    "paddle.full": (
+        "paddle.full([n, 2], 4.0)",
+        "paddle.full(l([2, 3]), 4.0)",
+        "paddle.full([n, m], t(4.0))",
+        "paddle.full([2], l(7))",
+        "paddle.full([2], t(True))",
+        "paddle.full([2], np.int64(3))",
+    ),
     "paddle.full_like": ("paddle.full_like(x, m)", "paddle.full_like(l([1, 2]), t(7.5))"),
-    "paddle.zeros": ("paddle.zeros([n, 2])", "paddle.zeros(l([2, 3]))", "paddle.zeros([l([2]), 3])", "paddle.zeros([np.int64(2), "
-    "np.int64(3)])", "paddle.zeros(np.array([2, 3]))"),
+    "paddle.zeros": (
+        "paddle.zeros([n, 2])",
+        "paddle.zeros(l([2, 3]))",
+        "paddle.zeros([l([2]), 3])",
+        "paddle.zeros([np.int64(2), np.int64(3)])",
+        "paddle.zeros(np.array([2, 3]))",
+    ),
     "paddle.arange": ("paddle.arange(n)", "paddle.arange(l(1), l(7), l(2))"),
     "paddle.linspace": ("paddle.linspace(l(0), l(4), l(5))",),
     "paddle.reshape": ("paddle.reshape(x, [n, -1])", "paddle.reshape(x, l([2, 6]))", "x.reshape([l([2]), -1])"),
@@ -29,8 +40,12 @@ CALLS = {
     "paddle.unsqueeze": ("paddle.unsqueeze(x, l(0))", "paddle.unsqueeze(x, l([0, 1]))", "paddle.unsqueeze(x, [l(0), 1])"),
     "paddle.slice": ("paddle.slice(x, [0, 1], [l(0), 1], [n, l(3)])", "paddle.slice(x, [0, 1], l([0, 1]), l([2, 3]))"),
     "paddle.gather": ("paddle.gather(x, l([0, 2]), axis=l(1))",),
-    "paddle.sum": ("paddle.sum(x, axis=l(0))", "paddle.sum(x, axis=l([0, 1]))", "paddle.sum(x, axis=[l(1)])", "paddle.sum(x, "
-    "axis=np.int64(0))"),
+    "paddle.sum": (
+        "paddle.sum(x, axis=l(0))",
+        "paddle.sum(x, axis=l([0, 1]))",
+        "paddle.sum(x, axis=[l(1)])",
+        "paddle.sum(x, axis=np.int64(0))",
+    ),
     "paddle.cumsum": ("paddle.cumsum(x, axis=l(1))",),
     "paddle.topk": ("paddle.topk(x, k=m)", "paddle.topk(x, np.int64(2))"),
     "paddle.scale": ("paddle.scale(x, m)", "paddle.scale(x, t(2.0))"),
@@ -44,8 +59,10 @@ CALLS = {
         "F.interpolate(vol, size=[2.0, l(2), 2], mode='trilinear')",
     ),
     "paddle.nn.functional.upsample": ("F.upsample(img, size=[8.0, 8.0])", "F.upsample(img, size=l([8, 8]))"),
-    "paddle.nn.UpsamplingBilinear2D": ("paddle.nn.UpsamplingBilinear2D(size=[5.0, 5.0])(img)", "paddle.nn.UpsamplingBilinear2D(size=l([5, "
-    "5]))(img)"),
+    "paddle.nn.UpsamplingBilinear2D": (
+        "paddle.nn.UpsamplingBilinear2D(size=[5.0, 5.0])(img)",
+        "paddle.nn.UpsamplingBilinear2D(size=l([5, 5]))(img)",
+    ),
     "paddle.nn.UpsamplingNearest2D": ("paddle.nn.UpsamplingNearest2D(size=[8.0, 6.0])(img)",),
     "paddle.nn.functional.adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(img, l([2, 2]))", "F.adaptive_avg_pool2d(img, [l(2), None])"),
     "paddle.nn.functional.adaptive_avg_pool3d": ("F.adaptive_avg_pool3d(vol, l([2, 2, 2]))", "F.adaptive_avg_pool3d(vol, [l(2), 2, 2])"),

@@ -261,8 +261,10 @@ def _(c):
     c(bools(3, 4), normal(3, 4, dtype="complex64"), normal(3, 4, dtype="complex64"), _forms=False)
 
 
-for _name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2", "sigmoid", "sign", "sin", "sinh", "sqrt",
-              "tan", "tanh", "mean", "sgn", "angle"):  # fmt: skip
+for _name in (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2", "sigmoid", "sign",
+    "sin", "sinh", "sqrt", "tan", "tanh", "mean", "sgn", "angle",
+):  # fmt: skip
 
     @cases(f"paddle.{_name}")
     def _(c):

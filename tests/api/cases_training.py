@@ -2,8 +2,10 @@
 
 from tests.api.table import caught, check, register
 
-GROUP = ("paddle.optimizer.SGD", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad", "paddle.optimizer.Adam", "paddle.optimizer.Adam.step",
-         "paddle.optimizer.Adam.clear_grad")  # fmt: skip
+GROUP = (
+    "paddle.optimizer.SGD", "paddle.optimizer.SGD.step", "paddle.optimizer.SGD.clear_grad",
+    "paddle.optimizer.Adam", "paddle.optimizer.Adam.step", "paddle.optimizer.Adam.clear_grad",
+)  # fmt: skip
 
 # Each row: the optimizer, and what it is made with.
 OPTIMIZERS = {
@@ -13,9 +15,10 @@ OPTIMIZERS = {
     "Adadelta": ("", "rho=0.9, epsilon=1e-3", "weight_decay=0.1"),
     "Adamax": ("", "beta1=0.8, beta2=0.9, epsilon=1e-3", "weight_decay=0.1"),
     "RMSProp": ("", "rho=0.9, momentum=0.5", "centered=True, epsilon=1e-3", "weight_decay=0.1"),
-    "Adam": ("", "beta1=0.8, beta2=0.9, "
-    "epsilon=1e-3", "amsgrad=True", "weight_decay=0.1", "grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)", "lazy_mode=True",
-             "use_multi_tensor=True"),  # fmt: skip
+    "Adam": (
+        "", "beta1=0.8, beta2=0.9, epsilon=1e-3", "amsgrad=True", "weight_decay=0.1", "grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)",
+        "lazy_mode=True", "use_multi_tensor=True",
+    ),  # fmt: skip
     "AdamW": ("", "weight_decay=0.1", "weight_decay=0.1, apply_decay_param_fun=lambda n: 'w_0' in n", "amsgrad=True"),
     "Lamb": ("", "lamb_weight_decay=0.1, beta1=0.8", "exclude_from_weight_decay_fn=lambda p: 'b_0' in p.name"),
     "ASGD": ("", "batch_num=3", "batch_num=2, weight_decay=0.1"),

@@ -272,10 +272,13 @@ def places_are_drawn_as_paddle_draws_them(paddle, np, rng):
     return {name: [seeded(lambda: transform(x), seed) for seed in range(3)] for name, transform in made.items()}
 
 
-@check(*[f"{T}.{name}" for name in ("BrightnessTransform", "ContrastTransform", "SaturationTransform", "HueTransform", "ColorJitter", "Grayscale", "CenterCrop", "Pad",
-                                    "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Resize", "RandomResizedCrop",
-                                    "RandomRotation")],
-       traits=("float32", "float64", "one", "odd", "strided"))  # fmt: skip
+OF_FLOATS = (
+    "BrightnessTransform", "ContrastTransform", "SaturationTransform", "HueTransform", "ColorJitter", "Grayscale", "CenterCrop", "Pad",
+    "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Resize", "RandomResizedCrop", "RandomRotation",
+)  # fmt: skip
+
+
+@check(*[f"{T}.{name}" for name in OF_FLOATS], traits=("float32", "float64", "one", "odd", "strided"))
 def transforms_take_both_floats_and_any_shape(paddle, np, rng):
     transforms = paddle.vision.transforms
     # Paddle turns images of float32 only.

@@ -32,9 +32,9 @@ NOTHING_FLOWS = (
     Reason(
         "bools or whole numbers come out",
         ("gradient",),
-        "all allclose any argmax argmin equal equal_all greater_equal greater_than histogram int8 is_empty is_tensor isfinite isinf isnan "
-        "less_equal less_than logical_and"
-        " logical_not logical_or logical_xor nn.functional.gather_tree nonzero not_equal numel rank shape shard_index",
+        "all allclose any argmax argmin equal equal_all greater_equal greater_than histogram int8 is_empty is_tensor isfinite isinf "
+        "isnan less_equal less_than logical_and logical_not logical_or logical_xor nn.functional.gather_tree nonzero not_equal numel "
+        "rank shape shard_index",
     ),
     Reason(
         "a new tensor is made, of sizes or numbers",
@@ -60,12 +60,10 @@ REFUSED = (
 # What gives tensors of different shapes one shape, or one of them that of another. Of other names broadcasting is not asked.
 BROADCASTING = (
     "add subtract multiply divide floor_divide mod pow maximum minimum equal not_equal less_than less_equal greater_than greater_equal "
-    "logical_and logical_or logical_xor"
-    " where matmul addmm dist expand_as masked_select Tensor nn.functional.binary_cross_entropy "
-    "nn.functional.binary_cross_entropy_with_logits nn.functional.cosine_similarity"
-    " nn.functional.l1_loss nn.functional.label_smooth nn.functional.linear nn.functional.margin_ranking_loss nn.functional.mse_loss "
-    "nn.functional.prelu"
-    " nn.functional.square_error_cost nn.CosineSimilarity nn.L1Loss nn.MarginRankingLoss nn.MSELoss nn.PairwiseDistance"
+    "logical_and logical_or logical_xor where matmul addmm dist expand_as masked_select Tensor nn.functional.binary_cross_entropy "
+    "nn.functional.binary_cross_entropy_with_logits nn.functional.cosine_similarity nn.functional.l1_loss nn.functional.label_smooth "
+    "nn.functional.linear nn.functional.margin_ranking_loss nn.functional.mse_loss nn.functional.prelu nn.functional.square_error_cost "
+    "nn.CosineSimilarity nn.L1Loss nn.MarginRankingLoss nn.MSELoss nn.PairwiseDistance"
 )
 
 
@@ -77,10 +75,9 @@ REASONS = (
         "no tensor goes in and none comes out",
         ("dtypes", "shapes", "gradient"),
         "CPUPlace CUDAPinnedPlace CUDAPlace XPUPlace get_cuda_rng_state get_cudnn_version get_device is_compiled_with_cuda "
-        "is_compiled_with_xpu set_cuda_rng_state set_device"
-        " disable_static enable_static in_dynamic_mode batch dataset.flowers.train nn.Layer.apply nn.Layer.children nn.Layer.eval "
-        "nn.Layer.extra_repr nn.Layer.full_name"
-        " nn.Layer.named_children nn.Layer.named_sublayers nn.Layer.sublayers nn.Layer.train nn.layer.layers.HookRemoveHelper "
+        "is_compiled_with_xpu set_cuda_rng_state set_device disable_static enable_static in_dynamic_mode batch dataset.flowers.train "
+        "nn.Layer.apply nn.Layer.children nn.Layer.eval nn.Layer.extra_repr nn.Layer.full_name nn.Layer.named_children "
+        "nn.Layer.named_sublayers nn.Layer.sublayers nn.Layer.train nn.layer.layers.HookRemoveHelper "
         "nn.layer.layers.HookRemoveHelper.remove",
     ),
     Reason("its tensors hold one number each", ("odd", "strided"), "arange increment linspace"),
@@ -103,17 +100,14 @@ REASONS = (
         "values are listed, kept or replaced, which is not recorded",
         ("gradient",),
         "Tensor.numpy Tensor.set_value Tensor.shape Tensor.dtype load save flops summary nn.Layer.state_dict nn.Layer.set_state_dict "
-        "nn.Layer.set_dict nn.Layer.load_dict"
-        " nn.Layer.to_static_state_dict nn.Layer.buffers nn.Layer.named_buffers nn.Layer.create_tensor nn.Layer.create_variable "
-        "nn.Layer.astype nn.Layer.bfloat16 nn.Layer.float"
-        " nn.Layer.float16 nn.Layer.to",
+        "nn.Layer.set_dict nn.Layer.load_dict nn.Layer.to_static_state_dict nn.Layer.buffers nn.Layer.named_buffers "
+        "nn.Layer.create_tensor nn.Layer.create_variable nn.Layer.astype nn.Layer.bfloat16 nn.Layer.float nn.Layer.float16 nn.Layer.to",
     ),
     Reason(
         "gradients are taken and parameters changed, which is not recorded",
         ("gradient",),
         "nn.ClipGradByGlobalNorm nn.ClipGradByNorm nn.ClipGradByValue optimizer.Adam optimizer.Adam.clear_grad optimizer.Adam.step "
-        "optimizer.SGD optimizer.SGD.clear_grad"
-        " optimizer.SGD.minimize optimizer.SGD.step",
+        "optimizer.SGD optimizer.SGD.clear_grad optimizer.SGD.minimize optimizer.SGD.step",
     ),
     Reason("the best are chosen, by number", ("gradient",), "nn.BeamSearchDecoder nn.dynamic_decode"),
 )

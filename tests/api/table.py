@@ -11,8 +11,8 @@ A file `cases_SUBJECT.py` holds functions that run under both modules. The short
 
     @cases("paddle.nn.Linear")
     def _(c):
-        c.layer(4, 3, bias_attr=False)(normal(2, 4))      # built after a seed: printing, state dict, first values, outputs, gradients,
-        evaluation mode
+        # Built after a seed: printing, state dict, first values, outputs, gradients, evaluation mode.
+        c.layer(4, 3, bias_attr=False)(normal(2, 4))
         c.expr("paddle.nn.Linear(4, 3)(x).sum()", x=normal(2, 4))
 
 Arguments that are `Recipe`s become tensors with numbers drawn from a generator that is seeded by the case's text; floats need gradients, so
@@ -324,8 +324,17 @@ class Cases:
             self._add(text + " in place", call.run_in_place, _recipes((args, kwargs)), options, gradients=call.with_grad)
             self.seen.append(1)
 
-    def expr(self, text: str, _raises: bool = False, _exact: bool = False, _rtol: float | None = None, _atol: float | None = None, _second: bool = False,
-             _no_grad: bool = False, **inputs: Any) -> None:  # fmt: skip
+    def expr(
+        self,
+        text: str,
+        _raises: bool = False,
+        _exact: bool = False,
+        _rtol: float | None = None,
+        _atol: float | None = None,
+        _second: bool = False,
+        _no_grad: bool = False,
+        **inputs: Any,
+    ) -> None:
         """An expression of inputs, which may say `paddle`, `F` (paddle.nn.functional) and `np`."""
         recipes = _recipes(inputs)
         told = ", ".join(f"{k}={v!r}" for k, v in inputs.items())

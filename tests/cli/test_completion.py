@@ -79,7 +79,9 @@ ask polyreme bisect --se
 ask polyreme bisect net.tir --passes cse,sink-
 """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run([BASH, "--norc", "-c", script], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}, check=False)
+    done = subprocess.run(
+        [BASH, "--norc", "-c", script], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}, check=False
+    )
     registered, *shown = done.stdout.splitlines()
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert registered.startswith("complete ") and registered.endswith(" polyreme")

@@ -53,7 +53,9 @@ def polyreme(capsys: pytest.CaptureFixture[str]) -> Any:
 # --- quiet
 
 
-@pytest.mark.parametrize("line", ["compile quiet.tir -o net.so {}", "{} compile quiet.tir -o net.so", "{} cache limit 1GB", "cache clear {}"])
+@pytest.mark.parametrize(
+    "line", ["compile quiet.tir -o net.so {}", "{} compile quiet.tir -o net.so", "{} cache limit 1GB", "cache clear {}"]
+)
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
 def test_quiet_commands_that_write_say_nothing(line: str, option: str, polyreme: Any) -> None:
     code, out, err = polyreme(line.format(""))

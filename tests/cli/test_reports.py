@@ -68,17 +68,19 @@ def test_what_is_no_terminal_gets_plain_text(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
 def test_a_cache_that_takes_nothing_is_one_line_however_many_processes_compile(tmp_path: Path) -> None:
-    program = "import polyreme as paddle\nNet = paddle.nn.Sequential(*(part for n in range(8, 20) for part in (paddle.nn.Linear(n, n + 1), paddle.nn.Softmax())))\n"
+    program = (
+        "import polyreme as paddle\n"
+        "Net = paddle.nn.Sequential(*(part for n in range(8, 20) for part in (paddle.nn.Linear(n, n + 1), paddle.nn.Softmax())))\n"
+    )
     (tmp_path / "net.py").write_text(program)
     command = [sys.executable, "-m", "polyreme", "compile", "net.py:Net", "-o", "net.so", "--input", "x=f32[4,8]"]
     env = {**os.environ, "POLYREME_CACHE": "/proc/polyreme", "POLYREME_JOBS": "2"}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     told, made = done.stderr.splitlines()
-    assert (
-        told
-        == "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: [Errno 2] No such file or "
-        "directory: '/proc/polyreme'"
+    assert told == (
+        "warning: the cache folder '/proc/polyreme' is unusable, compiled code is not kept on disk: "
+        "[Errno 2] No such file or directory: '/proc/polyreme'"
     )
     assert made.startswith("net.so and net.h")
 

@@ -14,7 +14,8 @@ from polyreme.ir.text import parse_module
 from polyreme.runtime.collectives import LocalGroup
 
 PROGRAM = """
-    func @main(%x: tensor<4x3xf32>, %y: tensor<2xf32>) -> (tensor<4x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<(RANKS)x2xf32>, tensor<(SHARE)x3xf32>) {
+    func @main(%x: tensor<4x3xf32>, %y: tensor<2xf32>)
+        -> (tensor<4x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<(RANKS)x2xf32>, tensor<(SHARE)x3xf32>) {
       %p, %q = dist.all_reduce_start %x, %y {reduce = "mean", bucket = 0} : pending<4x3xf32>, pending<2xf32>
       %b = dist.broadcast %y {root = 0} : tensor<2xf32>
       %m, %n = dist.wait %p, %q : tensor<4x3xf32>, tensor<2xf32>

@@ -107,8 +107,8 @@ def test_different_calls_are_an_error_that_says_what_each_rank_does() -> None:
 
     with pytest.raises(
         MismatchError,
-        match="number 2, but rank 0 is at all_reduce .bucket 0, schedule ab12. at train.py:40; rank 1 is at all_reduce .bucket "
-        "1.*train.py:41",
+        match="number 2, but rank 0 is at all_reduce .bucket 0, schedule ab12. at train.py:40; "
+        "rank 1 is at all_reduce .bucket 1.*train.py:41",
     ):
         ranks(2, work)
 

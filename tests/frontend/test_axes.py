@@ -151,30 +151,45 @@ TABLE: dict[str, Along] = {
     "argmax": Along(lambda x, a: paddle.argmax(x, axis=a), np.argmax, False, 1),
     "argmin": Along(lambda x, a: paddle.argmin(x, axis=a, keepdim=True), lambda x, a: np.argmin(x, a, keepdims=True), False, 1),
     "argsort": Along(lambda x, a: paddle.argsort(x, axis=a), lambda x, a: np.argsort(x, a, kind="stable"), False),
-    "argsort descending": Along(lambda x, a: paddle.argsort(x, axis=a, descending=True), lambda x, a: np.argsort(-x, a, kind="stable"), False),
+    "argsort descending": Along(
+        lambda x, a: paddle.argsort(x, axis=a, descending=True), lambda x, a: np.argsort(-x, a, kind="stable"), False
+    ),
     "chunk": Along(lambda x, a: paddle.chunk(x, 2, axis=a), lambda x, a: np.split(x, 2, a), divides=2, least=1),
     "concat": Along(lambda x, a: paddle.concat([x, x * 2], axis=a), lambda x, a: np.concatenate([x, x * 2], a)),
     "cross": Along(lambda x, a: paddle.cross(x, paddle.cos(x), axis=a), lambda x, a: np.cross(x, np.cos(x), axis=a), divides=3, least=3),
     "cumsum": Along(lambda x, a: paddle.cumsum(x, axis=a), np.cumsum),
     "diff": Along(lambda x, a: paddle.diff(x, axis=a), lambda x, a: np.diff(x, axis=a), least=1),
-    "flatten": Along(lambda x, a: paddle.flatten(x, a, -1), lambda x, a: x.reshape(*x.shape[: a % x.ndim], int(np.prod(x.shape[a % x.ndim :])))),
+    "flatten": Along(
+        lambda x, a: paddle.flatten(x, a, -1), lambda x, a: x.reshape(*x.shape[: a % x.ndim], int(np.prod(x.shape[a % x.ndim :])))
+    ),
     "flip": Along(lambda x, a: paddle.flip(x, axis=a), np.flip),
     "gather": Along(lambda x, a: paddle.gather(x, _number([1, 0, 1]), axis=a), lambda x, a: np.take(x, [1, 0, 1], a), least=2),
     "index_add": Along(_index_add, _index_added, least=1),
     "index_fill": Along(lambda x, a: paddle.index_fill(x, _number([0]), a, 9.0), _filled, least=1),
     "index_select": Along(lambda x, a: paddle.index_select(x, _number([1, 1, 0]), axis=a), lambda x, a: np.take(x, [1, 1, 0], a), least=2),
-    "kthvalue": Along(lambda x, a: paddle.kthvalue(x, 2, axis=a), lambda x, a: (np.sort(x, a).take(1, a), np.argsort(x, a).take(1, a)), least=2),
+    "kthvalue": Along(
+        lambda x, a: paddle.kthvalue(x, 2, axis=a), lambda x, a: (np.sort(x, a).take(1, a), np.argsort(x, a).take(1, a)), least=2
+    ),
     "median": Along(lambda x, a: paddle.median(x, axis=a), np.median, least=1),
-    "median min": Along(lambda x, a: paddle.median(x, axis=a, mode="min"), lambda x, a: tuple(f(x, a).take((x.shape[a] - 1) // 2, a) for f in (np.sort, np.argsort)), least=1),
+    "median min": Along(
+        lambda x, a: paddle.median(x, axis=a, mode="min"),
+        lambda x, a: tuple(f(x, a).take((x.shape[a] - 1) // 2, a) for f in (np.sort, np.argsort)),
+        least=1,
+    ),
     "mode": Along(lambda x, a: paddle.mode(paddle.round(x), axis=a)[0], lambda x, a: _mode(np.round(x), a), False, 1),
     "moveaxis": Along(lambda x, a: paddle.moveaxis(x, a, 0), lambda x, a: np.moveaxis(x, a, 0)),
     "nanmedian": Along(lambda x, a: paddle.nanmedian(x, axis=a), np.median, least=1),
     "norm": Along(lambda x, a: paddle.norm(x, 2, axis=a), lambda x, a: np.sqrt((x * x).sum(a))),
     "norm of p": Along(lambda x, a: paddle.norm(x, 1, axis=a), lambda x, a: np.abs(x).sum(a)),
-    "put_along_axis": Along(lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a), lambda x, a: _put(x, a % x.ndim, False), least=1),
+    "put_along_axis": Along(
+        lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a),
+        lambda x, a: _put(x, a % x.ndim, False),
+        least=1,
+    ),
     "put_along_axis add": Along(
-        lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a, "add"), lambda x,
-        a: _put(x, a % x.ndim, True), least=1
+        lambda x, a: paddle.put_along_axis(x, _number(_places(x.numpy(), _first(a, x), 2)), 2.0, a, "add"),
+        lambda x, a: _put(x, a % x.ndim, True),
+        least=1,
     ),
     "repeat_interleave": Along(lambda x, a: paddle.repeat_interleave(x, 2, axis=a), lambda x, a: np.repeat(x, 2, a)),
     "reverse": Along(lambda x, a: paddle.reverse(x, axis=a), np.flip),
@@ -185,10 +200,22 @@ TABLE: dict[str, Along] = {
     "split": Along(lambda x, a: paddle.split(x, [1, -1], axis=a), lambda x, a: np.split(x, [1], a), least=2),
     "squeeze": Along(lambda x, a: paddle.squeeze(x, axis=a), lambda x, a: np.squeeze(x, a) if x.shape[a] == 1 else x),
     "stack": Along(lambda x, a: paddle.stack([x, x * 2], axis=a), lambda x, a: np.stack([x, x * 2], a)),
-    "strided_slice": Along(lambda x, a: paddle.strided_slice(x, [_first(a, x)], [0], [9], [2]), lambda x, a: np.take(x, np.arange(x.shape[a])[::2], a), least=1),
-    "take_along_axis": Along(lambda x, a: paddle.take_along_axis(x, _number(_places(x.numpy(), _first(a, x))), a), lambda x, a: _take(x, a % x.ndim), least=1),
-    "topk": Along(lambda x, a: paddle.topk(x, 2, axis=a), lambda x, a: tuple(np.take(f, [0, 1], a) for f in (-np.sort(-x, a), np.argsort(-x, a))), least=2),
-    "topk smallest": Along(lambda x, a: paddle.topk(x, 2, axis=a, largest=False), lambda x, a: tuple(np.take(f(x, a), [0, 1], a) for f in (np.sort, np.argsort)), least=2),
+    "strided_slice": Along(
+        lambda x, a: paddle.strided_slice(x, [_first(a, x)], [0], [9], [2]), lambda x, a: np.take(x, np.arange(x.shape[a])[::2], a), least=1
+    ),
+    "take_along_axis": Along(
+        lambda x, a: paddle.take_along_axis(x, _number(_places(x.numpy(), _first(a, x))), a), lambda x, a: _take(x, a % x.ndim), least=1
+    ),
+    "topk": Along(
+        lambda x, a: paddle.topk(x, 2, axis=a),
+        lambda x, a: tuple(np.take(f, [0, 1], a) for f in (-np.sort(-x, a), np.argsort(-x, a))),
+        least=2,
+    ),
+    "topk smallest": Along(
+        lambda x, a: paddle.topk(x, 2, axis=a, largest=False),
+        lambda x, a: tuple(np.take(f(x, a), [0, 1], a) for f in (np.sort, np.argsort)),
+        least=2,
+    ),
     "trace": Along(lambda x, a: paddle.trace(x, 0, a, _first(a + 1, x)), lambda x, a: np.trace(x, 0, a, (a + 1) % x.ndim), least=1),
     "transpose": Along(
         lambda x, a: paddle.transpose(x, [a, *(i for i in range(x.ndim) if i != _first(a, x))]), lambda x, a: np.moveaxis(x, a, 0)
@@ -200,8 +227,9 @@ TABLE: dict[str, Along] = {
     # nn.functional
     "cosine_similarity": Along(lambda x, a: F.cosine_similarity(x, paddle.cos(x), axis=a), _cosine, least=1),
     "cross_entropy": Along(
-        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a), lambda x,
-        a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), reduction="none", axis=a),
+        lambda x, a: _entropy(x, a % x.ndim),
+        least=1,
     ),
     "dropout": Along(lambda x, a: F.dropout(x, 0.0, axis=a), lambda x, a: x),
     "glu": Along(lambda x, a: F.glu(x, axis=a), _halves, divides=2, least=2),
@@ -210,8 +238,9 @@ TABLE: dict[str, Along] = {
     "normalize": Along(lambda x, a: F.normalize(x, axis=a), _unit),
     "softmax": Along(lambda x, a: F.softmax(x, axis=a), _softmax, least=1),
     "softmax_with_cross_entropy": Along(
-        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a), lambda x,
-        a: _entropy(x, a % x.ndim), least=1
+        lambda x, a: F.softmax_with_cross_entropy(x, _number(_labels(x.numpy(), _first(a, x))), axis=a),
+        lambda x, a: _entropy(x, a % x.ndim),
+        least=1,
     ),
 }
 # Paddle's own restrictions, which we share.

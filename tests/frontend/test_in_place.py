@@ -20,7 +20,10 @@ BITS, OTHER_BITS = [[1, 6, 3], [12, 5, 9]], [[3, 2, 1], [4, 7, 8]]
 YES, NO = [[True, False, True], [False, False, True]], [[True, True, False], [False, True, False]]
 
 _PLAIN = "abs atan ceil cos cosh erf exp expm1 floor frac neg reciprocal round sigmoid sin sinc sinh square tan tanh trunc asinh nan_to_num"
-_OF_FLOATS = "add subtract sub multiply mul divide div floor_divide mod floor_mod remainder copysign hypot less less_than less_equal greater_than greater_equal equal not_equal"
+_OF_FLOATS = (
+    "add subtract sub multiply mul divide div floor_divide mod floor_mod remainder copysign hypot "
+    "less less_than less_equal greater_than greater_equal equal not_equal"
+)
 
 # By name (without the underscore): the first argument, and the others by the names that Paddle gives them.
 TABLE: dict[str, tuple[Any, dict[str, Any]]] = {

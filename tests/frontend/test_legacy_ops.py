@@ -40,15 +40,27 @@ def test_every_row_leads_to_parameters_that_its_meaning_has():
         (lambda: apply("matmul", {"transpose_Y": True, "alpha": 0.5}, X=X, Y=X), 0.5 * X @ X.swapaxes(1, 2)),
         (lambda: apply("flatten2", {"axis": 2}, X=X), X.reshape(6, 4)),
         (lambda: apply("lookup_table", {"padding_idx": -1}, Ids=IDS, W=W), W[IDS[:, 0]]),
-        (lambda: apply("fill_constant", {"shape": [2, 2], "value": 0.0, "str_value": "-3", "dtype": 3, "place_type": -1}), np.full((2, 2), -3)),
-        (lambda: apply("fill_constant", {"dtype": 5, "value": 1.5}, ShapeTensorList=[np.array([2]), np.array([3])]), np.full((2, 3), 1.5, "float32")),
-        (lambda: apply("assign_value", {"shape": [3], "dtype": 2, "int32_values": [4, 5, 6], "fp32_values": []}), np.array([4, 5, 6], "int32")),
+        (
+            lambda: apply("fill_constant", {"shape": [2, 2], "value": 0.0, "str_value": "-3", "dtype": 3, "place_type": -1}),
+            np.full((2, 2), -3),
+        ),
+        (
+            lambda: apply("fill_constant", {"dtype": 5, "value": 1.5}, ShapeTensorList=[np.array([2]), np.array([3])]),
+            np.full((2, 3), 1.5, "float32"),
+        ),
+        (
+            lambda: apply("assign_value", {"shape": [3], "dtype": 2, "int32_values": [4, 5, 6], "fp32_values": []}),
+            np.array([4, 5, 6], "int32"),
+        ),
         (lambda: apply("reshape2", {"shape": [-1]}, X=X, Shape=np.array([4, 6])), X.reshape(4, 6)),
         (lambda: apply("reduce_sum", {"dim": [0], "reduce_all": True, "keep_dim": False}, X=V), V.sum()),
         (lambda: apply("reduce_max", {"dim": [-1], "keep_dim": True}, X=X), X.max(-1, keepdims=True)),
         (lambda: apply("slice", {"axes": [1], "starts": [0], "ends": [1], "decrease_axis": [1]}, Input=X), X[:, 0]),
         (lambda: apply("slice", {"axes": [2], "starts": [0], "ends": [9]}, Input=X, EndsTensor=np.array([2])), X[..., :2]),
-        (lambda: apply("pad2d", {"paddings": [1, 0, 0, 2], "mode": "edge"}, X=X[None]), np.pad(X[None], [(0, 0), (0, 0), (1, 0), (0, 2)], "edge")),
+        (
+            lambda: apply("pad2d", {"paddings": [1, 0, 0, 2], "mode": "edge"}, X=X[None]),
+            np.pad(X[None], [(0, 0), (0, 0), (1, 0), (0, 2)], "edge"),
+        ),
         (lambda: apply("top_k_v2", {"k": 2, "axis": 2}, X=X), -np.sort(-X, 2)[..., :2]),
         (lambda: apply("top_k_v2", {"k": 2, "axis": 1}, out="Indices", X=X), np.argsort(-X, 1)[:, :2]),
         (lambda: apply("scale", {"scale": 2.0, "bias": 1.0, "bias_after_scale": False}, X=V), (V + 1) * 2),
@@ -57,7 +69,10 @@ def test_every_row_leads_to_parameters_that_its_meaning_has():
         (lambda: apply("einsum", {"equation": "bij,bkj->bik"}, Operands=[X, X]), np.einsum("bij,bkj->bik", X, X)),
         # With SAME neither paddings nor dilations count. What is summed is what Paddle 3.3.1 gives.
         (lambda: [v.sum() for v in apply("conv2d", {**SAME, "strides": [1, 1]}, out="Output", Input=IMAGE, Filter=ONES)], np.float32(750)),
-        (lambda: [v.sum() for v in apply("conv2d_transpose", {**SAME, "strides": [2, 2]}, out="Output", Input=IMAGE, Filter=ONES)], np.float32(825)),
+        (
+            lambda: [v.sum() for v in apply("conv2d_transpose", {**SAME, "strides": [2, 2]}, out="Output", Input=IMAGE, Filter=ONES)],
+            np.float32(825),
+        ),
         (lambda: apply("cast", {"in_dtype": 5, "out_dtype": 6}, X=V), V.astype("float64")),
     ],
 )  # fmt: skip
@@ -105,8 +120,14 @@ def test_what_an_operator_does_not_take_is_an_error(type_, slots, attrs, message
 TABLE = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 AT_PLACES = {
     "scatter": ({"X": [TABLE], "Ids": [np.array([2, 0])], "Updates": [TABLE[:2]]}, {"overwrite": True}, "Out", TABLE[[1, 1, 0, 3]]),
-    "scatter_nd_add": ({"X": [TABLE], "Index": [np.array([[2], [2]])], "Updates": [TABLE[:2]]}, {}, "Out", TABLE + [[0], [0], [1], [0]] * (TABLE[0] + TABLE[1])),
-    "put_along_axis": ({"Input": [TABLE], "Index": [np.zeros((4, 1), np.int64)], "Value": [TABLE[:, 2:]]}, {"Axis": 1, "Reduce": "assign"}, "Result", TABLE[:, [2, 1, 2]]),
+    "scatter_nd_add": (
+        {"X": [TABLE], "Index": [np.array([[2], [2]])], "Updates": [TABLE[:2]]}, {},
+        "Out", TABLE + [[0], [0], [1], [0]] * (TABLE[0] + TABLE[1]),
+    ),
+    "put_along_axis": (
+        {"Input": [TABLE], "Index": [np.zeros((4, 1), np.int64)], "Value": [TABLE[:, 2:]]}, {"Axis": 1, "Reduce": "assign"},
+        "Result", TABLE[:, [2, 1, 2]],
+    ),
     "where_index": ({"Condition": [TABLE > 0]}, {}, "Out", np.argwhere(TABLE > 0)),
     "masked_select": ({"X": [TABLE], "Mask": [TABLE > 0]}, {}, "Y", TABLE[TABLE > 0]),
     "diag_v2": ({"X": [TABLE]}, {"offset": 1, "padding_value": 0.0}, "Out", np.diag(TABLE, 1)),

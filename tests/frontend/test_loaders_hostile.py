@@ -198,7 +198,8 @@ def test_deep_nesting_is_refused(tmp_path):
 
 
 def test_a_huge_constant_is_refused(tmp_path):
-    full = {"#": "1.full", "I": [], "OA": [], "O": [{"%": 99, "TT": {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [1], "NCHW", [], 0]}}], "A": [
+    kind = {"#": "0.t_dtensor", "D": [{"#": "0.t_f32"}, [1], "NCHW", [], 0]}
+    full = {"#": "1.full", "I": [], "OA": [], "O": [{"%": 99, "TT": kind}], "A": [
         {"N": "shape", "AT": {"#": "1.a_intarray", "D": [1 << 40, 1 << 20]}}, {"N": "value", "AT": {"#": "0.a_f64", "D": 1.0}},
         {"N": "dtype", "AT": {"#": "1.a_dtype", "D": "float32"}},
     ]}  # fmt: skip
@@ -283,8 +284,11 @@ def test_sizes_that_grow_with_every_operator_are_refused(tmp_path):
     [
         ("1.relu", lambda op, ops: op.update({"#": "1.rellu"}), "the operator 'rellu' is not supported; did you mean 'relu'?"),
         ("1.relu", lambda op, ops: op.update({"#": "1.if"}), "expected an object with 'regions'"),
-        ("1.relu", lambda op, ops: op.update({"regions": []}), "the operator 'pd_op.relu' is not supported: of operators with regions only "
-        "'pd_op.if' and 'pd_op.while' are"),
+        (
+            "1.relu",
+            lambda op, ops: op.update({"regions": []}),
+            "the operator 'pd_op.relu' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are",
+        ),
         ("1.relu", lambda op, ops: op.update({"#": "1.while", "regions": []}), "expected one region of a 'while' but got 0"),
         ("1.relu", lambda op, ops: op.update({"#": "1.if", "regions": [{"blocks": []}]}), "expected one block but got 0"),
         ("1.relu", lambda op, ops: op.update({"#": "3.relu"}), "operators of the dialect 'custom_op' are not supported"),
@@ -293,8 +297,11 @@ def test_sizes_that_grow_with_every_operator_are_refused(tmp_path):
         ("1.relu", lambda op, ops: op["O"][0].update({"%": 1}), "expected the number of a new value but got 1"),
         ("1.flatten", lambda op, ops: op["A"][0].update({"N": "first_axis"}), "expected no attribute 'first_axis' of 'flatten' but got 1"),
         ("1.flatten", lambda op, ops: op["A"][0]["AT"].update({"D": 9}), "expected axis in [-3, 3) but got 9"),
-        ("1.flatten", lambda op, ops: op["O"][0]["TT"]["D"].__setitem__(1, [-1, 65]), "expected a result of type tensor<-1x65xf32>, which "
-        "the file declares, but got tensor<Nx64xf32>"),
+        (
+            "1.flatten",
+            lambda op, ops: op["O"][0]["TT"]["D"].__setitem__(1, [-1, 65]),
+            "expected a result of type tensor<-1x65xf32>, which the file declares, but got tensor<Nx64xf32>",
+        ),
         ("p", lambda op, ops: op["O"]["TT"]["D"].__setitem__(1, [11]), "but its file has tensor<10xf32>"),
         ("1.data", lambda op, ops: op["O"][0]["TT"].update({"#": "0.t_vec"}), "expected an input that is a dense tensor"),
         ("1.fetch", lambda op, ops: ops.remove(op), "expected a program with results but it fetches nothing"),

@@ -204,8 +204,10 @@ def test_a_norm_is_one_op_for_its_value_and_one_for_its_gradient() -> None:
     ("call", "message"),
     [
         (lambda x: F.batch_norm(x, paddle.zeros([3]), paddle.ones([4])), r"expected a mean of shape \[4\] but got \[3\]"),
-        (lambda x: F.batch_norm(x, paddle.zeros([4]), paddle.ones([4]), paddle.ones([2]), training=True), r"expected a weight of shape "
-        r"\[4\] but got \[2\]"),
+        (
+            lambda x: F.batch_norm(x, paddle.zeros([4]), paddle.ones([4]), paddle.ones([2]), training=True),
+            r"expected a weight of shape \[4\] but got \[2\]",
+        ),
         (lambda x: F.batch_norm(x, paddle.zeros([4], "float64"), paddle.ones([4])), "expected a mean of type f32 but got f64"),
         (lambda x: F.instance_norm(x.astype("int32")), "expected floats but got i32"),
     ],

@@ -349,8 +349,11 @@ def test_the_command_compiles_a_library_and_reports_as_json(saved: Path, capsys:
     [
         (["net", "--data", "none.npz"], "there is no file"),
         (["net", "--data", "text.npz"], "error[E0003]: expected arrays written by numpy.save or numpy.savez but cannot read"),
-        (["net", "--data", "data.npz", "--skip", "hea"], r"error[E1102]: expected the names of layers in skip (conv, table, head) but got "
-        "'hea'; did you mean 'head'?"),
+        (
+            ["net", "--data", "data.npz", "--skip", "hea"],
+            r"error[E1102]: expected the names of layers in skip (conv, table, head) but got "
+        "'hea'; did you mean 'head'?",
+        ),
         (["fixed", "--data", "data.npz"], "error[E1101]: expected at least 64 samples, a batch of the model, in"),
         (["two", "--data", "data.npy"], "error[E1101]: expected an archive (.npz) with arrays for x, y but"),
         (["two", "--data", "data.npz"], "error[E1101]: expected arrays for x, y in"),

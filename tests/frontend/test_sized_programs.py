@@ -125,7 +125,9 @@ CASES = {
         ["2*floordiv(x0_2, 4) equals floordiv(x0_2, 2)", "2*floordiv(x0_3, 4) equals floordiv(x0_3, 2)"],
     ),
     "halved twice, and back": (
-        lambda x: (lambda half: x + F.interpolate(half + F.interpolate(F.max_pool2d(half, 2, 2), scale_factor=2), scale_factor=2))(F.avg_pool2d(x, 2, 2)),
+        lambda x: (
+            lambda half: x + F.interpolate(half + F.interpolate(F.max_pool2d(half, 2, 2), scale_factor=2), scale_factor=2)
+        )(F.avg_pool2d(x, 2, 2)),
         lambda n, h: (floats(n, 2, 8 * n, 16),),
         ["x0_2 % 2 == 0", "x0_3 % 2 == 0", "x0_2_2 % 2 == 0", "x0_3_2 % 2 == 0"],
     ),
@@ -203,7 +205,11 @@ PAIRS = {
     "places": (lambda x, i: paddle.take_along_axis(x, i, 1), lambda n: (floats(n, 4), whole(4, n, 2)), 1),
     "mask": (written, lambda n: (floats(n, 4), floats(n) > 0), 1),
     "attention": (F.scaled_dot_product_attention, lambda n: (floats(n, 3, 2, 4), floats(n, 5, 2, 4), floats(n, 5, 2, 4) + 1), 1),
-    "states": (lambda x, h: nn.GRU(4, 3, weight_ih_attr=ONES, weight_hh_attr=ONES, bias_ih_attr=ONES, bias_hh_attr=ONES)(x, h.unsqueeze(0))[0], lambda n: (floats(n, 5, 4), floats(n, 3)), 1),
+    "states": (
+        lambda x, h: nn.GRU(4, 3, weight_ih_attr=ONES, weight_hh_attr=ONES, bias_ih_attr=ONES, bias_hh_attr=ONES)(x, h.unsqueeze(0))[0],
+        lambda n: (floats(n, 5, 4), floats(n, 3)),
+        1,
+    ),
     "Einstein's notation": (lambda x, y: paddle.einsum("bij,bjk->bik", x, y), lambda n: (floats(n, 2, 3), floats(n, 3, 4)), 1),
     "repeated": (lambda x, y: x + y, lambda n: (floats(n, 4), floats(1, 4)), 2),  # for y of one row, and for equal ones
     "repeated as another": (paddle.expand_as, lambda n: (floats(1, 4), floats(n, 4)), 2),

@@ -92,7 +92,11 @@ def test_each_kind_of_fact_is_found(function, shapes, inputs, wanted):
 
 @pytest.mark.parametrize(
     ("function", "shapes"),
-    [(lambda x, y: x + y, [["N", 6], ["N+1", 6]]), (lambda x, y: x + y, [["2*N+2", 6], [3, 6]]), (lambda x, y: x + y[1:], [["2*N", 6], ["2*M", 6]])],
+    [
+        (lambda x, y: x + y, [["N", 6], ["N+1", 6]]),
+        (lambda x, y: x + y, [["2*N+2", 6], [3, 6]]),
+        (lambda x, y: x + y[1:], [["2*N", 6], ["2*M", 6]]),
+    ],
 )
 def test_what_never_holds_stays_the_error_that_it_is(function, shapes):
     with pytest.raises(InferError, match="expected"):

@@ -136,20 +136,34 @@ def test_the_runner_stops_when_its_minutes_are_over(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("func @f() {\n  %c = nn.constant {value = dense<0> : tensor<100000x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant "
-        "of at most 2147483648 bytes"),
-        ("func @f() {\n  %c = nn.constant {value = dense<> : tensor<0x100000x100000xi64>} : tensor<4xi64>\n  return\n}", "a constant of at "
-        "most 2147483648 bytes"),
+        (
+            "func @f() {\n  %c = nn.constant {value = dense<0> : tensor<100000x100000x100000xi64>} : tensor<4xi64>\n  return\n}",
+            "a constant of at most 2147483648 bytes",
+        ),
+        (
+            "func @f() {\n  %c = nn.constant {value = dense<> : tensor<0x100000x100000xi64>} : tensor<4xi64>\n  return\n}",
+            "a constant of at most 2147483648 bytes",
+        ),
         ('"builtin.module"() ({\n  %v = "polyreme.nn.relu"() {operandSegmentSizes = array} : () -> tensor<f32>\n}) : () -> '
         '()', "'operandSegmentSizes' to be a list of int"),
         ("func @f() {\n  %c = nn.full {value = [], shape = [4], dtype = f32} : tensor<4xf32>\n  return\n}", "'value' to be a number"),
-        ("func @f(%x: tensor<4xf32>) {\n  %y = nn.softplus %x {beta = " + "9" * 400 + "}\n  return\n}", "'beta' to be a number that a "
-        "float can be"),
-        ('"builtin.module"() (' + '{\n"polyreme.tensor.fused"() (' * 70 + "{}" + ") : () -> ()\n}" * 70 + ") : () -> ()", "regions to nest "
-        "at most 64 deep"),
+        (
+            "func @f(%x: tensor<4xf32>) {\n  %y = nn.softplus %x {beta = " + "9" * 400 + "}\n  return\n}",
+            "'beta' to be a number that a float can be",
+        ),
+        (
+            '"builtin.module"() (' + '{\n"polyreme.tensor.fused"() (' * 70 + "{}" + ") : () -> ()\n}" * 70 + ") : () -> ()",
+            "regions to nest at most 64 deep",
+        ),
     ],
-    ids=["a constant too large", "an empty constant too large", "segments that are no list", "an empty list for a number", "a number too "
-    "large for a float", "empty regions nested too deeply"],
+    ids=[
+        "a constant too large",
+        "an empty constant too large",
+        "segments that are no list",
+        "an empty list for a number",
+        "a number too large for a float",
+        "empty regions nested too deeply",
+    ],
 )
 def test_texts_that_once_crashed_or_had_no_position_are_refused_at_one(text, message):
     with pytest.raises(ParseError) as caught:

@@ -63,7 +63,8 @@ SIZES = ["1024x1024x1024", "512x4096x512", "64x4096x4096", "33x17x35", "16x20000
 def test_products_spill_nothing(dtype, sm, tmp_path):
     for sizes in SIZES:
         m, k, n = sizes.split("x")
-        text = f"func @main(%x: tensor<{m}x{k}x{dtype}>, %y: tensor<{k}x{n}x{dtype}>) -> tensor<{m}x{n}x{dtype}> {{ %z = nn.matmul %x, %y  return %z }}"
+        header = f"func @main(%x: tensor<{m}x{k}x{dtype}>, %y: tensor<{k}x{n}x{dtype}>) -> tensor<{m}x{n}x{dtype}>"
+        text = f"{header} {{ %z = nn.matmul %x, %y  return %z }}"
         assert check_products(costs(parse_module(text), sm, tmp_path)) == 1
 
 

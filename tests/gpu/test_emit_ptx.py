@@ -72,7 +72,13 @@ def test_a_launch_is_told_what_the_kernel_needs():
 
 
 def test_read_only_buffers_go_through_the_read_only_cache_and_written_ones_do_not():
-    body = '%t = kernel.thread_id : index\n%v = kernel.load %x, %t : f32\n%w = kernel.load %y, %t : f32\n%s = kernel.apply %v, %w {fn = "add"} : f32\nkernel.store %s, %y, %t'
+    body = (
+        '%t = kernel.thread_id : index\n'
+        '%v = kernel.load %x, %t : f32\n'
+        '%w = kernel.load %y, %t : f32\n'
+        '%s = kernel.apply %v, %w {fn = "add"} : f32\n'
+        'kernel.store %s, %y, %t'
+    )  # fmt: skip
     ptx = ptx_of(grid_module("%x: buffer<32xf32>, %y: buffer<32xf32>", body)).ptx
     assert ptx.count("ld.global.nc.b32") == 1 and ptx.count("ld.global.b32") == 1
 

@@ -303,7 +303,12 @@ def test_a_barrier_that_some_threads_skip_is_an_error_in_both():
 
 
 def test_a_shuffle_needs_whole_warps():
-    body = '%t = kernel.thread_id : index\n%v = kernel.load %y, %t : f32\n%w = kernel.warp_shuffle %v {mode = "xor", by = 1} : f32\nkernel.store %w, %y, %t'
+    body = (
+        '%t = kernel.thread_id : index\n'
+        '%v = kernel.load %y, %t : f32\n'
+        '%w = kernel.warp_shuffle %v {mode = "xor", by = 1} : f32\n'
+        'kernel.store %w, %y, %t'
+    )  # fmt: skip
     module = grid_module("%y: buffer<32xf32>", body, block="[20]")
     with pytest.raises(PolyremeError, match="expected warps of 32 threads but '@work' has one of 20"):
         meaning(module, [], [np.zeros(32, np.float32)])

@@ -71,14 +71,20 @@ kernel.store %v, %y, %i
 def test_a_load_out_of_bounds_names_kernel_line_block_and_thread():
     with pytest.raises(
         PtxError,
-        match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: a load of 4 bytes at byte 120 of an allocation of 120 is "
-        "out",
+        match=r"kernel 'work', line \d+ \(ld.global.nc.b32\), block 0, thread 30: "
+        "a load of 4 bytes at byte 120 of an allocation of 120 is out",
     ):
         run_emulated(copy_module(30), [np.zeros(30, np.float32)], [np.zeros(32, np.float32)])
 
 
 def test_a_planted_store_out_of_bounds_is_caught():
-    body = '%t = kernel.thread_id : index\n%one = kernel.size {value = 1} : index\n%i = kernel.apply %t, %one {fn = "add"} : index\n%v = kernel.load %x, %t : f32\nkernel.store %v, %y, %i'
+    body = (
+        '%t = kernel.thread_id : index\n'
+        '%one = kernel.size {value = 1} : index\n'
+        '%i = kernel.apply %t, %one {fn = "add"} : index\n'
+        '%v = kernel.load %x, %t : f32\n'
+        'kernel.store %v, %y, %i'
+    )  # fmt: skip
     module = grid_module("%x: buffer<32xf32>, %y: buffer<32xf32>", body)
     with pytest.raises(
         PtxError, match=r"\(st.global.b32\), block 0, thread 31: a store of 4 bytes at byte 128 of an allocation of 128 is out of bounds"
@@ -130,10 +136,16 @@ def test_a_planted_race_is_caught():
 
 
 def test_two_threads_that_write_one_element_race():
-    body = '%t = kernel.thread_id : index\n%s = kernel.alloc {shape = [1], dtype = f32, space = "shared"} : buffer<1xf32>\n%z = kernel.size {value = 0} : index\n'
-    body += (
-        "%v = kernel.load %y, %t : f32\nkernel.store %v, %s, %z\nkernel.barrier ()\n%w = kernel.load %s, %z : f32\nkernel.store %w, %y, %t"
-    )
+    body = (
+        '%t = kernel.thread_id : index\n'
+        '%s = kernel.alloc {shape = [1], dtype = f32, space = "shared"} : buffer<1xf32>\n'
+        '%z = kernel.size {value = 0} : index\n'
+        '%v = kernel.load %y, %t : f32\n'
+        'kernel.store %v, %s, %z\n'
+        'kernel.barrier ()\n'
+        '%w = kernel.load %s, %z : f32\n'
+        'kernel.store %w, %y, %t'
+    )  # fmt: skip
     with pytest.raises(PtxError, match=r"thread 0: a store races: thread 31 writes the same element at the same time"):
         run_emulated(grid_module("%y: buffer<32xf32>", body), [], [np.zeros(32, np.float32)])
 

@@ -30,7 +30,8 @@ def floats(*shape, seed=0, dtype=np.float32):
 def matmul(m, k, n, dtype="f32", flags=""):
     x = f"{k}x{m}" if "transpose_x" in flags else f"{m}x{k}"
     y = f"{n}x{k}" if "transpose_y" in flags else f"{k}x{n}"
-    return f"func @main(%x: tensor<{x}x{dtype}>, %y: tensor<{y}x{dtype}>) -> tensor<{m}x{n}x{dtype}> {{ %z = nn.matmul %x, %y {flags}  return %z }}"
+    header = f"func @main(%x: tensor<{x}x{dtype}>, %y: tensor<{y}x{dtype}>) -> tensor<{m}x{n}x{dtype}>"
+    return f"{header} {{ %z = nn.matmul %x, %y {flags}  return %z }}"
 
 
 def kernels(text, target=SM80):
@@ -51,7 +52,13 @@ FLAGS = ["", "{transpose_x = true}", "{transpose_y = true}", "{transpose_x = tru
 
 @pytest.mark.parametrize(
     ("sizes", "blocks", "threads"),
-    [((4096, 4096, 4096), 64 * 32, 128), ((512, 512, 512), 16 * 8, 128), ((2048, 3072, 768), 32 * 12, 128), ((32, 64, 32), 1, 128), ((30, 64, 30), 1, 128)],
+    [
+        ((4096, 4096, 4096), 64 * 32, 128),
+        ((512, 512, 512), 16 * 8, 128),
+        ((2048, 3072, 768), 32 * 12, 128),
+        ((32, 64, 32), 1, 128),
+        ((30, 64, 30), 1, 128),
+    ],
     ids=str,
 )
 def test_the_tile_is_that_with_which_the_busiest_multiprocessor_has_the_least_to_do(sizes, blocks, threads):
@@ -141,7 +148,8 @@ def ptx_of(text, target=SM90):
 
 def test_positions_take_32_bits_where_these_hold_all_of_them():
     def wide(size):
-        text = f"func @main(%x: tensor<{size}x{size}xf32>) -> tensor<{size}x{size}xf32> {{ %z = nn.transpose %x {{perm = [1, 0]}}  return %z }}"
+        kind = f"tensor<{size}x{size}xf32>"
+        text = f"func @main(%x: {kind}) -> {kind} {{ %z = nn.transpose %x {{perm = [1, 0]}}  return %z }}"
         return any(word in ptx_of(text) for word in ("mul.hi.s64", "div.s64", "mul.lo.s64", "mad.lo.s64"))
 
     assert not wide(1000) and wide(40000) and wide("N")
@@ -202,7 +210,10 @@ def test_pads_move_behind_reshapes_that_leave_their_axes_whole(shape, low, high,
 
 
 def test_a_padded_pooling_is_one_kernel():
-    text = "func @main(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> { %z = nn.max_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]}  return %z }"
+    text = (
+        "func @main(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> { "
+        "%z = nn.max_pool %x {kernel = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]}  return %z }"
+    )
     assert kernels(text).count("kernel.launch") == 1
 
 

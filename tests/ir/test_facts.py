@@ -200,7 +200,17 @@ def test_bounds_that_follow_from_others_are_left_out():
 
 
 @pytest.mark.parametrize(
-    "size", [N - N // 2 - 1, (N - 3) // 2 + 1, N // 4 - 3, 2 * N - N // 3 - 9, (3 * N + 2) // 8 - N // 16 - 4, N // 7 - 2, N // 2 - N // 3 - 1, 3 - N // 2]
+    "size",
+    [
+        N - N // 2 - 1,
+        (N - 3) // 2 + 1,
+        N // 4 - 3,
+        2 * N - N // 3 - 9,
+        (3 * N + 2) // 8 - N // 16 - 4,
+        N // 7 - 2,
+        N // 2 - N // 3 - 1,
+        3 - N // 2,
+    ],
 )
 def test_a_bound_of_quotients_is_one_of_the_name_where_it_says_the_same(size):
     guard = at_least_zero(size, "nn.conv")

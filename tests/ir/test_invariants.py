@@ -56,11 +56,19 @@ def nested(depth):
 
 
 def loop(body, count="%n"):
-    return f"func @fill(%y: buffer<64xf32>, %n: index) {{\n  %zero = kernel.constant {{value = 0, dtype = index}} : index\n  %one = kernel.constant {{value = 1.0, dtype = f32}} : f32\n  kernel.parallel {count} {{ (%i: index)\n    {body}\n    kernel.yield\n  }}\n  return\n}}"
+    return (
+        "func @fill(%y: buffer<64xf32>, %n: index) {\n"
+        "  %zero = kernel.constant {value = 0, dtype = index} : index\n"
+        "  %one = kernel.constant {value = 1.0, dtype = f32} : f32\n"
+        f"  kernel.parallel {count} {{ (%i: index)\n    {body}\n    kernel.yield\n  }}\n  return\n}}"
+    )
 
 
 def grid(body, runs="kernel.launch %x {callee = @work, grid = [1], block = [32]}"):
-    return f'func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\nfunc @main(%x: buffer<64xf32>) attributes {{arg_roles = ["output"]}} {{\n  {runs}\n  return\n}}'
+    return (
+        f"func @work(%x: buffer<64xf32>) {{\n  {body}\n  return\n}}\n"
+        f'func @main(%x: buffer<64xf32>) attributes {{arg_roles = ["output"]}} {{\n  {runs}\n  return\n}}'
+    )
 
 
 def deepen(module):
@@ -114,23 +122,30 @@ CASES = {
         1, ["expected only functions in a module but got 'tensor.full'"],
         damage=lambda m: m.block.append(polyreme.dialects.tensor.Full(value=0.0, dtype=f32))
     ),
-    "a module takes no arguments": Case(1, ["expected no arguments of a module but got "
-    "tensor<4xf32>"], damage=lambda m: m.block.add_arg(TensorType((4,), f32))),
+    "a module takes no arguments": Case(
+        1, ["expected no arguments of a module but got tensor<4xf32>"], damage=lambda m: m.block.add_arg(TensorType((4,), f32))
+    ),
     "a region has one block": Case(
-        1, ["expected one block in each region of 'func.func' but got 2", "expected a block of 'func.func' to end with a terminator but it "
-        "is empty"],
+        1,
+        [
+            "expected one block in each region of 'func.func' but got 2",
+            "expected a block of 'func.func' to end with a terminator but it is empty",
+        ],
         damage=lambda m: m.function().body.add_block(Block()),
     ),
     "an op has the regions it declares": Case(
         1, ["expected 1 regions for 'func.func' but got 0"],
         damage=lambda m: (m.function().block.ops, [o.erase() for o in reversed(ops(m))], m.function().regions.clear())
     ),
-    "neighbours know each other": Case(2, ["'tensor.map' does not know the op before "
-    "it"], damage=lambda m: setattr(ops(m)[1], "prev", None)),
-    "an op knows its block": Case(2, ["'tensor.map' does not know the block it stands "
-    "in"], damage=lambda m: setattr(ops(m)[1], "parent", Block())),
-    "a result knows its place": Case(2, ["result 0 of 'tensor.map' does not know its "
-    "place"], damage=lambda m: setattr(ops(m)[0].results[0], "index", 1)),
+    "neighbours know each other": Case(
+        2, ["'tensor.map' does not know the op before it"], damage=lambda m: setattr(ops(m)[1], "prev", None)
+    ),
+    "an op knows its block": Case(
+        2, ["'tensor.map' does not know the block it stands in"], damage=lambda m: setattr(ops(m)[1], "parent", Block())
+    ),
+    "a result knows its place": Case(
+        2, ["result 0 of 'tensor.map' does not know its place"], damage=lambda m: setattr(ops(m)[0].results[0], "index", 1)
+    ),
     "operands fit the declaration": Case(
         3, ["expected operands (xs…) for 'tensor.map' but got 1, split as [2]"], damage=lambda m: setattr(ops(m)[0], "segments", (2,))
     ),
@@ -159,16 +174,18 @@ CASES = {
         damage=lambda m: ops(m)[0].set_operand(0, ops(m)[0].result)
     ),
     "a value stays in its region": Case(
-        6, ["operand 0 of 'kernel.apply', %i: index, is defined in a region that does not enclose this use"],
+        6,
+        ["operand 0 of 'kernel.apply', %i: index, is defined in a region that does not enclose this use"],
         damage=lambda m: ops(m)[1].set_operand(0, ops(m)[0].block.args[0]),
-        keeps='func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n kernel.yield\n }\n %j = kernel.apply %n {fn = "neg"}\n '
-        'return\n}',
+        keeps='func @main(%n: index) {\n kernel.parallel %n { (%i: index)\n'
+        ' kernel.yield\n }\n %j = kernel.apply %n {fn = "neg"}\n return\n}',
     ),
     "a value does not enter an isolated op": Case(
-        6, ["operand 0 of 'tensor.map', %x: tensor<4xf32>, is defined outside of 'tensor.fused', which uses nothing from outside"],
+        6,
+        ["operand 0 of 'tensor.map', %x: tensor<4xf32>, is defined outside of 'tensor.fused', which uses nothing from outside"],
         damage=lambda m: ops(m)[0].block.first.set_operand(0, m.function().args[0]),
-        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n '
-        'tensor.yield %b\n }\n return\n}',
+        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n'
+        ' %b = tensor.map %a {fn = "exp"}\n tensor.yield %b\n }\n return\n}',
     ),
     "a value stays in its function": Case(
         6, ["operand 0 of 'tensor.map', %x: tensor<4xf32>, is defined in another function"],
@@ -178,15 +195,17 @@ CASES = {
         7, ["expected a block of 'func.func' to end with a terminator but it ends with 'tensor.map'"],
         PLAIN.replace("  return %z\n", "").replace("-> tensor<4xf32> ", "")
     ),
-    "a terminator is the last op": Case(7, ["expected 'func.return' to end its block but more ops follow"], PLAIN.replace("return "
-    "%z", "return %z\n  return %z")),
+    "a terminator is the last op": Case(
+        7, ["expected 'func.return' to end its block but more ops follow"], PLAIN.replace("return %z", "return %z\n  return %z")
+    ),
     "a function ends with return": Case(
         7, ["expected 'func.func' to end with 'func.return' but got 'tensor.yield'"], PLAIN.replace("return", "tensor.yield")
     ),
     "attributes are declared": Case(8, ["'tensor.map' has no attribute 'axis'"], damage=lambda m: ops(m)[0].attributes.update(axis=1)),
     "attributes are there": Case(8, ["expected an attribute 'dtype' for 'tensor.map'"], damage=lambda m: ops(m)[0].attributes.pop("dtype")),
-    "attributes are of their kind": Case(8, ["'tensor.map': expected 'fn' to be str but got "
-    "3"], damage=lambda m: ops(m)[0].attributes.update(fn=3)),
+    "attributes are of their kind": Case(
+        8, ["'tensor.map': expected 'fn' to be str but got 3"], damage=lambda m: ops(m)[0].attributes.update(fn=3)
+    ),
     "attributes are among their choices": Case(
         8, ["'dist.all_reduce': expected 'reduce' to be one of sum, mean, max, min, prod but got 'sun'; did you mean 'sum'?"],
         damage=lambda m: ops(m)[0].attributes.update(reduce="sun"), keeps=PLAIN.replace('tensor.map %x {fn = "exp"}', "dist.all_reduce %x"),
@@ -209,7 +228,10 @@ CASES = {
     ),
     "ranks have a limit": Case(
         10, ["expected a rank of at most 32 for result 0 of 'tensor.map' but got 33"],
-        damage=lambda m: (setattr(ops(m)[0].results[0], "type", TensorType((1,) * 33, f32)), ops(m)[1].set_operand(0, m.function().args[0])),
+        damage=lambda m: (
+            setattr(ops(m)[0].results[0], "type", TensorType((1,) * 33, f32)),
+            ops(m)[1].set_operand(0, m.function().args[0]),
+        ),
     ),
     "a function's type is that of its body": Case(
         11, ["the type of '@main' says that it returns tensor<3xf32> but it returns tensor<4xf32>"],
@@ -235,27 +257,30 @@ CASES = {
         keeps="func @main(%x: tensor<Nxf32>) {\n  %y = tensor.full {value = 0.0, shape = [N], dtype = f32} : tensor<Nxf32>\n  return\n}",
     ),
     "calls form no circle": Case(
-        14, ["expected calls without a circle but '@a' calls '@b' calls '@a'"],
+        14,
+        ["expected calls without a circle but '@a' calls '@b' calls '@a'"],
         "func @a() {\n kernel.call () {callee = @b}\n return\n}\nfunc @b() {\n kernel.call () {callee = @a}\n return\n}",
-        keeps="func @a() {\n kernel.call () {callee = @b}\n kernel.call () {callee = @c}\n return\n}\nfunc @b() {\n kernel.call () {callee "
-        "= @c}\n return\n}\nfunc @c() {\n return\n}",
+        keeps="func @a() {\n kernel.call () {callee = @b}\n kernel.call () {callee = @c}\n return\n}\n"
+        "func @b() {\n kernel.call () {callee = @c}\n return\n}\nfunc @c() {\n return\n}",
     ),
     "a function does not call itself": Case(
         14, ["expected calls without a circle but '@main' calls '@main'"],
         "func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n %y = func.call %x {callee = @main} : tensor<4xf32>\n return %y\n}",
     ),
     "what is pure has pure parts": Case(
-        15, ["expected only pure ops in 'tensor.fused' but got 'dist.broadcast'"],
-        "func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = dist.broadcast %a {root = 0}\n tensor.yield "
-        "%b\n }\n return\n}",
-        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n %b = tensor.map %a {fn = "exp"}\n '
-        'tensor.yield %b\n }\n return\n}',
+        15,
+        ["expected only pure ops in 'tensor.fused' but got 'dist.broadcast'"],
+        "func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n"
+        " %b = dist.broadcast %a {root = 0}\n tensor.yield %b\n }\n return\n}",
+        keeps='func @main(%x: tensor<4xf32>) {\n %y = tensor.fused %x { (%a: tensor<4xf32>)\n'
+        ' %b = tensor.map %a {fn = "exp"}\n tensor.yield %b\n }\n return\n}',
     ),
     "what is sent is waited for": Case(
-        16, ["expected a 'dist.wait' for %p: pending<4xf32> but nothing uses it"],
+        16,
+        ["expected a 'dist.wait' for %p: pending<4xf32> but nothing uses it"],
         "func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  return\n}",
-        keeps="func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n  %y = dist.wait %p : tensor<4xf32>\n  "
-        "return\n}",
+        keeps="func @main(%x: tensor<4xf32>) {\n  %p = dist.all_reduce_start %x : pending<4xf32>\n"
+        "  %y = dist.wait %p : tensor<4xf32>\n  return\n}",
     ),
     "what is on its way is not read": Case(
         16, ["expected only 'dist.wait' to use %p: pending<4xf32> but 'nn.relu' does"],
@@ -272,20 +297,22 @@ CASES = {
         keeps="func @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : index\n  return\n}",
     ),
     "main takes buffers only": Case(
-        17, ["expected buffers as arguments of '@main' but argument 1 is index"],
+        17,
+        ["expected buffers as arguments of '@main' but argument 1 is index"],
         "func @main(%x: buffer<4xf32>, %n: index) {\n  %m = kernel.size {value = 4} : index\n  return\n}",
-        keeps="func @work(%x: buffer<4xf32>, %n: index) {\n  return\n}\nfunc @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : "
-        "index\n  kernel.call %x, %n {callee = @work}\n  return\n}",
+        keeps="func @work(%x: buffer<4xf32>, %n: index) {\n  return\n}\n"
+        "func @main(%x: buffer<4xf32>) {\n  %n = kernel.size {value = 4} : index\n  kernel.call %x, %n {callee = @work}\n  return\n}",
     ),
     "inputs are only read, by kernels too, under any shape": Case(
         18, ["'kernel.call' writes to %x: buffer<2x2xf32>, whose role is 'input': it is only read"], writes("input"), keeps=writes("output")
     ),
     "constants are only read": Case(
-        18, ["'kernel.store' writes to %w: buffer<2xf32>, which is constant"],
-        'func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = '
-        'index}\n  %v = kernel.load %w, %i\n  kernel.store %v, %w, %i\n  return\n}',
-        keeps='func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n  %i = kernel.constant {value = 0, dtype = '
-        'index}\n  %v = kernel.load %w, %i\n  return\n}',
+        18,
+        ["'kernel.store' writes to %w: buffer<2xf32>, which is constant"],
+        'func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n'
+        '  %i = kernel.constant {value = 0, dtype = index}\n  %v = kernel.load %w, %i\n  kernel.store %v, %w, %i\n  return\n}',
+        keeps='func @main() {\n  %w = kernel.data {value = dense<[1.0, 2.0]> : tensor<2xf32>}\n'
+        '  %i = kernel.constant {value = 0, dtype = index}\n  %v = kernel.load %w, %i\n  return\n}',
     ),
     "the arena is main's": Case(
         19, ["expected no arena memory in '@work', a kernel: its memory is local or shared"],
@@ -324,11 +351,15 @@ CASES = {
         loop("kernel.store %one, %y, %zero"), keeps=loop("kernel.store %one, %y, %i"),
     ),
     "guards are about sizes of arguments": Case(
-        22, ["the guard 'N % 8 == 0 [8*M] nn.reshape net.py:12:9' of '@main' is about the size 'M', which is not the size of an axis of "
-        "any argument"],
+        22,
+        [
+            "the guard 'N % 8 == 0 [8*M] nn.reshape net.py:12:9' of '@main' is about the size 'M', "
+            "which is not the size of an axis of any argument"
+        ],
         PLAIN.replace("tensor<4xf32> {\n", 'tensor<4xf32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape net.py:12:9"]} {\n', 1),
-        keeps=PLAIN.replace("4xf32", "(8*M)xf32").replace("32> {\n", '32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape '
-        'net.py:12:9"]} {\n', 1),
+        keeps=PLAIN.replace("4xf32", "(8*M)xf32").replace(
+            "32> {\n", '32> attributes {guards = ["N % 8 == 0 [8*M] nn.reshape net.py:12:9"]} {\n', 1
+        ),
     ),
     "iterations have places of their own, also in loops of theirs": Case(
         21, ["'kernel.store' writes to the same place of %y: buffer<64xf32> in every iteration of 'kernel.parallel'"],

@@ -42,8 +42,10 @@ GENERIC_SEED = """
   "func.func"() <{function_type = (tensor<313xui64>) -> tensor<3xf32>, sym_name = "draw"}> ({
   ^bb0(%arg0: tensor<313xui64> loc("m.py":1:2)):
     %0:2 = "polyreme.tensor.random"(%arg0) {dtype = f32, shape = [3]} : (tensor<313xui64>) -> (tensor<3xf32>, tensor<313xui64>) loc(#loc2)
-    %1 = "polyreme.tensor.constant"() {value = dense_resource<weight> : tensor<3xf32>} : () -> tensor<3xf32> loc(fused["m.py":3:1, "m.py":3:9])
-    %2 = "polyreme.tensor.constant"() {value = dense<[0x7FC00001, 1.000000e+00, -2.5]> : tensor<3xf32>} : () -> tensor<3xf32> loc("x"(#loc1))
+    %1 = "polyreme.tensor.constant"() {value = dense_resource<weight> : tensor<3xf32>}
+      : () -> tensor<3xf32> loc(fused["m.py":3:1, "m.py":3:9])
+    %2 = "polyreme.tensor.constant"() {value = dense<[0x7FC00001, 1.000000e+00, -2.5]> : tensor<3xf32>}
+      : () -> tensor<3xf32> loc("x"(#loc1))
     "func.return"(%0#0) : (tensor<3xf32>) -> () loc(callsite(#loc1 at unknown))
   }) {arg_names = ["seed"]} : () -> () loc(#loc)
 }) : () -> () loc(#loc)
@@ -243,7 +245,10 @@ def test_modules_that_are_not_valid_can_be_printed():
 
 def test_modules_that_differ_in_names_have_one_text_without_them():
     """Which is why a compiled function is found again when its variables are renamed; names that a caller sees stay."""
-    text = "func @main(%x: tensor<100xf32>) -> tensor<100xf32> {\n  %c = tensor.constant {value = dense_resource<c>} : tensor<100xf32>\n  return %c\n}\n"
+    text = (
+        "func @main(%x: tensor<100xf32>) -> tensor<100xf32> {\n"
+        "  %c = tensor.constant {value = dense_resource<c>} : tensor<100xf32>\n  return %c\n}\n"
+    )
     text += f'{{-# dialect_resources: {{ builtin: {{ c: "0x04000000{"0000803F" * 99 + "00000000"}" }} }} #-}}\n'
     first, second = parse_module(text), parse_module(text.replace("%c", "%d"))
     assert print_module(first) != print_module(second)

@@ -175,8 +175,10 @@ def test_attributes_missing_unknown_of_another_kind_and_not_normal(module):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (TensorType((-1,), f32), "expected sizes from 0 to 9223372036854775807 for argument 0 of a block of 'func.func' but got "
-        "tensor<-1xf32>"),
+        (
+            TensorType((-1,), f32),
+            "expected sizes from 0 to 9223372036854775807 for argument 0 of a block of 'func.func' but got tensor<-1xf32>",
+        ),
         (BufferType((1,) * 33, f32), "expected a rank of at most 32 for argument 0 of a block of 'func.func' but got 33"),
         (VectorType(0, f32), "expected a vector with lanes for argument 0 of a block of 'func.func' but got vector<0xf32>"),
     ],

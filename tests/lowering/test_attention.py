@@ -169,7 +169,8 @@ def test_machine_code_agrees_with_the_ops_one_by_one_on_many_shapes(case: Case, 
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(most=70), st.integers(0, 9))
 def test_kernels_of_each_target_agree_on_numpy(target: str, case: Case, seed: int) -> None:
-    small = Case(1, 1, *(min(n, 19) for n in (case.queries, case.keys)), min(case.depth, 9), min(case.width, 9), None, case.causal, case.offset, case.dtype)  # type: ignore[type-var,arg-type]
+    rows = [min(n, 19) for n in (case.queries, case.keys)]  # type: ignore[type-var]
+    small = Case(1, 1, *rows, min(case.depth, 9), min(case.width, 9), None, case.causal, case.offset, case.dtype)  # type: ignore[arg-type]
     module = small.module()
     inputs = small.inputs(module, seed)
     assert_same(evaluate(lower(module, TARGETS[target]), inputs)[0], evaluate(module, inputs)[0], case.dtype)
@@ -203,7 +204,14 @@ def test_queries_that_see_no_key_are_nan_and_others_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [Case(B, 2, M, N, 8, 8), Case(1, 2, M, M, 8, 8, causal="add"), Case(B, 1, 1, N + 1, 24, 8, (B, 1, 1, N + 1)), Case(1, 2, N, 2 * N, 8, 8, causal="select", offset=N)], ids=str
+    "case",
+    [
+        Case(B, 2, M, N, 8, 8),
+        Case(1, 2, M, M, 8, 8, causal="add"),
+        Case(B, 1, 1, N + 1, 24, 8, (B, 1, 1, N + 1)),
+        Case(1, 2, N, 2 * N, 8, 8, causal="select", offset=N),
+    ],
+    ids=str,
 )
 def test_sizes_may_be_known_at_run_time_only(case: Case) -> None:
     check(case, sizes=tuple((2, max(1, n // 3), n) for n in (1, 16, 40, 300)))

@@ -43,7 +43,8 @@ class Net:
     def conv(self, x: Value, out: int, taps: int = 3, stride: int = 1, groups: int = 1) -> Value:
         channels = x.type.shape[1]  # type: ignore[union-attr]
         weight, bias = self.constant(out, channels // groups, taps, taps), self.constant(out)
-        return self.b(nn.Conv, x, weight, bias, strides=(stride, stride), padding=(taps // 2,) * 4, groups=groups)  # type: ignore[no-any-return]
+        padding = (taps // 2,) * 4
+        return self.b(nn.Conv, x, weight, bias, strides=(stride, stride), padding=padding, groups=groups)  # type: ignore[no-any-return]
 
     def module(self, *results: Value) -> Module:
         self.b.insert(Return(list(results)))

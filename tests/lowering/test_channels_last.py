@@ -94,7 +94,13 @@ def test_a_norm_of_groups_has_its_lanes_along_all_channels(groups: int, few: int
     made = check_same(
         net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2)))), np.random.default_rng(0).standard_normal((2, 3, *sizes))
     )
-    narrow = [op for op in made.walk() if isinstance(op, tensor.Map) and {x.type.shape[-1:] for x in op.xs} > {(1,)} and few in op.result.type.shape[-1:]]  # type: ignore[union-attr]
+    narrow = [
+        op
+        for op in made.walk()
+        if isinstance(op, tensor.Map)
+        and {x.type.shape[-1:] for x in op.xs} > {(1,)}  # type: ignore[union-attr]
+        and few in op.result.type.shape[-1:]  # type: ignore[union-attr]
+    ]
     assert (not narrow) == (few < 16 <= groups * few)
 
 
@@ -283,7 +289,8 @@ def step(net: Net, kind: str, x: Value) -> Value:
     if kind == "pointwise":
         return net.conv(x, 4, taps=1)
     if kind == "transposed":
-        return b(nn.ConvTranspose, x, net.constant(4, 4, *(3,) * spatial), strides=(2,) * spatial, padding=(1,) * (2 * spatial))  # type: ignore[no-any-return]
+        weight = net.constant(4, 4, *(3,) * spatial)
+        return b(nn.ConvTranspose, x, weight, strides=(2,) * spatial, padding=(1,) * (2 * spatial))  # type: ignore[no-any-return]
     if kind == "relu":
         return b(nn.Relu, x)  # type: ignore[no-any-return]
     if kind == "scale":

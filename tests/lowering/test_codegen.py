@@ -177,7 +177,6 @@ def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
 def test_llvm_is_not_loaded_before_something_is_compiled():
     code = (
         "import sys; import polyreme.lowering.emit.llvm.codegen, polyreme.lowering.emit.llvm.emit_module, "
-        "polyreme.lowering.machines.targets as t;"
-        "t.find_target('aarch64'); assert 'llvmlite' not in sys.modules"
+        "polyreme.lowering.machines.targets as t;t.find_target('aarch64'); assert 'llvmlite' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

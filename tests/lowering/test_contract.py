@@ -191,7 +191,12 @@ def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int, ha
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(64, 64, 64), (128, 784, 512), (130, 300, 121), (1, 784, 512), (1, 2049, 10), (257, 33, 1000), (150, 4099, 100), (33, 5000, 40)], ids=str
+    ("m", "k", "n"),
+    [
+        *((64, 64, 64), (128, 784, 512), (130, 300, 121), (1, 784, 512)),
+        *((1, 2049, 10), (257, 33, 1000), (150, 4099, 100), (33, 5000, 40)),
+    ],
+    ids=str,
 )
 def test_large_products_are_equal_on_one_and_two_threads(m: int, k: int, n: int) -> None:
     for constant in (False, True):
@@ -201,7 +206,12 @@ def test_large_products_are_equal_on_one_and_two_threads(m: int, k: int, n: int)
 
 @pytest.mark.parametrize(
     ("spec", "a", "b"),
-    [("mk,kn->mn", (3079, 20), (20, 150)), ("mk,kn->mn", (3072, 5), (5, 50)), ("mk,kn->mn", (3100, 4200), (4200, 17)), ("bmk,bkn->bmn", (2, 3073, 9), (2, 9, 70))],
+    [
+        ("mk,kn->mn", (3079, 20), (20, 150)),
+        ("mk,kn->mn", (3072, 5), (5, 50)),
+        ("mk,kn->mn", (3100, 4200), (4200, 17)),
+        ("bmk,bkn->bmn", (2, 3073, 9), (2, 9, 70)),
+    ],
     ids=str,
 )
 def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
@@ -336,8 +346,16 @@ def test_one_row_reads_weights_that_are_far_in_streams(case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("m", "n", "kilobytes", "alternates"),
-    [(1, 777, 256, True), (N, 777, 256, True), (32, 777, 96, True), (33, 777, 256, False), (1, 777, 2048, False), (1, 777, 72, False), (1, 300, 256, False)]
-)  # fmt: skip
+    [
+        (1, 777, 256, True),
+        (N, 777, 256, True),
+        (32, 777, 96, True),
+        (33, 777, 256, False),
+        (1, 777, 2048, False),
+        (1, 777, 72, False),
+        (1, 300, 256, False),
+    ],
+)
 def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_a_part_of_them(
     m: Dim, n: int, kilobytes: int, alternates: bool
 ) -> None:

@@ -118,7 +118,8 @@ def test_a_library_runs_branches_and_loops_without_python(tmp_path: Any) -> None
 COUNTED = """
     func @main(%x: tensor<{shape}>, %n: tensor<i64>) -> (tensor<{shape}>, tensor<{shape}>, tensor<i64>) {{
       %zero = nn.full {{value = 0, dtype = i64}} : tensor<i64>
-      %i, %y, %z, %rounds = nn.while [%zero, %x, %x], [%n] : tensor<i64>, tensor<{shape}>, tensor<{shape}>, tensor<i64> {{ (%k: tensor<i64>, %a: tensor<{shape}>, %b: tensor<{shape}>, %last: tensor<i64>)
+      %i, %y, %z, %rounds = nn.while [%zero, %x, %x], [%n] : tensor<i64>, tensor<{shape}>, tensor<{shape}>, tensor<i64>
+          {{ (%k: tensor<i64>, %a: tensor<{shape}>, %b: tensor<{shape}>, %last: tensor<i64>)
         %c = nn.less %k, %last : tensor<i1>
         nn.yield %c
       }} {{ (%k: tensor<i64>, %a: tensor<{shape}>, %b: tensor<{shape}>, %last: tensor<i64>)
@@ -150,7 +151,8 @@ def test_carried_values_of_any_type_and_size_change_places(rounds: int, size: in
 NESTED = """
     func @main(%x: tensor<Nx4xf32>, %w: tensor<4x4xf32>, %n: tensor<1xi64>) -> tensor<Nx4xf32> {
       %zero = nn.full {value = 0, shape = [1], dtype = i64} : tensor<1xi64>
-      %i, %y, %rounds = nn.while [%zero, %x], [%w, %n] : tensor<1xi64>, tensor<Nx4xf32>, tensor<i64> { (%k: tensor<1xi64>, %a: tensor<Nx4xf32>, %v: tensor<4x4xf32>, %last: tensor<1xi64>)
+      %i, %y, %rounds = nn.while [%zero, %x], [%w, %n] : tensor<1xi64>, tensor<Nx4xf32>, tensor<i64>
+          { (%k: tensor<1xi64>, %a: tensor<Nx4xf32>, %v: tensor<4x4xf32>, %last: tensor<1xi64>)
         %c = nn.less %k, %last : tensor<1xi1>
         nn.yield %c
       } { (%k: tensor<1xi64>, %a: tensor<Nx4xf32>, %v: tensor<4x4xf32>, %last: tensor<1xi64>)
@@ -194,7 +196,8 @@ def test_weights_of_products_in_a_loop_are_packed_once_in_front_of_it(rows: int,
 def test_a_scan_with_a_sort_in_it_is_a_loop_around_kernels(width: int) -> None:
     text = """
         func @main(%x: tensor<Nx5xf32>, %s: tensor<5xi64>) -> (tensor<5xi64>, tensor<Nx5xi64>) {
-          %last, %all = nn.scan [%x], [%s], [] {steps = N, reverse = true} : tensor<5xi64>, tensor<Nx5xi64> { (%a: tensor<5xf32>, %h: tensor<5xi64>)
+          %last, %all = nn.scan [%x], [%s], [] {steps = N, reverse = true} : tensor<5xi64>, tensor<Nx5xi64>
+              { (%a: tensor<5xf32>, %h: tensor<5xi64>)
             %o = nn.argsort %a {axis = 0} : tensor<5xi64>
             %next = nn.add %h, %o : tensor<5xi64>
             nn.yield %next, %next
@@ -274,7 +277,8 @@ COUNTING = """
     func @main(%x: tensor<Nx2xf32>) -> (tensor<Nx2xf32>, tensor<1xi32>, tensor<i64>) {{
       %first = nn.full {{value = {first}, shape = [1], dtype = i32}} : tensor<1xi32>
       %last = {last} : tensor<i32>
-      %i, %y, %rounds = nn.while [%first, %x], [%last] : tensor<1xi32>, tensor<Nx2xf32>, tensor<i64> {{ (%k: tensor<1xi32>, %a: tensor<Nx2xf32>, %l: tensor<i32>)
+      %i, %y, %rounds = nn.while [%first, %x], [%last] : tensor<1xi32>, tensor<Nx2xf32>, tensor<i64>
+          {{ (%k: tensor<1xi32>, %a: tensor<Nx2xf32>, %l: tensor<i32>)
         %c = nn.{test} %k, %l : tensor<1xi1>
         nn.yield %c
       }} {{ (%k: tensor<1xi32>, %a: tensor<Nx2xf32>, %l: tensor<i32>)
@@ -321,7 +325,8 @@ def test_a_loop_that_does_not_count_up_stays_one(step: str) -> None:
 def test_a_scan_takes_no_slices_that_no_step_reads() -> None:
     module = parse_module("""
         func @main(%x: tensor<3x4xf32>, %y: tensor<3x2xf32>, %s: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
-          %last, %all = nn.scan [%y, %x], [%s], [%w] {steps = 3} : tensor<4xf32>, tensor<3x4xf32> { (%b: tensor<2xf32>, %a: tensor<4xf32>, %h: tensor<4xf32>, %v: tensor<4xf32>)
+          %last, %all = nn.scan [%y, %x], [%s], [%w] {steps = 3} : tensor<4xf32>, tensor<3x4xf32>
+              { (%b: tensor<2xf32>, %a: tensor<4xf32>, %h: tensor<4xf32>, %v: tensor<4xf32>)
             %p = nn.mul %a, %h : tensor<4xf32>
             %next = nn.add %p, %v : tensor<4xf32>
             %unread = nn.sum %b : tensor<f32>
@@ -342,7 +347,8 @@ def test_a_scan_takes_no_slices_that_no_step_reads() -> None:
 def test_gradients_read_of_a_loop_only_what_their_results_need() -> None:
     func: Any = parse_module("""
         func @main(%x: tensor<4xf32>, %kept: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-          %y, %z, %rounds = nn.while [%x, %kept], [%w] : tensor<4xf32>, tensor<4xf32>, tensor<i64> { (%a: tensor<4xf32>, %k: tensor<4xf32>, %v: tensor<4xf32>)
+          %y, %z, %rounds = nn.while [%x, %kept], [%w] : tensor<4xf32>, tensor<4xf32>, tensor<i64>
+              { (%a: tensor<4xf32>, %k: tensor<4xf32>, %v: tensor<4xf32>)
             %s = nn.sum %a : tensor<f32>
             %one = nn.full {value = 1.0, dtype = f32} : tensor<f32>
             %c = nn.greater %s, %one : tensor<i1>

@@ -86,8 +86,9 @@ def by_columns(size: int = max(ACCURACY), kept: bool = False) -> Callable[[Reque
 @example(Case((1, 4, 6, 6), (3, 4, 5, 5)), 2, "aarch64", 1.0)
 @given(
     st.builds(
-        lambda batch, channels, high, wide, outputs, taps, pad,
-        tail: Case((batch, channels, high, wide), (outputs, channels, 5, taps), pad=pad, tail=tail),
+        lambda batch, channels, high, wide, outputs, taps, pad, tail: Case(
+            (batch, channels, high, wide), (outputs, channels, 5, taps), pad=pad, tail=tail
+        ),
         st.integers(1, 2), st.integers(4, 6), st.integers(9, 12), st.integers(7, 9), st.sampled_from([3, 16, 20]), st.integers(1, 5),
         st.integers(0, 1),
         st.sampled_from(["", "relu", *POOLS]),

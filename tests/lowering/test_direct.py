@@ -308,7 +308,11 @@ def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("short_rows")
 @pytest.mark.parametrize(
     "case",
-    [replace(PLAIN[i], open=True) for i in (2, 3, 8, 14)] + [Case((1, 5, 5, 1024), (80, 1024, 3, 3), pad=(1, 1), tail="relu", open=True), Case((2, 31, 20, 9), (40, 9, 3, 3), free=True, open=True)],
+    [
+        *(replace(PLAIN[i], open=True) for i in (2, 3, 8, 14)),
+        Case((1, 5, 5, 1024), (80, 1024, 3, 3), pad=(1, 1), tail="relu", open=True),
+        Case((2, 31, 20, 9), (40, 9, 3, 3), free=True, open=True),
+    ],
     ids=str,
 )
 def test_pixels_are_numbered_through_where_rows_are_short(case: Case) -> None:

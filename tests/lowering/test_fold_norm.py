@@ -113,7 +113,10 @@ HALF = TensorType((N, 3, 6, 5), scalar_type(np.dtype(np.float16)))
     ("body", "types"),
     [
         (lambda b, c, x, w: b(nn.BatchNorm, b(nn.Conv, x, w), *statistics(c, 4)), (IMAGES, TensorType((4, 3, 1, 1), f32))),
-        (lambda b, c, x, m: b(nn.BatchNorm, b(nn.Conv, x, c(draw(4, 3, 1, 1))), m, c(np.ones(4, np.float32))), (IMAGES, TensorType((4,), f32))),
+        (
+            lambda b, c, x, m: b(nn.BatchNorm, b(nn.Conv, x, c(draw(4, 3, 1, 1))), m, c(np.ones(4, np.float32))),
+            (IMAGES, TensorType((4,), f32)),
+        ),
         (used_twice, (IMAGES,)),
         (overflowing, (IMAGES,)),
         (lambda b, c, x: b(nn.BatchNorm, b(nn.Conv, x, c(draw(4, 3, 1, 1))), *statistics(c, 6), axis=2), (IMAGES,)),

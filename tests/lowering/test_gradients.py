@@ -367,8 +367,11 @@ def test_an_op_with_a_rule_of_its_own_is_its_values_after_lowering():
 
 @pytest.mark.parametrize(
     ("reached", "kinds", "message"),
-    [((1,), [f64, f64], "numbers of the 1 inputs"), ((0,), [f64, f32], r"expected block arguments"), ((), [f64, f64], r"expected gradients "
-    r"\(\)")],
+    [
+        ((1,), [f64, f64], "numbers of the 1 inputs"),
+        ((0,), [f64, f32], r"expected block arguments"),
+        ((), [f64, f64], r"expected gradients \(\)"),
+    ],
 )
 def test_rules_that_do_not_fit_are_refused(reached, kinds, message):
     func = Func.empty("main", [TensorType((3,), f64)])

@@ -146,7 +146,8 @@ def run_lowered(text: str, arrays: list[np.ndarray]) -> np.ndarray:  # type: ign
 # --- the report
 
 PRODUCTS = """
-func @main(%x: tensor<{n}x64xf32>, %a: tensor<64x96xf32>, %b: tensor<96x64xf32>) -> tensor<{n}x64xf32> attributes {{arg_roles = ["input", "param", "param"]}} {{
+func @main(%x: tensor<{n}x64xf32>, %a: tensor<64x96xf32>, %b: tensor<96x64xf32>)
+    -> tensor<{n}x64xf32> attributes {{arg_roles = ["input", "param", "param"]}} {{
   %y = nn.linear %x, %a : tensor<{n}x96xf32>
   %z = nn.linear %y, %b : tensor<{n}x64xf32>
   %u = nn.linear %z, %a : tensor<{n}x96xf32>

@@ -116,7 +116,14 @@ def test_each_element_of_the_last_axis_so_many_times_is_interleaved(times: int) 
 
 
 @pytest.mark.parametrize(
-    "module", [repeated([0, 0, 1, 1, 2, 2]), repeated(np.arange(9)), repeated(np.arange(81) // 9), repeated(np.arange(8) // 2, axis=1), repeated(np.arange(18) // 2 % 8)]
+    "module",
+    [
+        repeated([0, 0, 1, 1, 2, 2]),
+        repeated(np.arange(9)),
+        repeated(np.arange(81) // 9),
+        repeated(np.arange(8) // 2, axis=1),
+        repeated(np.arange(18) // 2 % 8),
+    ],
 )
 def test_other_gathers_stay(module: Module) -> None:
     StackRows().run(module)

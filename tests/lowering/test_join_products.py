@@ -99,10 +99,12 @@ def _computed(b: Builder, x: Value) -> list[Value]:
 APART: dict[str, Callable[[Builder, Value], list[Value]]] = {
     "results of the function": lambda b, x: [_plain(b, x), _plain(b, x)],
     "elementwise ops of two products": _gated,
-    "elementwise ops behind a reshape": lambda b,
-    x: [b(tensor.Map, b(tensor.Reshape, _plain(b, x), shape=(1, 5, 8)), fn="exp") for _ in range(2)],
-    "rows that a reshape joins with columns": lambda b,
-    x: [b(tensor.Transpose, b(tensor.Reshape, _plain(b, x), shape=(4, 10)), perm=(1, 0)) for _ in range(2)],
+    "elementwise ops behind a reshape": lambda b, x: [
+        b(tensor.Map, b(tensor.Reshape, _plain(b, x), shape=(1, 5, 8)), fn="exp") for _ in range(2)
+    ],
+    "rows that a reshape joins with columns": lambda b, x: [
+        b(tensor.Transpose, b(tensor.Reshape, _plain(b, x), shape=(4, 10)), perm=(1, 0)) for _ in range(2)
+    ],
     "one with a bias and one without": lambda b, x: [heads(b, x, 8), _transposed(b, x)],
     "products of two values": lambda b, x: [_transposed(b, x), _transposed(b, b(tensor.Map, x, fn="neg"))],
     "weights that are computed": _computed,

@@ -129,7 +129,15 @@ def test_a_value_held_within_known_bounds_becomes_a_min_and_a_max(low, high, map
 
 @pytest.mark.parametrize(
     ("kernel", "strides", "windows"),
-    [((5, 5), (1, 1), 2), ((13, 13), (1, 1), 2), ((3, 3), (1, 1), 1), ((5, 5), (3, 3), 1), ((9, 4), (2, 1), 2), ((3, 3, 3), (2, 2, 2), 1), ((5, 5, 5), (1, 1, 1), 3)]
+    [
+        ((5, 5), (1, 1), 2),
+        ((13, 13), (1, 1), 2),
+        ((3, 3), (1, 1), 1),
+        ((5, 5), (3, 3), 1),
+        ((9, 4), (2, 1), 2),
+        ((3, 3, 3), (2, 2, 2), 1),
+        ((5, 5, 5), (1, 1, 1), 3),
+    ],
 )
 def test_the_largest_of_wide_windows_is_found_axis_by_axis(kernel, strides, windows):
     x = np.random.default_rng(0).standard_normal((2, 2, *(14, 15, 6)[: len(kernel)]))

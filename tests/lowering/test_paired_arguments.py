@@ -160,7 +160,14 @@ def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_a
 
 
 @pytest.mark.parametrize(
-    ("case", "is_taken"), [(Several(384, 384, 64), True), (Several(384, 64, 384, turned=True), True), (Several(128, 128, 64), False), (Several(128, 64, 128, turned=True), False)], ids=str
+    ("case", "is_taken"),
+    [
+        (Several(384, 384, 64), True),
+        (Several(384, 64, 384, turned=True), True),
+        (Several(128, 128, 64), False),
+        (Several(128, 64, 128, turned=True), False),
+    ],
+    ids=str,
 )
 def test_several_products_are_chosen_where_they_are_large(case: Several, is_taken: bool) -> None:
     seen: list[bool] = []

@@ -19,7 +19,8 @@ from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.errors import CallError
 
 LINEAR = """
-func @main(%x: tensor<{n}x20xf32>, %w: tensor<20x33xf32>, %b: tensor<33xf32>) -> tensor<{n}x33xf32> attributes {{arg_roles = ["input", "param", "param"]}} {{
+func @main(%x: tensor<{n}x20xf32>, %w: tensor<20x33xf32>, %b: tensor<33xf32>)
+    -> tensor<{n}x33xf32> attributes {{arg_roles = ["input", "param", "param"]}} {{
   %y = nn.linear %x, %w, %b : tensor<{n}x33xf32>
   return %y
 }}
@@ -31,7 +32,8 @@ func @main(%x: tensor<2x16x8x8xf32>, %w: tensor<32x16x3x3xf32>) -> tensor<2x32x8
 }
 """
 TWO = """
-func @main(%x: tensor<4x20xf32>, %v: tensor<20x20xf32>, %w: tensor<20x20xf32>) -> tensor<4x20xf32> attributes {arg_roles = ["input", "param", "param"]} {
+func @main(%x: tensor<4x20xf32>, %v: tensor<20x20xf32>, %w: tensor<20x20xf32>)
+    -> tensor<4x20xf32> attributes {arg_roles = ["input", "param", "param"]} {
   %h = nn.matmul %x, %v : tensor<4x20xf32>
   %y = nn.matmul %h, %w : tensor<4x20xf32>
   return %y

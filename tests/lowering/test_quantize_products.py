@@ -66,8 +66,11 @@ def test_weights_are_found_through_what_moves_them() -> None:
     ("shape", "body", "reason"),
     [
         ((1, 2, 5), lambda b, x: b(nn.Conv, x, constant(b, np.ones((2, 1, 3))), groups=2), "depthwise"),
-        ((1, 2, 5), lambda b, x: b(nn.ConvTranspose, x, constant(b, np.ones((2, 1, 3)))), "transposed convolutions are not computed in "
-        "integers"),
+        (
+            (1, 2, 5),
+            lambda b, x: b(nn.ConvTranspose, x, constant(b, np.ones((2, 1, 3)))),
+            "transposed convolutions are not computed in integers",
+        ),
         ((4, 4), lambda b, x: b(nn.Linear, x, x), "its weight is not constant"),
         ((4, 3), lambda b, x: b(nn.MatMul, constant(b, np.ones((2, 4))), x), "its weight is no matrix on the right"),
         ((4, 3), lambda b, x: b(nn.MatMul, x, constant(b, np.full((3, 2), np.inf))), "its weight has elements that are not finite"),

@@ -24,12 +24,19 @@ CASES: dict[str, tuple[Callable[..., Any], bool]] = {
     "by other values of the same": (lambda x, w: branch(x.sum() > 0, lambda: x * 2, lambda: paddle.tanh(x) * 3) + w * 1, True),
     "a loop that changes one": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: y * y + 1, [x])[0] + w, True),
     "a loop that reads another": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: y + w * w + 1, [x])[0], False),
-    "a loop that begins with "
-    "nothing": (lambda x, w: loop(lambda y: (y + x).sum() < 9, lambda y: y + x * x + 1, [paddle.zeros([3])])[0], False),
+    "a loop that begins with nothing": (
+        lambda x, w: loop(lambda y: (y + x).sum() < 9, lambda y: y + x * x + 1, [paddle.zeros([3])])[0],
+        False,
+    ),
     "a loop that exchanges two": (lambda x, w: loop(lambda a, b: (a + b).sum() < 9, lambda a, b: (b + 1, a + 1), [x, w])[0], False),
-    "a branch in a loop": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y * y + 1, lambda: y + 2), [x])[0], True),
-    "an uneven branch in a "
-    "loop": (lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y + w * w + 1, lambda: y + 2), [x * w])[0], True),
+    "a branch in a loop": (
+        lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y * y + 1, lambda: y + 2), [x])[0],
+        True,
+    ),
+    "an uneven branch in a loop": (
+        lambda x, w: loop(lambda y: y.sum() < 9, lambda y: branch(y[0] > 0, lambda: y + w * w + 1, lambda: y + 2), [x * w])[0],
+        True,
+    ),
     "steps whose number is known": (lambda x, w: steps(lambda row, y: [y + row * w], [paddle.zeros([1])], [x])[0], True),
     "an even number of exchanges": (lambda x, w: steps(lambda a, b: [b, a], [x, w], count=4)[0] * 1, True),
 }

@@ -20,7 +20,8 @@ from polyreme.lowering.schedule.regions import split_regions
 from polyreme.runtime.errors import CallError
 
 PROGRAM = """
-    func @main(%x: tensor<Nx3xf32>, %w: tensor<3xf32>) -> (tensor<Kx3xf32>, tensor<1xf32>) attributes {arg_names = ["x", "w"], arg_roles = ["input", "param"]} {
+    func @main(%x: tensor<Nx3xf32>, %w: tensor<3xf32>)
+        -> (tensor<Kx3xf32>, tensor<1xf32>) attributes {arg_names = ["x", "w"], arg_roles = ["input", "param"]} {
       %c = nn.full {value = 3.0, shape = [1], dtype = f32} : tensor<1xf32>
       %a = nn.mul %x, %w : tensor<Nx3xf32>
       %k = host.call %a {id = 0, function = "keep_two"} : tensor<Kx3xf32>

@@ -259,7 +259,8 @@ def test_what_is_the_same_in_all_steps_is_made_once():
 
 UNREAD = """
 func @main(%x: tensor<3x2x4xf32>, %first: tensor<2x4xf32>) -> tensor<3x2x4xf32> {
-  %last, %unread, %all = tensor.scan [%x], [%first], [] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32> { (%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>)
+  %last, %unread, %all = tensor.scan [%x], [%first], [] {steps = 3} : tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x4xf32>
+      { (%xt: tensor<2x4xf32>, %h: tensor<2x4xf32>)
     %next = tensor.map %h, %xt {fn = "add"} : tensor<2x4xf32>
     %more = tensor.map %next {fn = "exp"} : tensor<2x4xf32>
     tensor.yield %next, %more, %next

@@ -319,7 +319,11 @@ def test_threads_make_combinations_and_add_up_beside_the_products(
 
 @pytest.mark.parametrize(
     ("case", "room"),
-    [(Case(128, 784, 300, bias=True), strassen_plan.RESULTS_BYTES), (Case(100, 144, 512, residual=True), 1), (Case(4, 144, 1100), strassen_plan.RESULTS_BYTES)],
+    [
+        (Case(128, 784, 300, bias=True), strassen_plan.RESULTS_BYTES),
+        (Case(100, 144, 512, residual=True), 1),
+        (Case(4, 144, 1100), strassen_plan.RESULTS_BYTES),
+    ],
 )
 def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(
     case: Case, room: int, monkeypatch: pytest.MonkeyPatch

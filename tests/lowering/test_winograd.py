@@ -203,9 +203,11 @@ def cases_on_targets(draw: Any) -> tuple[Case, str]:
     channels = st.sampled_from([16, 20, 33, 40] if target == "x86-64-avx512" else [16, 17, 20])
     batch, high, wide = draw(st.integers(1, 2)), draw(st.integers(3, 6)), draw(st.integers(3, 6))
     pads = draw(st.tuples(*[st.integers(0, 2)] * 4))
-    case = Case((batch, high, wide, draw(channels)), draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
+    sizes = (batch, high, wide, draw(channels))
+    case = Case(sizes, draw(channels), pads, draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from([1, 1, 2])))
     stride, taps = draw(st.sampled_from([(1, 3), (2, 3), (1, 5)]))
-    case = replace(case, x=(batch, high + taps - 3, wide + taps - 3, case.x[3]), free=draw(st.booleans()), open=draw(st.booleans()), stride=stride, taps=taps)
+    sizes = (batch, high + taps - 3, wide + taps - 3, case.x[3])
+    case = replace(case, x=sizes, free=draw(st.booleans()), open=draw(st.booleans()), stride=stride, taps=taps)
     return (case if min(case.high, case.wide) >= case.pool else replace(case, pool=1)), target
 
 
@@ -293,7 +295,11 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize(
     "case",
-    [Case((5, 9, 9, 36), 70, bias=True, free=True), Case((1, 33, 26, 32), 70, residual=True, open=True), Case((2, 17, 29, 32), 70, stride=2, pool=2, free=True, open=True)],
+    [
+        Case((5, 9, 9, 36), 70, bias=True, free=True),
+        Case((1, 33, 26, 32), 70, residual=True, open=True),
+        Case((2, 17, 29, 32), 70, stride=2, pool=2, free=True, open=True),
+    ],
     ids=str,
 )
 def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead: bool) -> None:

@@ -69,7 +69,8 @@ def test_a_library_runs_in_a_process_that_never_loads_the_compiler(scale_path: P
         from polyreme.runtime.library import load_compiled
         library = load_compiled({str(scale_path)!r})
         print(library(np.ones((2, 4), np.float32), np.zeros(2, np.float32)).tolist())
-        unwanted = [m for m in sys.modules if m.split(".")[0] in ("llvmlite", "lark") or m.startswith(("polyreme.lowering", "polyreme.ir", "polyreme.dialects"))]
+        compiler = ("polyreme.lowering", "polyreme.ir", "polyreme.dialects")
+        unwanted = [m for m in sys.modules if m.split(".")[0] in ("llvmlite", "lark") or m.startswith(compiler)]
         print(unwanted)
     """)
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
@@ -405,7 +406,10 @@ def test_a_c_program_runs_the_model_and_is_told_its_mistakes(scale_path: Path, t
 @needs_cxx
 @pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_the_header_is_cpp_too(scale_path: Path, tmp_path: Path, standard: str) -> None:
-    text = '#include "scale.h"\n#include "scale.h"\nint main() { scale_model *m = scale_create(1, nullptr); int bad = m == nullptr; scale_destroy(m); return bad; }\n'
+    text = (
+        '#include "scale.h"\n#include "scale.h"\n'
+        'int main() { scale_model *m = scale_create(1, nullptr); int bad = m == nullptr; scale_destroy(m); return bad; }\n'
+    )  # fmt: skip
     program = build(tmp_path, text, scale_path, "c++", (f"-std={standard}",))
     assert subprocess.run([program], timeout=60, check=False).returncode == 0
 

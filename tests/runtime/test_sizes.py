@@ -37,8 +37,10 @@ def test_the_runtime_computes_what_the_compiler_does(size: Dim) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "M", "N+", "N N", "2**N", "N.__class__", "floordiv(N)", "floordiv(N, 2", "pow(N, "
-    "2)", "(" * 40 + "N" + ")" * 40, "1" * 30, "N;N", "N" * 3000, "__import__"],
+    [
+        "", "M", "N+", "N N", "2**N", "N.__class__", "floordiv(N)", "floordiv(N, 2", "pow(N, 2)", "(" * 40 + "N" + ")" * 40, "1" * 30,
+        "N;N", "N" * 3000, "__import__",
+    ],
 )
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):

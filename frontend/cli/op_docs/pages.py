@@ -199,13 +199,12 @@ def index_page() -> str:
     parts = [
         "# Ops",
         MADE,
-        "Every op of every dialect, from the op table. Each page has the op's meaning, an example (parsed, verified and run by the tests), "
-        "what it takes and gives,"
-        " what it makes of special values, what it becomes at the next level, and its gradient. The same in a terminal: `polyreme opt "
-        "--list-ops nn.softmax`.",
-        "Element types: `float` is f16, bf16, f32 and f64; `int` is i8 to i64; `uint` is ui8 to ui64; `complex` is complex<f32> and "
-        "complex<f64>; `any` is all of these,"
-        " i1 and index. They are what the op's inference accepts in the example, operands of other element types left as they are there.",
+        "Every op of every dialect, from the op table. Each page has the op's meaning, an example (parsed, "
+        "verified and run by the tests), what it takes and gives, what it makes of special values, what it becomes at the next level, "
+        "and its gradient. The same in a terminal: `polyreme opt --list-ops nn.softmax`.",
+        "Element types: `float` is f16, bf16, f32 and f64; `int` is i8 to i64; `uint` is ui8 to ui64; "
+        "`complex` is complex<f32> and complex<f64>; `any` is all of these, i1 and index. "
+        "They are what the op's inference accepts in the example, operands of other element types left as they are there.",
         '<a id="accuracy"></a>Accuracy: `0.5 ulp` is half the distance between neighbouring floats at the result, `1 eps` that distance at '
         '1, and `eps * sqrt(n) * magnitude` is for sums of n'
         " terms, whose magnitude is the op's result on the magnitudes of its operands. `ir/accuracy.py` says more. Ops without a bound "
@@ -233,7 +232,7 @@ def _by_subject(ops: Iterable[type[Op]]) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for cls in ops:
         doc = inspect.getdoc(sys.modules[cls.__module__]) or ""
-        subject = doc.split("\n")[0].rstrip(".")
+        subject = " ".join(doc.strip().split("\n\n")[0].split()).rstrip(".")
         found.setdefault(subject, []).append((f"[{cls.name}]({cls.name}.md)", _prose(summary(cls))))
     return found
 
@@ -248,9 +247,9 @@ def functions_page() -> str:
     text = (
         "# Scalar functions\n\n"
         + MADE
-        + "\n\nWhat `fn` of [tensor.map](tensor.map.md) and [kernel.apply](kernel.apply.md) may be; a is the first operand, b the second, "
-        "c the third."
-        " Operands have equal element types. They are declared in `ir/scalar.py`.\n\n"
+        + "\n\nWhat `fn` of [tensor.map](tensor.map.md) and [kernel.apply](kernel.apply.md) may be; "
+        "a is the first operand, b the second, c the third. "
+        "Operands have equal element types. They are declared in `ir/scalar.py`.\n\n"
     )
     return text + _table(("fn", "operands", "meaning", "element types", "result"), rows) + "\n"
 

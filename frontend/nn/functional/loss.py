@@ -157,8 +157,7 @@ def _check_labels(
     if wrong.any():
         raise error(
             f"label value should less than the shape of axis dimension when label value({values[wrong].flat[0]}) not equal to "
-            f"ignore_index({ignore_index}), "
-            f"But received label value as {values[wrong].flat[0]} and shape of axis dimension is {classes}"
+            f"ignore_index({ignore_index}), But received label value as {values[wrong].flat[0]} and shape of axis dimension is {classes}"
         )
 
 

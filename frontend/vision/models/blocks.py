@@ -12,9 +12,9 @@ def refuse_pretrained(pretrained: bool, model: str) -> None:
     """ValueError where trained weights are asked for: none come with the package, and nothing is downloaded."""
     if pretrained:
         raise ValueError(
-            f"expected pretrained=False for {model} but got {pretrained!r}: no trained weights come with the package and nothing is "
-            f"downloaded; "
-            f"fetch Paddle's file of them and load it: net = {model}(); net.set_state_dict(paddle.load('{model}.pdparams'))"
+            f"expected pretrained=False for {model} but got {pretrained!r}: "
+            "no trained weights come with the package and nothing is downloaded; fetch Paddle's file of them and load it: "
+            f"net = {model}(); net.set_state_dict(paddle.load('{model}.pdparams'))"
         )
 
 

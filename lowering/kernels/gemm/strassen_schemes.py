@@ -2,12 +2,10 @@
 
     STRASSEN    two by two parts each, 7 products in place of 8: V. Strassen, "Gaussian elimination is not optimal", 1969
     BY_THIRDS   two by three parts by three by three, 15 in place of 18, as many as J. Hopcroft and L. Kerr showed to be enough ("On
-    minimizing the number of
-                multiplications necessary for matrix multiplication", 1971). This one was found by a random walk on the graph of such
-                schemes (M. Kauers and
-                J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has few additions on the sides of A and of the result.
-                Turned, rows are
-                cut into three parts and lanes into two: fewer combinations of A, 15 of nine parts in place of 15 of six, and more of B
+                minimizing the number of multiplications necessary for matrix multiplication", 1971). This one was found by a random
+                walk on the graph of such schemes (M. Kauers and J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has
+                few additions on the sides of A and of the result. Turned, rows are cut into three parts and lanes into two: fewer
+                combinations of A, 15 of nine parts in place of 15 of six, and more of B
 
 Parts may be multiplied by a scheme in turn. Strassen's is
 
