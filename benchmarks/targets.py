@@ -78,7 +78,7 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 def run_library(command: Sequence[str], library: Path, inputs: Sequence[Array], threads: int = 1) -> list[Array]:
     """The outputs of a compiled library, run by `command` (of `runner_for`) in a process of its own on files."""
-    from polyreme.runtime.cpu import numpy_dtype
+    from polyreme.runtime.memory import numpy_dtype
 
     with tempfile.TemporaryDirectory(prefix="polyreme-run-") as name:
         folder = Path(name)

@@ -23,6 +23,7 @@ from polyreme.runtime.checksum import checksum_bytes, checksums
 from polyreme.runtime.digest import blake2b
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.memory import ALIGNMENT
 from polyreme.runtime.pieces import Pieces, bytes_of
 from polyreme.runtime.sizes import MAX_LENGTH, NAME, parse_size
 
@@ -30,7 +31,6 @@ FORMAT = 1  # of the manifest
 FILE_FORMAT = 4
 MAGIC = b"polyreme-model\0\0"
 HEADER = struct.Struct("<16sIIQQQ32s")  # magic, format, zero, bytes of manifest, object and constants, digest
-ALIGNMENT = 64
 # Where constants begin in a file.
 CONSTANTS_AT = -(-HEADER.size // ALIGNMENT) * ALIGNMENT
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from polyreme.runtime.artifact import MAX_SIZE, GuardSpec, Manifest, TensorSpec
-from polyreme.runtime.cpu import numpy_dtype
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.memory import numpy_dtype
 from polyreme.runtime.sizes import Size, parse_size
 
 Array = np.ndarray[Any, Any]

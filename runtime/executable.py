@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.artifact import ALIGNMENT, Manifest
+from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.calling import CallableModel
-from polyreme.runtime.cpu import address_of, aligned_empty
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.memory import ALIGNMENT, address_of, aligned_empty
 from polyreme.runtime.threads import Pool
 
 Array = np.ndarray[Any, Any]

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme.runtime.artifact import MAX_MANIFEST_BYTES, Manifest
-from polyreme.runtime.cpu import address_of, check_runs_here, near_constants
+from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.threads import PoolFunctions, library_pool
 
 FORMAT = 1

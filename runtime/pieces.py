@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from polyreme.runtime.memory import aligned_empty
+
 
 class LaterPiece:
     """So many bytes that `make` gives each time that it is called: until then they take no memory."""
@@ -37,9 +39,6 @@ class Pieces:
     @cached_property
     def whole(self) -> memoryview:
         """The same in one piece, which starts at a whole cache line."""
-        # Not at the top: that file needs this one.
-        from polyreme.runtime.cpu import aligned_empty
-
         data = aligned_empty(self._count)
         end = 0
         for part in bytes_of(self):

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from polyreme.runtime.artifact import Artifact
-from polyreme.runtime.cpu import address_of, check_runs_here, near_constants
+from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.threads import PoolFunctions, process_pool
 
 __all__ = ["MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "with_shared_code"]

@@ -10,9 +10,9 @@ import click
 import numpy as np
 
 from polyreme.cli import Command
-from polyreme.cli.completion import completed_by, model_argument, pass_names, target_option
+from polyreme.cli.completion import completed_by, model_argument, target_option
 from polyreme.cli.models import find_model, parse_input
-from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
+from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
 from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 

@@ -50,15 +50,6 @@ def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return [CompletionItem(incomplete, type="file")]
 
 
-def pass_names() -> list[str]:
-    """The passes of the compiler."""
-    from polyreme.cli.own_passes import load_passes
-    from polyreme.ir.passes import PASSES
-
-    load_passes()
-    return sorted(PASSES)
-
-
 def target_names() -> list[str]:
     """The targets that have names."""
     from polyreme.lowering.machines.targets import GPU_TARGETS, TARGETS

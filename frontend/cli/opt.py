@@ -11,10 +11,10 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
-from polyreme.cli.completion import completed_by, op_names, pass_names, target_names
+from polyreme.cli.completion import completed_by, op_names, target_names
 from polyreme.cli.listing import ops_text, passes_text
 from polyreme.cli.models import read_ir
-from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options
+from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
 from polyreme.cli.progress import progress
 from polyreme.cli.reports import note, writing
 from polyreme.cli.text_form import TextForm, form_options

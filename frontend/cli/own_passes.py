@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from polyreme.cli.completion import complete_files, completed_by, pass_names
+from polyreme.cli.completion import complete_files, completed_by
 from polyreme.ir.diagnostics import PolyremeError
 
 if TYPE_CHECKING:
@@ -71,6 +71,14 @@ def own_passes_options(pipeline: bool = True) -> Callable[[Callable[..., Any]], 
         return files(add(run) if pipeline else run)
 
     return decorate
+
+
+def pass_names() -> list[str]:
+    """The passes of the compiler."""
+    from polyreme.ir.passes import PASSES
+
+    load_passes()
+    return sorted(PASSES)
 
 
 def load_passes() -> None:

@@ -12,9 +12,9 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.bisect import parse_steps, read_inputs, write_case
-from polyreme.cli.completion import completed_by, pass_names, target_option
+from polyreme.cli.completion import completed_by, target_option
 from polyreme.cli.models import read_ir
-from polyreme.cli.own_passes import OwnPasses, own_passes_options
+from polyreme.cli.own_passes import OwnPasses, own_passes_options, pass_names
 from polyreme.cli.reports import note, writing
 from polyreme.ir.diagnostics import PolyremeError
 

@@ -197,7 +197,7 @@ def _run(executable: Any, arrays: Sequence[Any], seconds: float) -> tuple[Any, l
 
 def random_inputs(manifest: Any, sizes: dict[str, int]) -> list[Any]:
     """An array for each input of a compiled model: normal numbers, or small whole ones for integers."""
-    from polyreme.runtime.cpu import numpy_dtype
+    from polyreme.runtime.memory import numpy_dtype
     from polyreme.runtime.sizes import parse_size
 
     rng = np.random.default_rng(0)

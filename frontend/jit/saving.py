@@ -26,7 +26,7 @@ from polyreme.jit.traced import Traced
 from polyreme.nn.layer import Layer
 from polyreme.parameter import Parameter
 from polyreme.random import default_generator
-from polyreme.runtime.artifact import ALIGNMENT
+from polyreme.runtime.memory import ALIGNMENT
 from polyreme.serialization import destination
 
 __all__ = ["save", "trace_model", "write_model"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.cpu import aligned_empty, numpy_dtype
+from polyreme.runtime.memory import aligned_empty, numpy_dtype
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module

@@ -21,6 +21,7 @@ from polyreme.ir.types import TensorType, i1, type_symbols
 from polyreme.lowering.analysis.counted_loops import known_rounds
 from polyreme.lowering.gradients.presence import ALWAYS, NEVER, Presence, Sometimes, has_poles, is_exposed, predicate
 from polyreme.lowering.gradients.table import Emitter, gradient, has_gradient, zeros_like
+from polyreme.lowering.gradients.walk import NOT_DIFFERENTIABLE, gradients_and_presence
 
 __all__ = ["reaching"]
 
@@ -47,8 +48,6 @@ def reaching(region: Region) -> list[frozenset[int]]:
 
 def _through(op: Any) -> list[frozenset[int]]:
     """For each operand of an op which of its results have gradients with respect to it."""
-    from polyreme.lowering.gradients.autodiff import NOT_DIFFERENTIABLE
-
     if type(op) in NOT_DIFFERENTIABLE:
         return [frozenset()] * len(op.operands)
     if isinstance(op, If):
@@ -118,8 +117,6 @@ class _Body:
         """The gradients of `ends`, weighted, with respect to values that stand in front of them, and when these are there, as `given` says
         it of the weights.
         """
-        from polyreme.lowering.gradients.autodiff import gradients_and_presence
-
         weighted = [(end, None if w is None else _with_type(self.b, w, end.type)) for end, w in zip(ends, weights, strict=True)]
         found = gradients_and_presence(self.b, weighted, wrt, given)
         grads = [zeros_like(self.b, v) if grad is None else grad for v, (grad, _) in zip(wrt, found, strict=True)]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -22,48 +20,48 @@ import numpy as np
 
 from polyreme.ir import config
 from polyreme.ir.attributes import Dense
-from polyreme.ir.builtin import Func, Module
-from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.ir.sizes.facts import Guard
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.timing import timed
-from polyreme.ir.types import BufferType, TensorType
-from polyreme.lowering.analysis.names import argument_names
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble
-from polyreme.lowering.emit.llvm.emit_module import size_names
 from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
-from polyreme.lowering.link.manifest import dtype_name, find_sizes, guard_specs, shape_text
+from polyreme.lowering.link.gpu import build_gpu_artifact
+from polyreme.lowering.link.manifest import make_manifest
 from polyreme.lowering.link.objects import EarlyObjects, kept_object, make_objects
-from polyreme.lowering.link.shared_library import link_shared
-from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
-from polyreme.lowering.schedule.arena import plan_memory
-from polyreme.runtime.artifact import (
+from polyreme.lowering.link.runtime import (
     ALIGNMENT,
     CONSTANTS_AT,
     GPU_PLAN,
-    Artifact,
-    ConstantSpec,
-    Manifest,
-    TargetSpec,
-    TensorSpec,
-    write_atomically,
-)
-from polyreme.runtime.cpu import address_of, check_runs_here
-from polyreme.runtime.draft import Draft
-from polyreme.runtime.executable import Executable, ModelFunctions
-from polyreme.runtime.gpu_executable import GpuExecutable
-from polyreme.runtime.library import library_bytes, weights_header
-from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
-from polyreme.runtime.shared_code import (
     MODEL_FUNCTIONS,
     PARALLEL_FUNCTIONS,
     POOL_FUNCTIONS,
+    Artifact,
+    Draft,
+    Executable,
+    GpuExecutable,
+    LaterPiece,
+    Manifest,
+    ModelFunctions,
+    Pieces,
+    Pool,
+    PoolFunctions,
+    address_of,
+    check_runs_here,
     constants_of,
+    gpu_driver,
     is_shared,
+    library_bytes,
     load_shared,
+    native_text,
+    process_pool,
+    weights_header,
     with_shared_code,
+    write_atomically,
 )
-from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
+from polyreme.lowering.link.shared_library import link_shared
+from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
+from polyreme.lowering.schedule.arena import plan_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -95,8 +93,6 @@ def build_artifact(
     made when somebody asks for them. `early` was told of the kernels as they were planned.
     """
     if isinstance(target, GpuTarget):
-        from polyreme.lowering.link.gpu import build_gpu_artifact
-
         return build_gpu_artifact(module, target, name, constants or {})
     main = module.function("main")
     with timed("plan-memory"):
@@ -142,82 +138,13 @@ def _written(draft: Draft, parts: Sequence[tuple[int, LaterPiece]]) -> bool:
     return True
 
 
-def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array | Dense]) -> tuple[Manifest, Pieces]:
-    """The manifest for a kernel-level `main`, and the bytes of its constants."""
-    inputs: list[TensorSpec] = []
-    outputs: list[TensorSpec] = []
-    specs: list[ConstantSpec] = []
-    arguments: list[tuple[str, int]] = []
-    found: list[Dense] = []
-    end = 0
-    names, roles = argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
-    unknown = [key for key in constants if key not in names]
-    if unknown:
-        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location, code="E0410")
-    for argument, arg_name, role in zip(main.args, names, roles, strict=True):
-        type = argument.type
-        if not isinstance(type, BufferType):
-            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
-        if role == "output":
-            arguments.append(("output", len(outputs)))
-            outputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), "output"))
-        elif role == "constant" or arg_name in constants:
-            if arg_name not in constants:
-                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
-            found.append(_constant(constants[arg_name], arg_name, type, main))
-            shape = tuple(size for size in found[-1].type.shape if isinstance(size, int))
-            count = math.prod(shape) * type.dtype.np.itemsize
-            arguments.append(("constant", len(specs)))
-            start = end + -end % ALIGNMENT
-            specs.append(ConstantSpec(arg_name, dtype_name(type), shape, start, count))
-            end = start + count
-        else:
-            arguments.append(("input", len(inputs)))
-            inputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), role))
-    sizes = find_sizes(size_names(main), inputs, main.location)
-    machine = TargetSpec(target.triple, target.cpu, target.features)
-    guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(
-        found, specs
-    )
-
-
-def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:
-    """The constants where their specs say, with zeros between them."""
-    parts: list[Piece] = []
-    end = 0
-    for constant, spec in zip(constants, specs, strict=True):
-        parts += [bytes(spec.offset - end), LaterPiece(spec.bytes, partial(_bytes_of, constant))]
-        end = spec.offset + spec.bytes
-    return Pieces(parts)
-
-
-def _bytes_of(constant: Dense) -> memoryview:
-    data: memoryview = constant.made().reshape(-1).view(np.uint8).data
-    return data
-
-
-def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:
-    if not isinstance(value, Dense):
-        value = np.ascontiguousarray(value).reshape(np.shape(value))
-        if value.dtype != type.dtype.np or value.shape != type.shape:
-            raise PolyremeError(
-                f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410"
-            )
-        return Dense.taking(value)
-    assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
-    return value
-
-
 # --- in this process
 
 
 def load(artifact: Artifact, driver: Any = None) -> Executable | GpuExecutable:
     """The artifact as code in this process, on the process's thread pool; one for a GPU on `driver`, by default this machine's GPU."""
     if GPU_PLAN in artifact.manifest.extra:
-        from polyreme.runtime.gpu import open_driver
-
-        return GpuExecutable(artifact, driver or open_driver("gpu"))
+        return GpuExecutable(artifact, driver or gpu_driver())
     if is_shared(artifact):
         return load_shared(artifact, config.threads())
     what = f"the artifact '{artifact.name}'"
@@ -375,7 +302,7 @@ def pool_text(target: Target) -> str:
         raise PolyremeError(f"expected a Linux target ({', '.join(_MACHINES)}) for a library but got {target.triple}", code="E0008")
     number, declaration, call = _MACHINES[target.arch]
     pause = f"{declaration}\ndefine internal void @pause() alwaysinline nounwind {{\n  {call}\n  ret void\n}}"
-    text = "\n".join((files("polyreme.runtime") / name).read_text() for name in ("pool.ll", "rounds.ll"))
+    text = "\n".join(native_text(name) for name in ("pool.ll", "rounds.ll"))
     return Template(text).substitute(futex=number, pause=pause)
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from string import Template
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Atom, Dim, parse_dim
-from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TensorSpec
-from polyreme.runtime.cpu import ASK_FOR_TILES
+from polyreme.lowering.link.runtime import ASK_FOR_TILES, GuardSpec, Manifest, SizeSpec, TensorSpec, native_text
 
 LIBRARY_FORMAT = 1
 
@@ -126,11 +124,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "argument_slots": max(1, len(manifest.arguments)),
         "guard_slots": max(1, len(manifest.bounds)),
     }
-    return Template(_resource("capi.ll")).substitute(placeholders)
-
-
-def _resource(name: str) -> str:
-    return (files("polyreme.runtime") / name).read_text()
+    return Template(native_text("capi.ll")).substitute(placeholders)
 
 
 def _flag(items: Sequence[object]) -> str:
@@ -245,7 +239,7 @@ def _weights(any_constants: bool, weights: Weights) -> str:
         return "\n".join([
             f"@weights_name = private constant [{len(name)} x i8] {_bytes(name)}",
             f"@weights_header = internal constant [{len(weights.header)} x i8] {_bytes(weights.header)}",
-            Template(_resource("capi_weights.ll")).substitute(file_bytes=weights.file_bytes),
+            Template(native_text("capi_weights.ll")).substitute(file_bytes=weights.file_bytes),
         ])  # fmt: skip
     lines = ["define internal i32 @open_weights(ptr %model, ptr %path) nounwind {"]
     if any_constants:

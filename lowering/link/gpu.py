@@ -19,11 +19,10 @@ from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.ptx.emit_module import PtxModule, emit_ptx
-from polyreme.lowering.link.artifact import make_manifest
+from polyreme.lowering.link.manifest import make_manifest
+from polyreme.lowering.link.runtime import GPU_PLAN, Argument, Artifact, GpuPlan, LaunchSpec
 from polyreme.lowering.machines.targets import GpuTarget
 from polyreme.lowering.schedule.arena import plan_memory
-from polyreme.runtime.artifact import GPU_PLAN, Artifact
-from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
 
 Array = np.ndarray[Any, Any]
 

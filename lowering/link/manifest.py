@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+import numpy as np
+
+from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Func
-from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.diagnostics import Location, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim, line_of, parse_dim, symbols
 from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.names import argument_names
-from polyreme.runtime.artifact import GuardSpec, Manifest, SizeSpec, TargetSpec, TensorSpec
+from polyreme.lowering.emit.llvm.emit_module import size_names
+from polyreme.lowering.link.runtime import (
+    ALIGNMENT,
+    ConstantSpec,
+    GuardSpec,
+    LaterPiece,
+    Manifest,
+    Piece,
+    Pieces,
+    SizeSpec,
+    TargetSpec,
+    TensorSpec,
+)
+from polyreme.lowering.machines.targets import Target
+
+Array = np.ndarray[Any, Any]
 
 
 def manifest_of_inputs(main: Func, name: str) -> Manifest:
@@ -25,6 +46,73 @@ def manifest_of_inputs(main: Func, name: str) -> Manifest:
     guards = guard_specs((g for text in main.guards if symbols((g := Guard.parse(text)).size) <= told.keys()), sizes, inputs)
     arguments = tuple(("input", i) for i in range(len(inputs)))
     return Manifest(name, tuple(inputs), (), (), sizes, arguments, TargetSpec(""), guards=guards)
+
+
+def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array | Dense]) -> tuple[Manifest, Pieces]:
+    """The manifest for a kernel-level `main`, and the bytes of its constants."""
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    specs: list[ConstantSpec] = []
+    arguments: list[tuple[str, int]] = []
+    found: list[Dense] = []
+    end = 0
+    names, roles = argument_names(main), main.attributes["arg_roles"] or ("input",) * len(main.args)
+    unknown = [key for key in constants if key not in names]
+    if unknown:
+        raise PolyremeError(f"'@main' has no argument '{unknown[0]}' to fix{did_you_mean(unknown[0], names)}", main.location, code="E0410")
+    for argument, arg_name, role in zip(main.args, names, roles, strict=True):
+        type = argument.type
+        if not isinstance(type, BufferType):
+            raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
+        if role == "output":
+            arguments.append(("output", len(outputs)))
+            outputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), "output"))
+        elif role == "constant" or arg_name in constants:
+            if arg_name not in constants:
+                raise PolyremeError(f"expected data for the constant '{arg_name}' of '@main'", main.location, code="E0410")
+            found.append(_constant(constants[arg_name], arg_name, type, main))
+            shape = tuple(size for size in found[-1].type.shape if isinstance(size, int))
+            count = math.prod(shape) * type.dtype.np.itemsize
+            arguments.append(("constant", len(specs)))
+            start = end + -end % ALIGNMENT
+            specs.append(ConstantSpec(arg_name, dtype_name(type), shape, start, count))
+            end = start + count
+        else:
+            arguments.append(("input", len(inputs)))
+            inputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), role))
+    sizes = find_sizes(size_names(main), inputs, main.location)
+    machine = TargetSpec(target.triple, target.cpu, target.features)
+    guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
+    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(
+        found, specs
+    )
+
+
+def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:
+    """The constants where their specs say, with zeros between them."""
+    parts: list[Piece] = []
+    end = 0
+    for constant, spec in zip(constants, specs, strict=True):
+        parts += [bytes(spec.offset - end), LaterPiece(spec.bytes, partial(_bytes_of, constant))]
+        end = spec.offset + spec.bytes
+    return Pieces(parts)
+
+
+def _bytes_of(constant: Dense) -> memoryview:
+    data: memoryview = constant.made().reshape(-1).view(np.uint8).data
+    return data
+
+
+def _constant(value: Array | Dense, name: str, type: BufferType, main: Func) -> Dense:
+    if not isinstance(value, Dense):
+        value = np.ascontiguousarray(value).reshape(np.shape(value))
+        if value.dtype != type.dtype.np or value.shape != type.shape:
+            raise PolyremeError(
+                f"expected the constant '{name}' to be {type} but got {value.dtype}{list(value.shape)}", main.location, code="E0410"
+            )
+        return Dense.taking(value)
+    assert value.type == TensorType(type.shape, type.dtype), "as `kernel.data` is verified"
+    return value
 
 
 def dtype_name(type: BufferType | TensorType) -> str:

@@ -17,9 +17,9 @@ from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble, load_llvm, version
 from polyreme.lowering.emit.llvm.emit_module import LEAST_OPS, Part, emit_llvm, split_llvm
+from polyreme.lowering.link.runtime import Cache, cache_in, digest_of
 from polyreme.lowering.link.workers import EarlyWorks, share_out, workers_for
 from polyreme.lowering.machines.targets import Target
-from polyreme.runtime.cache import Cache, cache_in, digest_of
 
 __all__ = ["EarlyObjects", "kept_object", "make_objects"]
 

@@ -25,8 +25,8 @@ from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.emit.llvm.codegen import version
 from polyreme.lowering.kernels.gemm.contract import build_contract, build_with_tile, tiles_of
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
+from polyreme.lowering.link.runtime import cache_in, digest_of
 from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constants
-from polyreme.runtime.cache import cache_in, digest_of
 
 __all__ = ["build_tuned_contract", "time_tiles"]
 

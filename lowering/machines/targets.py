@@ -6,6 +6,7 @@ and triples. LLVM is only loaded to ask what the host is.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import subprocess
 import sys
@@ -229,16 +230,22 @@ def gpu_target(sm: int) -> GpuTarget:
     return found[-1]
 
 
+def _tiles_are_lent() -> bool:
+    """Ask Linux for tile registers, for all threads of this process: whether it gives them. (The runtime asks for itself, since it has no
+    compiler.)
+    """
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return sys.platform.startswith("linux") and ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
 @cache
 def host() -> Target:
     """The machine this process runs on, with the features that its operating system allows."""
     import llvmlite.binding as llvm
 
-    from polyreme.runtime.cpu import tiles_allowed
-
     triple = llvm.get_process_triple()
     flags = dict(llvm.get_host_cpu_features())
-    if flags.get("amx-tile") and not tiles_allowed():
+    if flags.get("amx-tile") and not _tiles_are_lent():
         flags = {name: on and not name.startswith("amx-") for name, on in flags.items()}
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(flags.items()))
     base = Target("native", triple, llvm.get_host_cpu_name(), features, caches=_host_caches())

@@ -2,7 +2,7 @@
 
 A buffer is live from the first op that uses it to the last, among the ops of the block that it is made in; uses inside an op's regions and
 uses through views count as uses by that op. So what the body of a loop makes on the way shares memory with what it makes later, and the two
-bodies of a branch share theirs. `runtime/memory.py` turns lifetimes into offsets.
+bodies of a branch share theirs. `memory_plan.py` turns lifetimes into offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polyreme.ir.dims import Dim, Expr, floordiv, maximum
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate_pixels
-from polyreme.runtime.memory import Lifetime, align, plan_arena, plan_offsets, plan_slots
+from polyreme.lowering.schedule.memory_plan import Lifetime, align, plan_arena, plan_offsets, plan_slots
 
 
 @register_pass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polyreme.ir.mapped import let_go
-from polyreme.runtime.cpu import LARGE_PAGES_FROM, aligned_empty
+from polyreme.runtime.memory import LARGE_PAGES_FROM, aligned_empty
 
 
 def file_bytes_in_memory() -> int:

@@ -20,7 +20,7 @@ from polyreme.lowering.debug.memory_report import MemoryReport, memory_report
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.machines.targets import TARGETS
 from polyreme.lowering.pipeline import lower
-from polyreme.runtime.memory import ALIGNMENT
+from polyreme.lowering.schedule.memory_plan import ALIGNMENT
 from tests.lowering.kernels import one_function
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyreme.runtime.cpu import LARGE_PAGE, LARGE_PAGES_FROM, NEAR_BYTES, address_of, aligned_empty
+from polyreme.runtime.memory import LARGE_PAGE, LARGE_PAGES_FROM, NEAR_BYTES, address_of, aligned_empty
 from polyreme.runtime.shared_code import constants_of
 from tests.runtime.native import fixed_artifact
 

@@ -11,9 +11,9 @@ import pytest
 from polyreme.lowering.link.artifact import load
 from polyreme.runtime import executable
 from polyreme.runtime.artifact import DTYPES, Artifact, Manifest, TensorSpec
-from polyreme.runtime.cpu import numpy_dtype
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.executable import MAX_PLANS, Executable
+from polyreme.runtime.memory import numpy_dtype
 from tests.runtime.native import fixed_artifact, native_code, scale_artifact, scale_inputs, scale_reference, this_machine
 
 

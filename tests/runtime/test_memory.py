@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyreme.runtime.memory import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets, plan_slots
+from polyreme.lowering.schedule.memory_plan import ALIGNMENT, Lifetime, most_live, plan_arena, plan_offsets, plan_slots
 
 lifetimes = st.builds(
     lambda first, length, size: Lifetime(first, first + length, size),

@@ -17,7 +17,7 @@ from benchmarks.targets import CASES, NotHere, compile_and_run, difference, draw
 from polyreme.compiled.inspection import model_module
 from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.cpu import numpy_dtype
+from polyreme.runtime.memory import numpy_dtype
 
 nn, functional = paddle.nn, paddle.nn.functional
 LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]

@@ -1,0 +1,58 @@
+"""The door to the runtime: what linking takes from it. Nothing else in `lowering` imports the runtime."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from polyreme.runtime.artifact import (
+    CONSTANTS_AT,
+    GPU_PLAN,
+    Artifact,
+    ConstantSpec,
+    GuardSpec,
+    Manifest,
+    SizeSpec,
+    TargetSpec,
+    TensorSpec,
+    write_atomically,
+)
+from polyreme.runtime.cache import Cache, cache_in, digest_of
+from polyreme.runtime.cpu import ASK_FOR_TILES, check_runs_here
+from polyreme.runtime.draft import Draft
+from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.gpu_executable import GpuExecutable
+from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
+from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.memory import ALIGNMENT, address_of
+from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
+from polyreme.runtime.shared_code import (
+    MODEL_FUNCTIONS,
+    PARALLEL_FUNCTIONS,
+    POOL_FUNCTIONS,
+    constants_of,
+    is_shared,
+    load_shared,
+    with_shared_code,
+)
+from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
+
+__all__ = [
+    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "GPU_PLAN", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "Argument",
+    "Artifact", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec",
+    "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions", "SizeSpec", "TargetSpec", "TensorSpec", "address_of",
+    "cache_in", "check_runs_here", "constants_of", "digest_of", "gpu_driver", "is_shared", "library_bytes", "load_shared",
+    "native_text", "process_pool", "weights_header", "with_shared_code", "write_atomically",
+]  # fmt: skip
+
+
+def native_text(name: str) -> str:
+    """A file of the runtime's own LLVM IR, or C."""
+    return (files("polyreme.runtime") / name).read_text()
+
+
+def gpu_driver() -> Any:
+    """This machine's GPU, opened when it is asked for."""
+    from polyreme.runtime.gpu import open_driver
+
+    return open_driver("gpu")
