@@ -11,7 +11,7 @@ import numpy as np
 from polyreme.ir.diagnostics import Diagnostic, caller_location
 from polyreme.ir.dims import Expr
 from polyreme.static.current import default_main_program
-from polyreme.static.meanings import HOST, Arrays, Host, Meaning
+from polyreme.static.kinds import HOST, Arrays, Host, OperatorKind
 from polyreme.static.operator import Operator, OperatorError, RunError
 from polyreme.static.recorder import variable_of
 from polyreme.static.variable import GRAD, Variable
@@ -25,12 +25,12 @@ class HostFunction:
     """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
 
     op: Operator
-    meaning: Host
+    kind: Host
     variables: list[Variable]
 
     def __call__(self, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         given = iter(arrays)
-        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
+        made = self.kind.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
         found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
         for variable, array in zip(self.variables, found, strict=True):
             self._check(variable, array)
@@ -47,12 +47,12 @@ class HostFunction:
 
 
 class PyFunc(Host):
-    """The meaning of `py_func`; `data` is a `_Call`."""
+    """The kind of `py_func`; `data` is a `_Call`."""
 
     def differentiable(self, op: Operator) -> bool:
         return op.data.backward is not None
 
-    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
+    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         if len(seeds) != len(op.outputs["Out"]):
             missing = [name for i, name in enumerate(op.outputs["Out"]) if ("Out", i) not in seeds]
             raise OperatorError(
