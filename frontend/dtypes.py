@@ -63,6 +63,11 @@ half, float, double, short, int, long, cfloat, cdouble = float16, float32, float
 
 _ALL = (bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128, uint16, uint32, uint64)
 DTYPES = {d.name: d for d in _ALL}
+# Names by the number that ProgramDesc files know a dtype by, `VarType.Type`.
+PROTOBUF_DTYPES = {
+    0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32", 6: "float64", 20: "uint8", 21: "int8", 22: "bfloat16",
+    23: "complex64", 24: "complex128",
+}  # fmt: skip
 _BY_SCALAR = {d.scalar: d for d in DTYPES.values()}
 # numpy has no bfloat16 of its own: its dtype is added when one is first met, so that ml_dtypes is not loaded for nothing.
 _BY_NUMPY: dict[Any, dtype] = {d.np: d for d in DTYPES.values() if d is not bfloat16}

@@ -46,6 +46,9 @@ class Generator:
         """One seeded as Paddle's operators with a `seed` attribute other than 0 are: the number itself, without a seed sequence."""
         made = cls(seed)
         made._set(mt19937.plain_state(seed))
+        if dispatch.active_trace() is not None:
+            # A constant: every run of the program starts from it.
+            made.state = dispatch.constant(made._words())
         return made
 
     def initial_seed(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import tape
-from polyreme.autograd.function_steps import record_function, tensors_of
+from polyreme.function_steps import record_function, tensors_of
 from polyreme.ir.core import OpResult
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor

@@ -8,8 +8,8 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from polyreme import tape
-from polyreme.autograd.function_steps import FunctionNode, record_function
 from polyreme.device import current_place, get_device, on_device
+from polyreme.function_steps import FunctionNode, record_function
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.dtypes import DTYPES, of_numpy
+from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES, of_numpy
 from polyreme.loaders.errors import LoaderError
-from polyreme.loaders.meaning import LEGACY_DTYPES
 from polyreme.loaders.reader import Cursor, fields, number, numbers
 
 __all__ = ["read_parameters", "read_tensor", "write_parameters"]
@@ -27,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 MAX_RANK = 9
 MAX_LOD_LEVELS = 16
-_CODES = {name: code for code, name in LEGACY_DTYPES.items()}
+_CODES = {name: code for code, name in PROTOBUF_DTYPES.items()}
 
 
 def read_parameters(path: str | os.PathLike[str], names: Sequence[str], mapped: bool = False) -> dict[str, Array]:
@@ -89,11 +88,11 @@ def _description(desc: Cursor) -> tuple[np.dtype[Any], tuple[int, ...]]:
             shape += numbers(value, desc, "sizes")
         if len(shape) > MAX_RANK:
             desc.fail(f"expected at most {MAX_RANK} sizes")
-    if code not in LEGACY_DTYPES:
+    if code not in PROTOBUF_DTYPES:
         desc.fail(f"expected the number of a data type but got {code}")
     if any(d < 0 for d in shape):
         desc.fail(f"expected no negative size but got {shape}")
-    return DTYPES[LEGACY_DTYPES[code]].np, tuple(shape)
+    return DTYPES[PROTOBUF_DTYPES[code]].np, tuple(shape)
 
 
 def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:

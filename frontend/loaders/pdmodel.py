@@ -18,16 +18,16 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dialects import nn
-from polyreme.dtypes import DTYPES
+from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.jit.traced import Traced
-from polyreme.loaders.errors import LoaderError, OperatorError
-from polyreme.loaders.legacy_ops import LEGACY_OPS, emit_legacy_op
-from polyreme.loaders.meaning import LEGACY_DTYPES
+from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
 from polyreme.loaders.reader import Cursor, fields, floats, message, number, numbers
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
@@ -55,9 +55,9 @@ class VarDesc:
     @property
     def type(self) -> TensorType | None:
         """The type of a dense tensor."""
-        if self.kind != LOD_TENSOR or self.dtype not in LEGACY_DTYPES:
+        if self.kind != LOD_TENSOR or self.dtype not in PROTOBUF_DTYPES:
             return None
-        return TensorType(tuple(self.dims), DTYPES[LEGACY_DTYPES[self.dtype]].scalar)
+        return TensorType(tuple(self.dims), DTYPES[PROTOBUF_DTYPES[self.dtype]].scalar)
 
 
 @dataclass
@@ -421,7 +421,7 @@ class _Reader:
     def _apply(self, op: OpDesc, where: str) -> None:
         inputs = {slot: [self._value(name, where) for name in names] for slot, names in op.inputs.items()}
         with self.builder.operator(where, op.type, str(op.attrs.get("op_namescope", ""))):
-            made = emit_legacy_op(op.type, inputs, op.attrs)
+            made = apply_legacy(op.type, inputs, op.attrs)
             for slot, names in op.outputs.items():
                 results = made.get(slot)
                 if results is None:
@@ -429,7 +429,7 @@ class _Reader:
                     continue
                 if len(results) != len(names):
                     raise OperatorError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
-                first = slot == LEGACY_OPS[op.type].outputs[0]
+                first = slot == find_legacy(op.type)[1].outputs[0]
                 for name, result in zip(names, results, strict=True):
                     # What training alone needs is declared in other shapes by different versions.
                     self.values[name] = self.builder.named(self._agreeing(result, name, where, first), name)
@@ -456,7 +456,7 @@ class _Reader:
         variable = self.program.variables.get(name)
         if variable is None or variable.type is None:
             raise self.builder.fail(f"the input '{name}'", "expected a variable that is a dense tensor")
-        return name, LEGACY_DTYPES[variable.dtype], variable.dims
+        return name, PROTOBUF_DTYPES[variable.dtype], variable.dims
 
     def _column(self, op: OpDesc) -> int:
         column = op.attrs.get("col", 0)

@@ -22,10 +22,10 @@ from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dtypes import DTYPES
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.traced import Traced
-from polyreme.loaders.errors import LoaderError, OperatorError
-from polyreme.loaders.meaning import find_meaning
+from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters
 from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
+from polyreme.operators.table import apply_pir, is_misdeclared
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
@@ -51,12 +51,8 @@ _NOT_FINITE = {
     "-inf": -math.inf,
     "nan": math.nan,
 }
-# Attributes whose name here is another than PIR's.
-_RENAMED = {"mish": {"lambda": "threshold"}, "hardtanh": {"t_min": "min", "t_max": "max"}, "frobenius_norm": {"keep_dim": "keepdim"}}
 _CONTROL = {"if", "while"}
 MAX_NESTING = 32
-# Operators of whose results the file says the rank of images for volumes where their sizes are free.
-_MISDECLARED = {"affine_grid"}
 
 
 class _Json:
@@ -262,7 +258,7 @@ class _Reader:
         operands = [self._operand(v) for v in op.get("I").items()]
         results = op.get("O").items()
         # What is made of something that is declared wrongly is declared wrongly, too.
-        misdeclared = name in _MISDECLARED or any(v.get("%").value in self.misdeclared for v in op.get("I").items())
+        misdeclared = is_misdeclared(name) or any(v.get("%").value in self.misdeclared for v in op.get("I").items())
         if misdeclared:
             self.misdeclared.update(result.get("%").whole() for result in results)
         if dialect == "0":
@@ -274,7 +270,7 @@ class _Reader:
             attributes = _attributes(op)
             path = attributes.pop("struct_name", "")
             with self.builder.operator(where, f"pd_op.{name}", path if isinstance(path, str) else ""):
-                made = self._control(op, name, operands) if name in _CONTROL else _apply(name, operands, attributes)
+                made = self._control(op, name, operands) if name in _CONTROL else apply_pir(name, operands, attributes)
         else:
             raise op.fail(f"operators of the dialect '{DIALECTS[dialect]}' are not supported")
         if (
@@ -349,19 +345,6 @@ class _Reader:
             raise op.fail("expected the fetch of one tensor into a column of its own")
         name = str(attributes.get("name", f"fetch_name_{column}"))
         self.fetched[column] = (name, self.builder.named(operands[0], name))
-
-
-def _apply(name: str, operands: list[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
-    row = find_meaning(name)
-    if len(operands) > len(row.operands):
-        raise OperatorError(f"expected at most {len(row.operands)} operands but got {len(operands)}")
-    arguments = dict(zip(row.operands, operands, strict=False))
-    renamed = _RENAMED.get(name, {})
-    for key, value in attributes.items():
-        key = renamed.get(key, key)
-        if arguments.get(key) is None:
-            arguments[key] = value
-    return row.apply(arguments)
 
 
 def _builtin(name: str, operands: list[Any], op: _Json) -> tuple[Any, ...]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.contents import is_small
 from polyreme.ir.core import OpResult
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import UnknownSize
@@ -21,6 +20,7 @@ from polyreme.ir.types import TensorType
 from polyreme.jit.capture.trace import Trace, Traced
 from polyreme.jit.structure import flatten
 from polyreme.loaders.errors import LoaderError
+from polyreme.math.contents import is_small
 from polyreme.parameter import Parameter
 from polyreme.static import InputSpec
 from polyreme.static.input_spec import input_types

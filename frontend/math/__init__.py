@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from polyreme import contents as contents  # provides what is known of values
 from polyreme.math import complex_functions as complex_functions  # puts them into `elementwise`
 from polyreme.math import (
     complexes,
@@ -21,6 +20,7 @@ from polyreme.math import (
     search,
     statistics,
 )
+from polyreme.math import contents as contents  # provides what is known of values
 from polyreme.math.complexes import *
 from polyreme.math.contractions import *
 from polyreme.math.creation import *

@@ -14,7 +14,7 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import product
-from polyreme.static.meanings import Gradient, find_meaning
+from polyreme.static.kinds import Gradient, kind_named
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block
 from polyreme.static.recorder import variable_of
@@ -150,7 +150,7 @@ class _Backward:
             flow = _Flow()
             for slot, names in self._readable(op).items():
                 flow.inputs += [(slot, i) for i, name in enumerate(names) if self._reached(name, reached)]
-            smooth = bool(flow.inputs) and op.meaning.differentiable(op)
+            smooth = bool(flow.inputs) and op.kind.differentiable(op)
             for slot, names in op.outputs.items():
                 for i, name in enumerate(names):
                     variable = self.block.var_recursive(name)
@@ -164,7 +164,7 @@ class _Backward:
 
     def _readable(self, op: Operator) -> dict[str, list[str]]:
         """The inputs that gradients can flow to: of a gradient operator its forward operator's inputs and the gradients that came in."""
-        if not isinstance(op.meaning, Gradient):
+        if not isinstance(op.kind, Gradient):
             return op.inputs
         forward = op.attrs["forward_inputs"]
         return {slot: names for slot, names in op.inputs.items() if slot in forward or slot.endswith(GRAD)}
@@ -185,10 +185,10 @@ class _Backward:
         if weight is None:
             with self.block.program.role(OpRole.Backward | OpRole.Loss):
                 attrs = {"shape": target.type.shape, "value": 1.0, "dtype": target.dtype.name}
-                op = self.block.add_operator("fill_constant", find_meaning("fill_constant"), {}, {"Out": [name]}, attrs)
+                op = self.block.add_operator("fill_constant", kind_named("fill_constant"), {}, {"Out": [name]}, attrs)
         else:
             op = self.block.add_operator(
-                "assign", find_meaning("assign"), {"X": [variable_of(weight, self.block).name]}, {"Out": [name]}, {}
+                "assign", kind_named("assign"), {"X": [variable_of(weight, self.block).name]}, {"Out": [name]}, {}
             )
         self._gradient_variable(target, name)
         self.pending.setdefault(target.name, []).append((op, "Out", 0))
@@ -216,11 +216,11 @@ class _Backward:
         outputs: dict[str, list[str]] = {}
         for slot, i in flow.inputs:
             outputs.setdefault(slot + GRAD, []).append(self._name(op.inputs[slot][i]))
-        meaning, data = op.meaning.gradient(op, tuple(flow.inputs), tuple(seeds))
+        kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
         attrs = {"forward_inputs": list(op.inputs)}
         location = op.location
         made = Operator(
-            self.block, f"{op.type}_grad", meaning, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
+            self.block, f"{op.type}_grad", kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
         )
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
@@ -242,6 +242,6 @@ class _Backward:
             for (op, slot, place), part in zip(parts, renamed, strict=True):
                 op.outputs[slot][place] = part
                 self._gradient_variable(variable, part)
-            self.block.add_operator("sum", find_meaning("sum"), {"X": renamed}, {"Out": [grad]}, {})
+            self.block.add_operator("sum", kind_named("sum"), {"X": renamed}, {"Out": [grad]}, {})
         return grad
 

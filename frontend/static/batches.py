@@ -9,7 +9,7 @@ from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.transforms.solve_sizes import attribute_sizes
 from polyreme.static.input_spec import BATCH, own_size
-from polyreme.static.meanings import Host
+from polyreme.static.kinds import Host
 from polyreme.static.program import Program
 
 __all__ = ["may_part", "with_own_batches"]
@@ -21,7 +21,7 @@ def may_part(program: Program, size: str) -> bool:
     """
     if size != BATCH:
         return False
-    return not any(isinstance(op.meaning, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)
+    return not any(isinstance(op.kind, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)
 
 
 def _speaks_of(attributes: Mapping[str, Any], size: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import caller_location
 from polyreme.static.current import default_main_program
-from polyreme.static.meanings import HOST, Arrays, Host, Meaning
+from polyreme.static.kinds import HOST, Arrays, Host, OperatorKind
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.recorder import variable_of
 from polyreme.static.variable import GRAD, Variable
@@ -19,12 +19,12 @@ __all__ = ["py_func"]
 
 
 class PyFunc(Host):
-    """The meaning of `py_func`; `data` is a `_Call`."""
+    """The kind of `py_func`; `data` is a `_Call`."""
 
     def differentiable(self, op: Operator) -> bool:
         return op.data.backward is not None
 
-    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
+    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         if len(seeds) != len(op.outputs["Out"]):
             missing = [name for i, name in enumerate(op.outputs["Out"]) if ("Out", i) not in seeds]
             raise OperatorError(

@@ -1,4 +1,4 @@
-"""What a new operator writes: its meaning is tried on tensors of its inputs' types, and the types of what comes out are given to its
+"""What a new operator writes: it is tried on tensors of its inputs' types, and the types of what comes out are given to its
 outputs.
 """
 
@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polyreme import dispatch, tape
-from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location
+from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.types import TensorType
+from polyreme.operators.table import LEGACY
 from polyreme.static.emitter import Emitter, Source, source_tensor
-from polyreme.static.meanings import Meaning, Slots, find_meaning
+from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.variable import Variable, named_variable
 
@@ -23,15 +24,20 @@ __all__ = ["appended", "inferred_types", "located"]
 
 def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> Operator:
     """An operator as a user spells it; `ValueError` when its variables or attributes are not what the type takes."""
-    meaning = find_meaning(type)
+    kind = kind_named(type)
     read = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in inputs.items() if given is not None}
     write = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in outputs.items() if given is not None}
     roles = block.program.role_attributes()
-    op = Operator(block, type, meaning, read, write, {**_with_defaults(type, block, attrs), **roles})
-    types = inferred_types(op, meaning)
-    unknown = [slot for slot in write if slot not in types and not _may_be_left_out(slot)]
+    op = Operator(block, type, kind, read, write, {**_with_defaults(type, block, attrs), **roles})
+    types = inferred_types(op, kind)
+    slots = dict.fromkeys([*types, *kind.uncomputed(op)])
+    unknown = [slot for slot in write if slot not in slots]
     if unknown:
-        raise OperatorError(f"expected the output slots {', '.join(types)} of '{type}' but got '{unknown[0]}'", op.location, code="E0606")
+        raise OperatorError(
+            f"expected the output slots {', '.join(slots)} of '{type}' but got '{unknown[0]}'{did_you_mean(unknown[0], slots)}",
+            op.location,
+            code="E0606",
+        )
     for slot, names in write.items():
         for name, made in zip(names, types.get(slot, ()), strict=False):
             block.var_recursive(name).set_type(made)
@@ -41,31 +47,14 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
 def _with_defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes with those that `clone` or the program's seed change."""
     given = {name: value for name, value in attrs.items() if value is not None}
-    if type == "dropout":
-        given.setdefault("is_test", False)
-    if type == "uniform_random":
-        given["seed"] = given.get("seed") or block.program.random_seed
-        given.setdefault("dtype", "float32")
-    if type == "fill_constant":
-        given.setdefault("dtype", "float32")
+    if type in LEGACY:
+        entry, spelling = LEGACY[type]
+        known = entry.legacy_attributes(spelling)
+        if "is_test" in known:
+            given.setdefault("is_test", known["is_test"].default)
+        if type == "uniform_random":
+            given["seed"] = given.get("seed") or block.program.random_seed
     return given
-
-
-def _may_be_left_out(slot: str) -> bool:
-    """Slots for what Paddle keeps for gradients, which are made anew here."""
-    return slot in (
-        "XShape",
-        "Mask",
-        "Softmax",
-        "SavedMean",
-        "SavedVariance",
-        "ReserveSpace",
-        "Residual",
-        "Norm",
-        "Mean",
-        "Variance",
-        "Indices",
-    )
 
 
 def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
@@ -78,7 +67,7 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
     return found
 
 
-def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]]:
+def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorType]]:
     """Types of the outputs by slot, from the declared types of the inputs."""
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
     emitter.location = op.location
@@ -88,7 +77,7 @@ def inferred_types(op: Operator, meaning: Meaning) -> dict[str, list[TensorType]
     }
     try:
         with dispatch.trace_into(emitter), tape.recording(False):
-            made = meaning.apply(op, inputs, {})
+            made = kind.apply(op, inputs, {})
     except (PolyremeError, ValueError, TypeError, KeyError) as error:
         raise located(error, op) from error
     finally:

@@ -1,4 +1,4 @@
-"""Operators of a static program: a type, named variables in and out by slot, and attributes. What a type means stands in `meanings`."""
+"""Operators of a static program: a type, named variables in and out by slot, and attributes. `kinds.py` says how a type is applied."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, did_you_mean
 
 if TYPE_CHECKING:
-    from polyreme.static.meanings import Meaning
+    from polyreme.static.kinds import OperatorKind
     from polyreme.static.program import Block
 
 __all__ = ["OpRole", "Operator", "OperatorError", "RunError"]
@@ -47,7 +47,7 @@ ROLE_NAMES = {"op_role", "op_role_var", "op_namescope", "op_device"}
 class Operator:
     """One step of a block. Made by `Block.append_op` and its relatives, and by functions in static mode.
 
-    `uid` tells operators apart across copies of a program: a gradient operator knows by it whose gradient it is. `data` is what the meaning
+    `uid` tells operators apart across copies of a program: a gradient operator knows by it whose gradient it is. `data` is what its kind
     needs besides attributes and is no number or text: an initializer, a Python function.
     """
 
@@ -55,7 +55,7 @@ class Operator:
         self,
         block: Block,
         type: str,
-        meaning: Meaning,
+        kind: OperatorKind,
         inputs: Mapping[str, Sequence[str]],
         outputs: Mapping[str, Sequence[str]],
         attrs: Mapping[str, Any],
@@ -64,7 +64,7 @@ class Operator:
     ):
         self.block = block
         self.type = type
-        self.meaning = meaning
+        self.kind = kind
         self.inputs = {slot: list(names) for slot, names in inputs.items()}
         self.outputs = {slot: list(names) for slot, names in outputs.items()}
         self.attrs = dict(attrs)
@@ -74,7 +74,7 @@ class Operator:
 
     def copy_into(self, block: Block) -> Operator:
         """The same operator in a block of another program."""
-        copy = Operator(block, self.type, self.meaning, self.inputs, self.outputs, self.attrs, self.data, self.location)
+        copy = Operator(block, self.type, self.kind, self.inputs, self.outputs, self.attrs, self.data, self.location)
         copy.uid = self.uid
         return copy
 
@@ -164,9 +164,9 @@ class Operator:
                 val, fits = type(old)(val), True
             if old is not None and not fits:
                 raise OperatorError(f"expected '{name}' of '{self.type}' to be {type(old).__name__} but got {val!r}", self.location)
-        elif name not in self.meaning.attributes(self) and name not in ROLE_NAMES:
+        elif name not in self.kind.attributes(self) and name not in ROLE_NAMES:
             raise OperatorError(
-                f"'{self.type}' has no attribute '{name}'{did_you_mean(name, [*self.attrs, *self.meaning.attributes(self)])}",
+                f"'{self.type}' has no attribute '{name}'{did_you_mean(name, [*self.attrs, *self.kind.attributes(self)])}",
                 self.location,
                 code="E0606",
             )

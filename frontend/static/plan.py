@@ -26,7 +26,7 @@ from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, Source, source_tensor
 from polyreme.static.inference import located
-from polyreme.static.meanings import Applied, Gradient, Host, Slots, gradient_of
+from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.operator import Operator, RunError
 from polyreme.static.variable import GRAD, Parameter, Variable
 from polyreme.tensor import Tensor
@@ -109,12 +109,12 @@ class HostFunction:
     """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
 
     op: Operator
-    meaning: Host
+    kind: Host
     variables: list[Variable]
 
     def __call__(self, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         given = iter(arrays)
-        made = self.meaning.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
+        made = self.kind.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
         found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
         for variable, array in zip(self.variables, found, strict=True):
             self._check(variable, array)
@@ -204,7 +204,7 @@ class _Translation:
 
     def add(self, op: Operator) -> None:
         inputs = {slot: [self.read(name, op) for name in names] for slot, names in op.inputs.items()}
-        outputs = self._call_host(op, op.meaning, inputs) if isinstance(op.meaning, Host) else self._apply(op, inputs)
+        outputs = self._call_host(op, op.kind, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
         for slot, names in op.outputs.items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
                 self.values[name] = Tensor._wrap(tensor._value, tensor.type)
@@ -218,19 +218,19 @@ class _Translation:
         if differentiated:
             # Leaves of their own, so that the tape knows where this operator starts.
             inputs = {slot: [_leaf(t) for t in tensors] for slot, tensors in inputs.items()}
-            if isinstance(op.meaning, Gradient):
-                inputs = op.meaning.applied_to(op, inputs, self.applied)
+            if isinstance(op.kind, Gradient):
+                inputs = op.kind.applied_to(op, inputs, self.applied)
         self.emitter.location = op.location
         try:
             with tape.recording(differentiated):
-                outputs = op.meaning.apply(op, inputs, self.applied)
+                outputs = op.kind.apply(op, inputs, self.applied)
         except (PolyremeError, ValueError, TypeError, KeyError) as error:
             raise located(error, op) from error
         if differentiated:
             self.applied[op.uid] = Applied(inputs, outputs)
         return outputs
 
-    def _call_host(self, op: Operator, meaning: Host, inputs: Slots) -> Slots:
+    def _call_host(self, op: Operator, kind: Host, inputs: Slots) -> Slots:
         forward = self.applied.get(gradient_of(op) or 0)
         if forward is not None:
             # What its forward operator read and wrote, even if the names mean something else by now.
@@ -238,9 +238,9 @@ class _Translation:
         variables = [self.block.var_recursive(name) for names in op.outputs.values() for name in names]
         values = [self.emitter.value_of(t) for tensors in inputs.values() for t in tensors]
         number = len(self.functions)
-        self.functions[number] = HostFunction(op, meaning, variables)
+        self.functions[number] = HostFunction(op, kind, variables)
         types = [v.type for v in variables]
-        call = host.Call.build(values, {"id": number, "function": meaning.callee(op)}, (), types, op.location, (len(values),))
+        call = host.Call.build(values, {"id": number, "function": kind.callee(op)}, (), types, op.location, (len(values),))
         made = iter(self.emitter.builder.insert_op(call).results)
         outputs: Slots = {slot: [Tensor._wrap(r, r.type) for r in islice(made, len(names))] for slot, names in op.outputs.items()}
         if op.uid in self.differentiated:

@@ -8,7 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.static.meanings import Meaning, gradient_of
+from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
@@ -219,7 +219,7 @@ class Block:
     def add_operator(
         self,
         type: str,
-        meaning: Meaning,
+        kind: OperatorKind,
         inputs: Mapping[str, Sequence[str]],
         outputs: Mapping[str, Sequence[str]],
         attrs: Mapping[str, Any],
@@ -227,7 +227,7 @@ class Block:
         index: int | None = None,
     ) -> Operator:
         """A new operator whose variables are there already, marked with the program's current role."""
-        op = Operator(self, type, meaning, inputs, outputs, {**attrs, **self.program.role_attributes()}, data)
+        op = Operator(self, type, kind, inputs, outputs, {**attrs, **self.program.role_attributes()}, data)
         self.place(op, len(self.ops) if index is None else index)
         return op
 
@@ -429,10 +429,14 @@ class Program:
         trained = OpRole.Backward | OpRole.Optimize
         for block in self.blocks:
             block.ops = [op for op in block.ops if not op.attr("op_role") & trained]
+            draws: set[str] = set()
             for op in block.ops:
                 if "is_test" in op.attrs:
                     op.attrs["is_test"] = True
-                    op.inputs.pop("Draws", None)
+                    draws.update(op.inputs.pop("Draws", ()))
+            # What only dropout reads is not drawn.
+            draws -= {name for op in block.ops for name in op.input_arg_names}
+            block.ops = [op for op in block.ops if not op.outputs or not draws.issuperset(op.output_arg_names)]
         self._drop_unused_variables()
         self.schedules = {name: schedule for name, schedule in self.schedules.items() if self.global_block().has_var(name)}
         self.touch()

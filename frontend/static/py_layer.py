@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from polyreme.autograd.function_steps import tensors_of
+from polyreme.function_steps import tensors_of
 from polyreme.static.current import default_main_program
 from polyreme.static.inference import inferred_types
-from polyreme.static.meanings import Applied, Meaning, Slots
+from polyreme.static.kinds import Applied, OperatorKind, Slots
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.recorder import temporary, variable_of
 from polyreme.tensor import Tensor
@@ -42,7 +42,7 @@ def _filled(argument: Any, tensors: Iterator[Tensor]) -> Any:
     return [next(tensors) for _ in argument] if isinstance(argument, list) and argument and argument[0] is _TENSOR else argument
 
 
-class PyLayerMeaning(Meaning):
+class PyLayerKind(OperatorKind):
     """`data` is a `_Call`. While operators are translated, `apply` of the PyLayer emits its forward ops, and the tape knows its backward.
     """
 
@@ -59,7 +59,7 @@ class PyLayerMeaning(Meaning):
         return {"Out": results}
 
 
-PY_LAYER = PyLayerMeaning()
+PY_LAYER = PyLayerKind()
 
 
 def append_py_layer(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -14,12 +14,13 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.operators.table import name_of_nn_op
 from polyreme.parameter import Parameter
 from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.inference import located
-from polyreme.static.meanings import find_meaning, nn_meaning, type_name
+from polyreme.static.kinds import kind_named, kind_of_nn_op
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.program import Block
 from polyreme.static.startup import startup_parameter
@@ -37,17 +38,17 @@ class ProgramRecorder(Recorder):
         block = default_main_program().current_block()
         if cls is ops.Uniform:
             return self._draw(block, operands[0], attributes)
-        meaning = nn_meaning(cls)
+        kind = kind_of_nn_op(cls)
         definition = cls.definition
         definition.bind_operands(operands)
         given: list[tuple[Any, ...]] = [() if o is None else tuple(o) if isinstance(o, (list, tuple)) else (o,) for o in operands]
-        given += [()] * (len(meaning.slots) - len(given))
-        inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in zip(meaning.slots, given, strict=True)}
+        given += [()] * (len(kind.slots) - len(given))
+        inputs = {slot: [variable_of(t, block).name for t in group] for slot, group in zip(kind.slots, given, strict=True)}
         regions = {part.name: attributes[part.name] for part in definition.regions}
         attributes = definition.bind_attributes({name: plain_size(value) for name, value in attributes.items() if name not in regions})
         extra = {"is_test": False} if cls is ops.Dropout else {}
         op = Operator(
-            block, type_name(cls), meaning, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None
+            block, name_of_nn_op(cls), kind, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None
         )
         try:
             types = definition.infer_types(
@@ -72,11 +73,10 @@ class ProgramRecorder(Recorder):
         result = temporary(block, "uniform_random", ops.Uniform.definition.infer_types([state.type], attributes)[0])
         attrs = {
             "shape": plain_size(tuple(attributes["shape"])), "min": float(attributes["low"]), "max": float(attributes["high"]),
-            "is_test": False,
             "dtype": dtypes.of_scalar(attributes["dtype"]).name, "seed": block.program.random_seed,
         }  # fmt: skip
         result.stop_gradient = True
-        block.add_operator("uniform_random", find_meaning("uniform_random"), {}, {"Out": [result.name]}, attrs)
+        block.add_operator("uniform_random", kind_named("uniform_random"), {}, {"Out": [result.name]}, attrs)
         return result, state
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
@@ -85,7 +85,7 @@ class ProgramRecorder(Recorder):
             return
         block = default_main_program().current_block()
         target, source = variable_of(tensor, block), variable_of(value, block)
-        block.add_operator("assign", find_meaning("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
+        block.add_operator("assign", kind_named("assign"), {"X": [source.name]}, {"Out": [target.name]}, {})
         target.set_type(source.type)
 
     def follow(self, tensor: Tensor, value: Tensor) -> None:

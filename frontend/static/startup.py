@@ -8,7 +8,7 @@ import numpy as np
 
 from polyreme.nn import initializer as init
 from polyreme.random import Generator, drawing_from
-from polyreme.static.meanings import HOST, Arrays
+from polyreme.static.kinds import HOST, Arrays
 from polyreme.static.operator import Operator
 from polyreme.static.variable import Parameter, Variable
 

@@ -68,7 +68,7 @@ def append_updates(optimizer: Any, pairs: Pairs) -> list[Operator]:
 
 def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Parameter, gradient: Any, rate: Variable) -> Operator:
     from polyreme import math as xp
-    from polyreme.static.meanings import update_meaning
+    from polyreme.static.kinds import kind_of_update
 
     group: dict[str, Any] = next((g for g in optimizer._groups if any(p is parameter for p in g["params"])), {"params": []})
     options = {**optimizer._options, **{k: v for k, v in group.items() if k != "params"}}
@@ -89,7 +89,7 @@ def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Para
         inputs[slot.name], outputs[f"{slot.name}Out"] = [state.name], [state.name]
     attrs = {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str)) and name != "learning_rate"}
     return block.add_operator(
-        type(optimizer).__name__.lower(), update_meaning(optimizer.rule), inputs, outputs, {**attrs, "lr_factor": factor}
+        type(optimizer).__name__.lower(), kind_of_update(optimizer.rule), inputs, outputs, {**attrs, "lr_factor": factor}
     )
 
 
@@ -111,12 +111,12 @@ def _master(optimizer: Any, block: Block, startup: Block, parameter: Parameter) 
     known = optimizer._master_weights.get(parameter.name)
     if known is None:
         from polyreme.dialects.nn import Cast
-        from polyreme.static.meanings import nn_meaning
+        from polyreme.static.kinds import kind_of_nn_op
 
         name = unique_name.generate(parameter.name + "_fp32_master")
         known = block.create_var(name, parameter.shape, "float32", persistable=True, stop_gradient=True)
         startup.create_var(name, parameter.shape, "float32", persistable=True, stop_gradient=True)
-        startup.add_operator("cast", nn_meaning(Cast), {"X": [parameter.name]}, {"Out": [name]}, {"dtype": dtypes.float32.scalar})
+        startup.add_operator("cast", kind_of_nn_op(Cast), {"X": [parameter.name]}, {"Out": [name]}, {"dtype": dtypes.float32.scalar})
         optimizer._master_weights[parameter.name] = known
     made: Variable = known
     return made

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.loaders.errors import OperatorError
-from polyreme.loaders.legacy_ops import LEGACY_OPS, emit_legacy_op
-from polyreme.loaders.meaning import find_meaning
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.table import LEGACY, apply_legacy
 
 RNG = np.random.default_rng(5)
 X, W, V = (RNG.standard_normal(shape).astype("float32") for shape in ((2, 3, 4), (12, 5), (3,)))
@@ -20,14 +19,13 @@ IDS = np.array([[1], [0], [2]])
 def apply(type_, attrs=None, out="Out", **slots):
     """The arrays in one output slot."""
     inputs = {slot: [paddle.to_tensor(v) for v in (given if isinstance(given, list) else [given])] for slot, given in slots.items()}
-    return [tensor.numpy() for tensor in emit_legacy_op(type_, inputs, attrs or {})[out]]
+    return [tensor.numpy() for tensor in apply_legacy(type_, inputs, attrs or {})[out]]
 
 
-def test_every_row_leads_to_parameters_that_its_meaning_has():
-    for name, row in LEGACY_OPS.items():
-        kinds = find_meaning(row.meaning).kinds
-        assert set(row.inputs.values()) <= set(kinds), name
-        assert set(row.attributes.values()) - {"plain_value"} <= set(kinds), name
+def test_every_older_spelling_leads_to_parameters_that_the_operator_has():
+    for name, (entry, spelling) in LEGACY.items():
+        assert set(spelling.inputs.values()) <= set(entry.parameters), name
+        assert set(spelling.attributes.values()) <= set(entry.parameters), name
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_batch_norm_in_training_moves_its_statistics():
     x = RNG.standard_normal((4, 3, 2)).astype("float32")
     slots = {"X": x, "Mean": V, "Variance": V * V, "Scale": V + 2, "Bias": V}
     inputs = {slot: [paddle.to_tensor(v)] for slot, v in slots.items()}
-    made = emit_legacy_op("batch_norm", inputs, {"momentum": 0.9, "epsilon": 1e-5, "is_test": False, "data_layout": "NCHW"})
+    made = apply_legacy("batch_norm", inputs, {"momentum": 0.9, "epsilon": 1e-5, "is_test": False, "data_layout": "NCHW"})
     mean, variance = x.mean((0, 2)), x.var((0, 2))
     np.testing.assert_allclose(made["MeanOut"][0].numpy(), 0.9 * V + 0.1 * mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(made["VarianceOut"][0].numpy(), 0.9 * V * V + 0.1 * variance, rtol=1e-5, atol=1e-6)
@@ -143,7 +141,7 @@ AT_PLACES = {
 @pytest.mark.parametrize("name", AT_PLACES)
 def test_elements_at_places_that_tensors_tell(name):
     slots, attributes, slot, expected = AT_PLACES[name]
-    (made,) = emit_legacy_op(name, {s: [paddle.to_tensor(a) for a in arrays] for s, arrays in slots.items()}, attributes)[slot]
+    (made,) = apply_legacy(name, {s: [paddle.to_tensor(a) for a in arrays] for s, arrays in slots.items()}, attributes)[slot]
     np.testing.assert_array_equal(made.numpy(), expected)
 
 
@@ -158,8 +156,8 @@ def test_draws_follow_the_seed_of_the_process_or_their_own():
             ("randperm", {"n": 6, "dtype": 3}),
         ]
         for (name, attributes), wanted in zip(rows, expected, strict=True):
-            np.testing.assert_array_equal(emit_legacy_op(name, {}, attributes)["Out"][0].numpy(), wanted)
+            np.testing.assert_array_equal(apply_legacy(name, {}, attributes)["Out"][0].numpy(), wanted)
     same = [
-        emit_legacy_op("randint", {}, {"shape": [4], "low": 0, "high": 1 << 40, "seed": 3, "dtype": 3})["Out"][0].numpy() for _ in range(2)
+        apply_legacy("randint", {}, {"shape": [4], "low": 0, "high": 1 << 40, "seed": 3, "dtype": 3})["Out"][0].numpy() for _ in range(2)
     ]
     np.testing.assert_array_equal(*same)

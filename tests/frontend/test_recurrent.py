@@ -16,11 +16,12 @@ from polyreme.ir.verify import verify
 from polyreme.jit import TraceError
 from polyreme.jit.capture.trace import UnknownSizeError
 from polyreme.loaders import read_model
-from polyreme.loaders.errors import LoaderError, OperatorError
-from polyreme.loaders.meaning import find_meaning
+from polyreme.loaders.errors import LoaderError
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
 from polyreme.nn.decode import Decoder
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.table import find_operator
 from polyreme.utils import flatten, map_structure
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
@@ -179,7 +180,7 @@ def test_layers_that_paddle_saved_agree_with_it(format_):
 def test_a_recurrent_operator_whose_parts_do_not_fit_is_refused():
     x, state, weights = sequences(3, 2, 4), sequences(1, 2, 5), [sequences(5, 4), sequences(5, 5), sequences(5), sequences(5)]
     given = {"x": x, "pre_state": [state], "weight_list": weights, "input_size": 4, "hidden_size": 5}
-    out, _, last, _ = find_meaning("rnn").apply(given)
+    out, _, last, _ = find_operator("rnn").apply(given)
     np.testing.assert_array_equal(out[-1].numpy(), last[0][0].numpy())
     for change, message in (
         ({"mode": "LSTN"}, "expected a mode of LSTM"), ({"weight_list": weights[:3]}, "expected 4 weights"),
@@ -187,7 +188,7 @@ def test_a_recurrent_operator_whose_parts_do_not_fit_is_refused():
         ({"pre_state": [state, state]}, "expected 1 states"), ({"hidden_size": 6}, "states of size 6"),
     ):  # fmt: skip
         with pytest.raises(OperatorError, match=message):
-            find_meaning("rnn").apply({**given, **change})
+            find_operator("rnn").apply({**given, **change})
 
 
 def test_the_state_of_dropout_may_be_in_the_file_or_not(tmp_path):

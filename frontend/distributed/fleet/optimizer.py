@@ -49,7 +49,7 @@ class DistributedOptimizer:
 
 def append_averages(program: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
     """Append an operator per bucket that replaces gradients by their means over the ranks."""
-    from polyreme.static.meanings import nn_meaning
+    from polyreme.static.kinds import kind_of_nn_op
     from polyreme.static.operator import OpRole
 
     gradient = {p.name: g.name for p, g in pairs}
@@ -58,12 +58,12 @@ def append_averages(program: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
         for number, bucket in enumerate(assign_buckets([p.type for p in parameters])):
             names = [gradient[parameters[i].name] for i in bucket]
             attributes = {"reduce": "mean", "bucket": number}
-            program.global_block().add_operator("c_allreduce_avg", nn_meaning(dist.AllReduce), {"Xs": names}, {"Out": names}, attributes)
+            program.global_block().add_operator("c_allreduce_avg", kind_of_nn_op(dist.AllReduce), {"Xs": names}, {"Out": names}, attributes)
 
 
 def append_broadcasts(startup: Any, names: Sequence[str]) -> None:
     """Append operators that give all ranks what rank 0 has under these names."""
-    from polyreme.static.meanings import nn_meaning
+    from polyreme.static.kinds import kind_of_nn_op
 
     for name in names:
-        startup.global_block().add_operator("c_broadcast", nn_meaning(dist.Broadcast), {"X": [name]}, {"Out": [name]}, {"root": 0})
+        startup.global_block().add_operator("c_broadcast", kind_of_nn_op(dist.Broadcast), {"X": [name]}, {"Out": [name]}, {"root": 0})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyreme import dispatch, tape
-from polyreme.autograd.function_steps import record_function
+from polyreme.function_steps import record_function
 from polyreme.jit.structure import flatten, unflatten
 from polyreme.nn.container import Sequential
 from polyreme.random import default_generator

@@ -9,6 +9,7 @@ from polyreme.dtypes import default_dtype
 from polyreme.math.manipulation import flatten, reshape
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.defaults import defaults
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -153,32 +154,30 @@ class Dropout(Layer):
         return _named(f"p={self.p}, axis={self.axis}, mode={self.mode}", self.name)
 
 
-class Dropout2D(Layer):
-    """In training, whole channels of images become 0 with probability p."""
+class _ChannelDropout(Layer):
+    function = "dropout2d"
 
     def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
         self.p, self.data_format, self.name = p, data_format, name
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training, self.data_format)
+        dropped: Tensor = getattr(F, self.function)(input, self.p, self.training, self.data_format)
+        return dropped
 
     def extra_repr(self) -> str:
         return _named(f"p={self.p}, data_format={self.data_format}", self.name)
 
 
-class Dropout3D(Layer):
+class Dropout2D(_ChannelDropout):
+    """In training, whole channels of images become 0 with probability p."""
+
+
+@defaults(data_format="NCDHW")
+class Dropout3D(_ChannelDropout):
     """In training, whole channels of volumes become 0 with probability p."""
 
-    def __init__(self, p: float = 0.5, data_format: str = "NCDHW", name: str | None = None):
-        super().__init__()
-        self.p, self.data_format, self.name = p, data_format, name
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training, self.data_format)
-
-    def extra_repr(self) -> str:
-        return _named(f"p={self.p}, data_format={self.data_format}", self.name)
+    function = "dropout3d"
 
 
 class AlphaDropout(Layer):
@@ -224,7 +223,7 @@ class Unflatten(Layer):
 class _Pad(Layer):
     rank = 2
 
-    def __init__(self, padding: Any, mode: str, value: float, data_format: str, name: str | None):
+    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", name: str | None = None):
         super().__init__()
         self._pad = [padding] * (2 * self.rank) if isinstance(padding, int) else padding
         self._mode, self._value, self._name = mode, value, name
@@ -237,29 +236,22 @@ class _Pad(Layer):
         return _named(f"padding={self._pad}, mode={self._mode}, value={self._value}, data_format={self._data_format}", self._name)
 
 
+@defaults(data_format="NCL")
 class Pad1D(_Pad):
     """Sequences with elements added: left, right."""
 
     rank = 1
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCL", name: str | None = None):
-        super().__init__(padding, mode, value, data_format, name)
-
 
 class Pad2D(_Pad):
     """Images with elements added: left, right, top, bottom."""
 
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCHW", name: str | None = None):
-        super().__init__(padding, mode, value, data_format, name)
 
-
+@defaults(data_format="NCDHW")
 class Pad3D(_Pad):
     """Volumes with elements added: left, right, top, bottom, front, back."""
 
     rank = 3
-
-    def __init__(self, padding: Any, mode: str = "constant", value: float = 0.0, data_format: str = "NCDHW", name: str | None = None):
-        super().__init__(padding, mode, value, data_format, name)
 
 
 class ZeroPad2D(_Pad):

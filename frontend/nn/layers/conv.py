@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
@@ -11,6 +10,7 @@ from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.functional.conv import is_channel_last, sizes_of
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.defaults import defaults
 from polyreme.tensor import Tensor
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
@@ -89,36 +89,22 @@ class _Conv(Layer):
         return f"{text}, data_format={self._data_format}"
 
 
-def _with_format(data_format: str) -> inspect.Signature:
-    """The signature of a convolution whose layout is `data_format` unless another is given."""
-    own = inspect.signature(_Conv)
-    return own.replace(parameters=[p.replace(default=data_format) if n == "data_format" else p for n, p in own.parameters.items()])
-
-
+@defaults(data_format="NCL")
 class Conv1D(_Conv):
     """Convolution of [N, C, L]."""
 
     rank, function = 1, "conv1d"
-
-    def __init__(self, *args: Any, data_format: str = "NCL", **kwargs: Any):
-        super().__init__(*args, data_format=data_format, **kwargs)
-
-    __signature__ = _with_format("NCL")
 
 
 class Conv2D(_Conv):
     """Convolution of [N, C, H, W]."""
 
 
+@defaults(data_format="NCDHW")
 class Conv3D(_Conv):
     """Convolution of [N, C, D, H, W]."""
 
     rank, function = 3, "conv3d"
-
-    def __init__(self, *args: Any, data_format: str = "NCDHW", **kwargs: Any):
-        super().__init__(*args, data_format=data_format, **kwargs)
-
-    __signature__ = _with_format("NCDHW")
 
 
 class _ConvTranspose(Layer):
@@ -127,20 +113,21 @@ class _ConvTranspose(Layer):
     rank = 2
     function = "conv2d_transpose"
 
-    def _build(
+    def __init__(
         self,
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        output_padding: Any,
-        dilation: Any,
-        groups: int,
-        weight_attr: Any,
-        bias_attr: Any,
-        data_format: str,
-    ) -> None:
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ):
+        super().__init__()
         self._dtype = default_dtype().name
         if weight_attr is False:
             raise AssertionError("weight_attr should not be False in Conv.")
@@ -183,6 +170,7 @@ class Conv1DTranspose(_ConvTranspose):
 
     rank, function = 1, "conv1d_transpose"
 
+    # Of its own: only here `groups` stands before `dilation`.
     def __init__(
         self,
         in_channels: int,
@@ -197,8 +185,7 @@ class Conv1DTranspose(_ConvTranspose):
         bias_attr: Any = None,
         data_format: str = "NCL",
     ):
-        super().__init__()
-        self._build(
+        super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
         )
 
@@ -206,46 +193,9 @@ class Conv1DTranspose(_ConvTranspose):
 class Conv2DTranspose(_ConvTranspose):
     """Transposed convolution of [N, C, H, W]."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCHW",
-    ):
-        super().__init__()
-        self._build(
-            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
-        )
 
-
+@defaults(data_format="NCDHW")
 class Conv3DTranspose(_ConvTranspose):
     """Transposed convolution of [N, C, D, H, W]."""
 
     rank, function = 3, "conv3d_transpose"
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-    ):
-        super().__init__()
-        self._build(
-            in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups, weight_attr, bias_attr, data_format
-        )

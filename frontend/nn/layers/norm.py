@@ -14,6 +14,7 @@ from polyreme.nn import initializer as init
 from polyreme.nn.attributes import ParamAttr
 from polyreme.nn.functional.norm import accepting, channel_axis, move
 from polyreme.nn.layer import KEPT_FROM_BFLOAT16, Layer
+from polyreme.nn.layers.defaults import defaults
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -155,25 +156,13 @@ class _BatchNormBase(_Running):
         return text if self._name is None else f"{text}, name={self._name}"
 
 
+@defaults(data_format="NCL")
 class BatchNorm1D(_BatchNormBase):
     """Batch normalisation of [N, C], [N, C, L] or [N, L, C]."""
 
     ranks = (2, 3)
     formats = ("NC", "NCL", "NLC", "NCHW", "NHWC")
     format_error = "expected NC , NCL, NLC or None for data_format input"
-
-    def __init__(
-        self,
-        num_features: int,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCL",
-        use_global_stats: bool | None = None,
-        name: str | None = None,
-    ):
-        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
 
 
 class BatchNorm2D(_BatchNormBase):
@@ -183,25 +172,13 @@ class BatchNorm2D(_BatchNormBase):
     formats = ("NCHW", "NHWC")
 
 
+@defaults(data_format="NCDHW")
 class BatchNorm3D(_BatchNormBase):
     """Batch normalisation of [N, C, D, H, W] or [N, D, H, W, C]."""
 
     ranks = (5,)
     formats = ("NCDHW", "NDHWC", "NCHW", "NHWC")
     format_error = "expected NCDHW, NDHWC or None for data_format input"
-
-    def __init__(
-        self,
-        num_features: int,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-        use_global_stats: bool | None = None,
-        name: str | None = None,
-    ):
-        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, use_global_stats, name)
 
 
 class SyncBatchNorm(_BatchNormBase):
@@ -313,44 +290,22 @@ class _InstanceNormBase(Layer):
         return f"num_features={self._num_features}, epsilon={self._epsilon}"
 
 
+@defaults(data_format="NCL")
 class InstanceNorm1D(_InstanceNormBase):
     """Instance normalisation of [N, C, L] or [N, C]."""
 
     ranks = (2, 3)
-
-    def __init__(
-        self,
-        num_features: int,
-        epsilon: float = 1e-5,
-        momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCL",
-        name: str | None = None,
-    ):
-        super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
 class InstanceNorm2D(_InstanceNormBase):
     """Instance normalisation of [N, C, H, W]."""
 
 
+@defaults(data_format="NCDHW")
 class InstanceNorm3D(_InstanceNormBase):
     """Instance normalisation of [N, C, D, H, W]."""
 
     ranks = (5,)
-
-    def __init__(
-        self,
-        num_features: int,
-        epsilon: float = 1e-5,
-        momentum: float = 0.9,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCDHW",
-        name: str | None = None,
-    ):
-        super().__init__(num_features, epsilon, momentum, weight_attr, bias_attr, data_format, name)
 
 
 class GroupNorm(Layer):

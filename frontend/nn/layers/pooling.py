@@ -6,6 +6,7 @@ from typing import Any
 
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.defaults import defaults
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -48,11 +49,7 @@ class MaxPool1D(_Pool):
         super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode)
 
 
-class MaxPool2D(_Pool):
-    """The largest element of each window of [N, C, H, W]."""
-
-    function = "max_pool2d"
-
+class _MaxPool(_Pool):
     def __init__(
         self,
         kernel_size: Any,
@@ -66,22 +63,17 @@ class MaxPool2D(_Pool):
         super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
 
 
-class MaxPool3D(_Pool):
+class MaxPool2D(_MaxPool):
+    """The largest element of each window of [N, C, H, W]."""
+
+    function = "max_pool2d"
+
+
+@defaults(data_format="NCDHW")
+class MaxPool3D(_MaxPool):
     """The largest element of each window of [N, C, D, H, W]."""
 
     function = "max_pool3d"
-
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        return_mask: bool = False,
-        ceil_mode: bool = False,
-        data_format: str = "NCDHW",
-        name: str | None = None,
-    ):
-        super().__init__(kernel_size, stride, padding, name, return_mask=return_mask, ceil_mode=ceil_mode, data_format=data_format)
 
 
 class AvgPool1D(_Pool):
@@ -101,11 +93,7 @@ class AvgPool1D(_Pool):
         super().__init__(kernel_size, stride, padding, name, exclusive=exclusive, ceil_mode=ceil_mode)
 
 
-class AvgPool2D(_Pool):
-    """The mean of each window of [N, C, H, W]."""
-
-    function = "avg_pool2d"
-
+class _AvgPool(_Pool):
     def __init__(
         self,
         kernel_size: Any,
@@ -121,24 +109,17 @@ class AvgPool2D(_Pool):
         super().__init__(kernel_size, stride, padding, name, **options)
 
 
-class AvgPool3D(_Pool):
-    """The mean of each window of [N, C, D, H, W]."""
+class AvgPool2D(_AvgPool):
+    """The mean of each window of [N, C, H, W]; `exclusive` leaves padding out of the count."""
+
+    function = "avg_pool2d"
+
+
+@defaults(data_format="NCDHW")
+class AvgPool3D(_AvgPool):
+    """The mean of each window of [N, C, D, H, W]; `exclusive` leaves padding out of the count."""
 
     function = "avg_pool3d"
-
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        exclusive: bool = True,
-        divisor_override: float | None = None,
-        data_format: str = "NCDHW",
-        name: str | None = None,
-    ):
-        options = {"ceil_mode": ceil_mode, "exclusive": exclusive, "divisor_override": divisor_override, "data_format": data_format}
-        super().__init__(kernel_size, stride, padding, name, **options)
 
 
 class _AdaptiveAvg(Layer):

@@ -7,28 +7,19 @@ from __future__ import annotations
 import numpy as np
 
 from polyreme import dispatch, math
-from polyreme.dialects import nn as ops
+from polyreme.dialects import nn
 from polyreme.dialects.nn.quantize import whole_range
 from polyreme.ir.core import Value
 from polyreme.ir.types import f32, i8
-from polyreme.loaders.errors import OperatorError
-from polyreme.loaders.meaning import meaning
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-
-def _step(scale: Tensor, bit_length: int, qmin: int, qmax: int) -> Tensor:
-    """What one integer more stands for. Paddle takes the zero point and does not look at it."""
-    low, high = whole_range(bit_length) if 2 <= bit_length <= 8 else (0, 0)
-    if (qmin, qmax) != (low, high):
-        raise OperatorError(f"expected integers of 2 to 8 bits in their whole range but got {bit_length} bits from {qmin} to {qmax}")
-    kind = scale.type
-    flat = math.reshape(scale, []) if kind.rank == 1 and kind.shape == (1,) else scale
-    if flat.type.rank > 1:
-        raise OperatorError(f"expected one scale, or one per place along an axis, but got {list(kind.shape)}")
-    return math.divide(flat, math.full([], high, "float32"))
+_INPUTS = {"X": "x", "Scale": "scale", "ZeroPoint": "zero_point", "InAccum": "in_accum", "InState": "in_state"}
+_OUTPUTS = "Y OutScale OutAccum OutState"
 
 
-@meaning("quantize_linear")
+@operator("quantize_linear", legacy=spelled("quantize_linear", _INPUTS, _OUTPUTS))
 def quantize_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, in_accum: Tensor | None = None, in_state: Tensor | None = None, *,
     quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True,
@@ -42,11 +33,11 @@ def quantize_linear(
     if round_type != 0:
         raise OperatorError(f"expected the round_type 0, halves to even, but got {round_type}")
     step = _step(scale, bit_length, qmin, qmax)
-    counts = dispatch.call(ops.QuantizeLinear, x, step, None, axis=quant_axis if step.type.rank else 0, bit_length=bit_length)
-    return dispatch.call(ops.Cast, counts, dtype=f32), None, None, None
+    counts = dispatch.call(nn.QuantizeLinear, x, step, None, axis=quant_axis if step.type.rank else 0, bit_length=bit_length)
+    return dispatch.call(nn.Cast, counts, dtype=f32), None, None, None
 
 
-@meaning("dequantize_linear")
+@operator("dequantize_linear", legacy=spelled("dequantize_linear", _INPUTS, _OUTPUTS))
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, in_accum: Tensor | None = None, in_state: Tensor | None = None, *,
     quant_axis: int = 0, bit_length: int = 8, qmin: int = -128, qmax: int = 127, round_type: int = 0, is_test: bool = True,
@@ -61,10 +52,22 @@ def dequantize_linear(
     axis = quant_axis if step.type.rank else 0
     counts = _as_integers(x)
     if counts is not None:
-        return dispatch.call(ops.DequantizeLinear, counts, step, None, axis=axis), None, None, None
+        return dispatch.call(nn.DequantizeLinear, counts, step, None, axis=axis), None, None, None
     if step.type.rank:
         step = math.reshape(step, [-1 if i == axis % x.type.rank else 1 for i in range(x.type.rank)])
     return math.multiply(x, step), None, None, None
+
+
+def _step(scale: Tensor, bit_length: int, qmin: int, qmax: int) -> Tensor:
+    """What one integer more stands for. Paddle takes the zero point and does not look at it."""
+    low, high = whole_range(bit_length) if 2 <= bit_length <= 8 else (0, 0)
+    if (qmin, qmax) != (low, high):
+        raise OperatorError(f"expected integers of 2 to 8 bits in their whole range but got {bit_length} bits from {qmin} to {qmax}")
+    kind = scale.type
+    flat = math.reshape(scale, []) if kind.rank == 1 and kind.shape == (1,) else scale
+    if flat.type.rank > 1:
+        raise OperatorError(f"expected one scale, or one per place along an axis, but got {list(kind.shape)}")
+    return math.divide(flat, math.full([], high, "float32"))
 
 
 def _as_integers(x: Tensor) -> Tensor | None:
@@ -78,5 +81,5 @@ def _as_integers(x: Tensor) -> Tensor | None:
         whole = Tensor._wrap(counts)
         whole.name, whole.persistable = x.name, True
         return whole
-    cast = value.producer(ops.Cast) if isinstance(value, Value) else None
+    cast = value.producer(nn.Cast) if isinstance(value, Value) else None
     return None if cast is None or cast.x.type.dtype != i8 else Tensor._wrap(cast.x, cast.x.type)

@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from polyreme import math
-from polyreme.ir.dims import Dim
-from polyreme.loaders.errors import OperatorError
-from polyreme.loaders.meaning import meaning
 from polyreme.nn import functional
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
 
-@meaning("relu")
+@operator("relu", legacy=spelled("relu"))
 def relu(x: Tensor) -> Tensor:
     return functional.relu(x)
 
 
-@meaning("relu6")
+@operator("relu6", legacy=spelled("relu6"))
 def relu6(x: Tensor, *, threshold: float = 6.0) -> Tensor:
     return functional.relu6(x) if threshold == 6.0 else math.clip(x, 0.0, threshold)
 
 
-@meaning("leaky_relu")
+@operator("leaky_relu", legacy=spelled("leaky_relu", attributes={"alpha": "negative_slope"}))
 def leaky_relu(x: Tensor, *, negative_slope: float = 0.02) -> Tensor:
     return functional.leaky_relu(x, negative_slope)
 
 
-@meaning("rrelu")
+@operator("rrelu", legacy=spelled("rrelu"))
 def rrelu(x: Tensor, *, lower: float = 0.125, upper: float = 1 / 3, is_test: bool = False) -> Tensor:
     """In inference the slope is the middle of the two."""
     if not is_test:
@@ -35,7 +34,7 @@ def rrelu(x: Tensor, *, lower: float = 0.125, upper: float = 1 / 3, is_test: boo
     return functional.leaky_relu(x, (lower + upper) / 2)
 
 
-@meaning("prelu")
+@operator("prelu", legacy=spelled("prelu", {"X": "x", "Alpha": "alpha"}))
 def prelu(x: Tensor, alpha: Tensor, *, data_format: str = "NCHW", mode: str = "all") -> Tensor:
     """One slope for all, one per channel, or one per element."""
     if mode != "element":
@@ -44,87 +43,87 @@ def prelu(x: Tensor, alpha: Tensor, *, data_format: str = "NCHW", mode: str = "a
     return math.where(math.greater_than(x, math.zeros_like(x)), x, math.multiply(x, slopes))
 
 
-@meaning("elu")
+@operator("elu", legacy=spelled("elu"))
 def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return functional.elu(x, alpha)
 
 
-@meaning("celu")
+@operator("celu", legacy=spelled("celu"))
 def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return functional.celu(x, alpha)
 
 
-@meaning("selu")
+@operator("selu", legacy=spelled("selu"))
 def selu(x: Tensor, *, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772) -> Tensor:
     return functional.selu(x, scale, alpha)
 
 
-@meaning("gelu")
+@operator("gelu", legacy=spelled("gelu"))
 def gelu(x: Tensor, *, approximate: bool = False) -> Tensor:
     return functional.gelu(x, approximate)
 
 
-@meaning("silu")
+@operator("silu", legacy=spelled("silu"))
 def silu(x: Tensor) -> Tensor:
     return functional.silu(x)
 
 
-@meaning("swish")
+@operator("swish", legacy=spelled("swish"))
 def swish(x: Tensor, *, beta: float = 1.0) -> Tensor:
     return functional.silu(x) if beta == 1.0 else math.multiply(x, functional.sigmoid(math.scale(x, beta)))
 
 
-@meaning("mish")
+@operator("mish", legacy=spelled("mish"), renamed={"lambda": "threshold"})
 def mish(x: Tensor, *, threshold: float = 20.0) -> Tensor:
     return math.multiply(x, math.tanh(functional.softplus(x, 1.0, threshold)))
 
 
-@meaning("sigmoid")
+@operator("sigmoid", legacy=spelled("sigmoid"))
 def sigmoid(x: Tensor) -> Tensor:
     return functional.sigmoid(x)
 
 
-@meaning("logsigmoid")
+@operator("logsigmoid", legacy=spelled("logsigmoid"))
 def logsigmoid(x: Tensor) -> Tensor:
     return functional.log_sigmoid(x)
 
 
-@meaning("tanh")
+@operator("tanh", legacy=spelled("tanh"))
 def tanh(x: Tensor) -> Tensor:
     return math.tanh(x)
 
 
-@meaning("stanh")
+@operator("stanh", legacy=spelled("stanh"))
 def stanh(x: Tensor, *, scale_a: float = 0.67, scale_b: float = 1.7159) -> Tensor:
     return math.stanh(x, scale_a, scale_b)
 
 
-@meaning("tanh_shrink")
+@operator("tanh_shrink", legacy=spelled("tanh_shrink"))
 def tanh_shrink(x: Tensor) -> Tensor:
     return functional.tanhshrink(x)
 
 
-@meaning("softplus")
+@operator("softplus", legacy=spelled("softplus"))
 def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return functional.softplus(x, beta, threshold)
 
 
-@meaning("softsign")
+@operator("softsign", legacy=spelled("softsign"))
 def softsign(x: Tensor) -> Tensor:
     return functional.softsign(x)
 
 
-@meaning("hardtanh")
+@operator("hardtanh", legacy=spelled("brelu", attributes={"t_min": "min", "t_max": "max"}), renamed={"t_min": "min", "t_max": "max"})
 def hardtanh(x: Tensor, *, min: float = 0.0, max: float = 24.0) -> Tensor:
     return math.clip(x, min, max)
 
 
-@meaning("hardsigmoid")
+@operator("hardsigmoid", legacy=spelled("hard_sigmoid"))
 def hardsigmoid(x: Tensor, *, slope: float = 0.2, offset: float = 0.5) -> Tensor:
     return functional.hardsigmoid(x, slope, offset)
 
 
-@meaning("hardswish")
+@operator("hardswish", legacy=spelled("hard_swish"))
 def hardswish(x: Tensor, *, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0) -> Tensor:
     """x * clip(x + offset, 0, threshold) / scale."""
     if (threshold, scale, offset) == (6.0, 6.0, 3.0):
@@ -132,42 +131,42 @@ def hardswish(x: Tensor, *, threshold: float = 6.0, scale: float = 6.0, offset: 
     return math.scale(math.multiply(x, math.clip(math.scale(x, 1.0, offset), 0.0, threshold)), 1.0 / scale)
 
 
-@meaning("hardshrink")
+@operator("hardshrink", legacy=spelled("hard_shrink"))
 def hardshrink(x: Tensor, *, threshold: float = 0.5) -> Tensor:
     return functional.hardshrink(x, threshold)
 
 
-@meaning("softshrink")
+@operator("softshrink", legacy=spelled("softshrink", attributes={"lambda": "threshold"}))
 def softshrink(x: Tensor, *, threshold: float = 0.5) -> Tensor:
     return functional.softshrink(x, threshold)
 
 
-@meaning("thresholded_relu")
+@operator("thresholded_relu", legacy=spelled("thresholded_relu"))
 def thresholded_relu(x: Tensor, *, threshold: float = 1.0, value: float = 0.0) -> Tensor:
     return functional.thresholded_relu(x, threshold, value)
 
 
-@meaning("softmax")
+@operator("softmax", legacy=spelled("softmax", ignored="data_format"))
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return functional.softmax(x, axis)
 
 
-@meaning("log_softmax")
+@operator("log_softmax", legacy=spelled("log_softmax", ignored="data_format"))
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     return functional.log_softmax(x, axis)
 
 
-@meaning("fused_softmax_mask")
+@operator("fused_softmax_mask", legacy=spelled("fused_softmax_mask", {"X": "x", "Mask": "mask"}))
 def fused_softmax_mask(x: Tensor, mask: Tensor) -> Tensor:
     return functional.softmax(math.add(x, mask), -1)
 
 
-@meaning("maxout")
+@operator("maxout", legacy=spelled("maxout"))
 def maxout(x: Tensor, *, groups: int, axis: int = 1) -> Tensor:
     return functional.maxout(x, groups, axis)
 
 
-@meaning("swiglu")
+@operator("swiglu", legacy=spelled("swiglu", {"X": "x", "Y": "y"}))
 def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
     return functional.swiglu(x, y)
 
@@ -186,16 +185,3 @@ def apply_activation(x: Tensor, name: str) -> Tensor:
     if name not in known:
         raise OperatorError(f"expected an activation ({', '.join(filter(None, known))}) but got '{name}'")
     return known[name](x)
-
-
-def channel_axis(data_format: str, rank: int) -> int:
-    """Where channels stand: last in formats that end in C."""
-    return rank - 1 if data_format.endswith("C") and data_format != "NC" else 1
-
-
-def per_channel(v: Tensor, x: Tensor, data_format: str) -> Tensor:
-    """A vector of one value per channel, shaped so that it broadcasts to `x`."""
-    axis = channel_axis(data_format, x.ndim)
-    shape: list[Dim] = [1] * x.ndim
-    shape[axis] = v.type.shape[0]
-    return math.reshape(v, shape) if x.ndim > 1 else v

@@ -1,39 +1,40 @@
-"""What operators mean: each type is applied to tensors through dispatch, or run on arrays by the host.
+"""The kinds of operators in a Program, and how each is applied to tensors, through dispatch, or run on arrays by the host.
 
-Most operators are ops of the `nn` dialect under Paddle's names. The rest are written here in terms of the API: fills, draws, copies, sums,
-gradients (the rules of `lowering.gradients.autodiff`, by way of the tape), and optimizer updates (the formulas of `optimizer.rules`).
+`Named` operators are those of Paddle's table (`polyreme.operators`), `Nn` ones are ops of the `nn` dialect that static mode has recorded. A
+`Gradient` goes by the rules of `lowering.gradients.autodiff`, by way of the tape, an `Update` by the formulas of `optimizer.rules`; `Host`
+operators are Python functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme import dispatch, dtypes, tape
-from polyreme.dialects import mt19937
+from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.ir.types import ScalarType
+from polyreme.operators.arguments import OperatorError as NoMeaningError
+from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
 from polyreme.optimizer import rules
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
 
 __all__ = [
     "Applied",
-    "Call",
-    "GradientOf",
     "Gradient",
+    "GradientOf",
     "Host",
-    "Meaning",
+    "Named",
     "Nn",
+    "OperatorKind",
     "Slots",
-    "find_meaning",
     "gradient_of",
-    "nn_meaning",
-    "update_meaning",
+    "kind_named",
+    "kind_of_nn_op",
+    "kind_of_update",
 ]
 
 Slots = dict[str, list[Tensor]]
@@ -47,12 +48,16 @@ class Applied(NamedTuple):
     outputs: Slots
 
 
-class Meaning:
-    """What an operator type does: `apply` emits ops. A `Host` meaning, which cannot be compiled, has `run` instead."""
+class OperatorKind:
+    """How operators of a kind are applied: `apply` emits ops. A `Host` one, which cannot be compiled, has `run` instead."""
 
     def attributes(self, op: Operator) -> Collection[str]:
         """Names of the attributes that the type has."""
         return op.attrs
+
+    def uncomputed(self, op: Operator) -> Collection[str]:
+        """Slots of outputs that Paddle keeps for gradients: they may be named, and are not written."""
+        return ()
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         """The outputs; `applied` has what the gradient of an operator applied earlier needs, by its `uid`."""
@@ -62,35 +67,15 @@ class Meaning:
         """Whether gradients flow through it."""
         return True
 
-    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
-        """The meaning and the data of the operator's gradient, of these inputs from these outputs (slots and places)."""
+    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
+        """The kind and the data of the operator's gradient, of these inputs from these outputs (slots and places)."""
         return GRADIENT, GradientOf(op.uid, wrt, seeds)
 
 
 # --- ops of the nn dialect
 
-_PADDLE_NAMES: dict[type[Op], str] = {
-    ops.Add: "elementwise_add", ops.Sub: "elementwise_sub", ops.Mul: "elementwise_mul", ops.Div: "elementwise_div",
-    ops.Pow: "elementwise_pow",
-    ops.Maximum: "elementwise_max", ops.Minimum: "elementwise_min", ops.Mod: "elementwise_mod", ops.FloorDivide: "elementwise_floordiv",
-    ops.Sum: "reduce_sum", ops.Mean: "reduce_mean", ops.Max: "reduce_max", ops.Min: "reduce_min", ops.Prod: "reduce_prod",
-    ops.Any: "reduce_any",
-    ops.All: "reduce_all", ops.MatMul: "matmul_v2", ops.Reshape: "reshape2", ops.Transpose: "transpose2", ops.BroadcastTo: "expand_v2",
-    ops.Full: "fill_constant",
-    ops.Constant: "assign_value", ops.Uniform: "uniform_random", ops.CrossEntropy: "softmax_with_cross_entropy", ops.ArgMax: "arg_max",
-    ops.ArgMin: "arg_min",
-    ops.Conv: "conv2d", ops.MaxPool: "pool2d_max", ops.AvgPool: "pool2d_avg", ops.StopGradient: "share_data", ops.IsNan: "isnan_v2",
-    ops.IsInf: "isinf_v2", ops.IsFinite: "isfinite_v2", ops.NotEqual: "not_equal", ops.LessEqual: "less_equal", ops.Less: "less_than",
-    ops.Greater: "greater_than", ops.GreaterEqual: "greater_equal",
-}  # fmt: skip
 
-
-def type_name(cls: type[Op]) -> str:
-    """What operators of an `nn` op are called: as in Paddle where that is another word."""
-    return _PADDLE_NAMES.get(cls, cls.name.removeprefix("nn."))
-
-
-class Nn(Meaning):
+class Nn(OperatorKind):
     """An op of the `nn` dialect. Slots are its declared operands, capitalised, and `Out` for all results."""
 
     def __init__(self, cls: type[Op]):
@@ -98,11 +83,7 @@ class Nn(Meaning):
         self.slots = [part.name.capitalize() for part in cls.definition.operands]
 
     def attributes(self, op: Operator) -> Collection[str]:
-        return [
-            *self.cls.definition.attributes,
-            *(["is_test"] if self.cls is ops.Dropout else []),
-            *(["seed"] if self.cls is ops.Uniform else []),
-        ]
+        return [*self.cls.definition.attributes, *(["is_test"] if self.cls is ops.Dropout else [])]
 
     def operands(self, slots: Mapping[str, Sequence[Any]]) -> list[Any]:
         """What belongs to each declared operand."""
@@ -110,9 +91,9 @@ class Nn(Meaning):
         for slot, part in zip(self.slots, self.cls.definition.operands, strict=True):
             group = list(slots.get(slot, ()))
             if part.arity != "variadic" and len(group) > 1:
-                raise OperatorError(f"expected one variable in '{slot}' of '{type_name(self.cls)}' but got {len(group)}")
+                raise OperatorError(f"expected one variable in '{slot}' of '{name_of_nn_op(self.cls)}' but got {len(group)}")
             if part.arity == "one" and not group:
-                raise OperatorError(f"expected a variable in '{slot}' of '{type_name(self.cls)}' but got none")
+                raise OperatorError(f"expected a variable in '{slot}' of '{name_of_nn_op(self.cls)}' but got none")
             found.append(group if part.arity == "variadic" else group[0] if group else None)
         return found
 
@@ -135,7 +116,7 @@ class Nn(Meaning):
 
         return self.cls not in NOT_DIFFERENTIABLE
 
-    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[Meaning, Any]:
+    def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         if self.cls not in tape.gradient_rules():
             raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location, code="E0608")
         return super().gradient(op, wrt, seeds)
@@ -144,87 +125,33 @@ class Nn(Meaning):
 _NN: dict[type[Op], Nn] = {}
 
 
-def nn_meaning(cls: type[Op]) -> Nn:
+def kind_of_nn_op(cls: type[Op]) -> Nn:
     if cls not in _NN:
         _NN[cls] = Nn(cls)
     return _NN[cls]
 
 
-# --- operators written in terms of the API
+# --- operators by Paddle's names
 
 
-class Call(Meaning):
-    """A function of the operator and its inputs by slot."""
-
-    def __init__(self, function: Callable[[Operator, Slots], Slots], attributes: Sequence[str] = (), smooth: bool = True):
-        self.function = function
-        self.names = tuple(attributes)
-        self.smooth = smooth
+class Named(OperatorKind):
+    """An operator by its name in ProgramDesc files, with the slots and attributes that it has there: an entry of `polyreme.operators`."""
 
     def attributes(self, op: Operator) -> Collection[str]:
-        return self.names
+        entry, spelling = find_legacy(op.type)
+        return [*op.attrs, *entry.legacy_attributes(spelling), *spelling.ignored]
+
+    def uncomputed(self, op: Operator) -> Collection[str]:
+        return find_legacy(op.type)[1].outputs
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
-        return self.function(op, inputs)
-
-    def differentiable(self, op: Operator) -> bool:
-        return self.smooth
-
-
-def _assign(op: Operator, inputs: Slots) -> Slots:
-    return {"Out": inputs["X"]}
+        try:
+            return apply_legacy(op.type, inputs, {name: value for name, value in op.attrs.items() if name not in ROLE_NAMES})
+        except NoMeaningError as error:
+            raise OperatorError(error.message, op.location, error.diagnostics[0].code) from None
 
 
-def _sum(op: Operator, inputs: Slots) -> Slots:
-    from polyreme.math.elementwise import add
-
-    total, *others = inputs["X"]
-    for other in others:
-        total = add(total, other)
-    return {"Out": [total]}
-
-
-def _scalar(dtype: Any) -> ScalarType:
-    """A dtype by Paddle's name or by its number in files."""
-    from polyreme.loaders.meaning import LEGACY_DTYPES
-
-    return dtypes.as_dtype(LEGACY_DTYPES.get(dtype, dtype) if isinstance(dtype, int) else dtype).scalar
-
-
-def _fill_constant(op: Operator, inputs: Slots) -> Slots:
-    return {"Out": [dispatch.full(tuple(op.attrs["shape"]), op.attrs["value"], _scalar(op.attrs["dtype"]))]}
-
-
-def _uniform_random(op: Operator, inputs: Slots) -> Slots:
-    """A seed of 0 draws from the program's generator, another one starts from it at every run."""
-    from polyreme.random import default_generator
-
-    attributes = op.attrs
-    if attributes.get("is_test"):
-        return {"Out": []}
-    shape, dtype = tuple(attributes["shape"]), _scalar(attributes["dtype"])
-    low, high, seed = float(attributes.get("min", -1.0)), float(attributes.get("max", 1.0)), attributes.get("seed", 0)
-    if not seed:
-        return {"Out": [default_generator().uniform(shape, low, high, dtype)]}
-    state = dispatch.constant(mt19937.plain_state(seed))
-    return {"Out": [dispatch.call(ops.Uniform, state, shape=shape, low=low, high=high, dtype=dtype)[0]]}
-
-
-def _dropout(op: Operator, inputs: Slots) -> Slots:
-    from polyreme.nn.functional.common import dropout
-
-    (x,) = inputs["X"]
-    mode = op.attrs.get("dropout_implementation", "downgrade_in_infer").replace("downgrade", "downscale")
-    return {"Out": [dropout(x, op.attrs.get("dropout_prob", 0.5), training=not op.attrs.get("is_test", False), mode=mode)]}
-
-
-_CALLS: dict[str, Call] = {
-    "dropout": Call(_dropout, ("dropout_prob", "dropout_implementation", "is_test", "seed", "fix_seed")),
-    "assign": Call(_assign),
-    "sum": Call(_sum),
-    "fill_constant": Call(_fill_constant, ("shape", "value", "dtype"), smooth=False),
-    "uniform_random": Call(_uniform_random, ("shape", "min", "max", "dtype", "seed", "is_test"), smooth=False),
-}
+NAMED = Named()
 
 
 # --- gradients
@@ -238,7 +165,7 @@ class GradientOf(NamedTuple):
     seeds: tuple[tuple[str, int], ...]
 
 
-class Gradient(Meaning):
+class Gradient(OperatorKind):
     """The gradient of an operator applied earlier; `data` of the operator says which. It can be differentiated again."""
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
@@ -281,7 +208,7 @@ def gradient_of(op: Operator) -> int | None:
 # --- updates of optimizers
 
 
-class Update(Meaning):
+class Update(OperatorKind):
     """One parameter's step by the formula of an optimizer."""
 
     def __init__(self, rule: rules.Rule):
@@ -314,14 +241,14 @@ class Update(Meaning):
 _UPDATES: dict[int, Update] = {}
 
 
-def update_meaning(rule: rules.Rule) -> Update:
+def kind_of_update(rule: rules.Rule) -> Update:
     return _UPDATES.setdefault(id(rule), Update(rule))
 
 
 # --- the host
 
 
-class Host(Meaning):
+class Host(OperatorKind):
     """A Python function on arrays, that compiled code stops for. `data` of the operator is the function: it takes the operator and arrays
     by slot.
     """
@@ -346,40 +273,16 @@ HOST = Host()
 # --- by name
 
 
-class Legacy(Meaning):
-    """An operator under Paddle's name with Paddle's slots and attributes, by the table that reads Paddle's files."""
-
-    def attributes(self, op: Operator) -> Collection[str]:
-        from polyreme.loaders.legacy_ops import LEGACY_OPS
-
-        return [*op.attrs, *LEGACY_OPS[op.type].attributes]
-
-    def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
-        from polyreme.loaders.errors import OperatorError as RefusedError
-        from polyreme.loaders.legacy_ops import emit_legacy_op
-
-        try:
-            return emit_legacy_op(op.type, inputs, {name: value for name, value in op.attrs.items() if name not in ROLE_NAMES})
-        except RefusedError as error:
-            raise OperatorError(error.message, op.location, error.diagnostics[0].code) from None
-
-
-LEGACY = Legacy()
-
-
-def find_meaning(name: str) -> Meaning:
-    """What an operator type given by name means; `ValueError` with the nearest known name."""
-    from polyreme.loaders.legacy_ops import LEGACY_OPS
-
-    if name in _CALLS:
-        return _CALLS[name]
-    if name in LEGACY_OPS:
-        return LEGACY
+def kind_named(name: str) -> OperatorKind:
+    """The kind of an operator type given by name; an `OperatorError` offers the nearest known name."""
+    if name in LEGACY:
+        return NAMED
     known = {
-        type_name(cls): cls for cls in vars(ops).values() if isinstance(cls, type) and issubclass(cls, Op) and cls.name.startswith("nn.")
+        name_of_nn_op(cls): cls
+        for cls in vars(ops).values()
+        if isinstance(cls, type) and issubclass(cls, Op) and cls.name.startswith("nn.")
     }
     if name in known:
-        return nn_meaning(known[name])
-    raise OperatorError(
-        f"expected a known operator type but got '{name}'{did_you_mean(name, [*_CALLS, *LEGACY_OPS, *known])}", caller_location(), "E0606"
-    )
+        return kind_of_nn_op(known[name])
+    nearest = did_you_mean(name, [*LEGACY, *known])
+    raise OperatorError(f"expected a known operator type but got '{name}'{nearest}", caller_location(), "E0606")

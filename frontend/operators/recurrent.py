@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.loaders.errors import OperatorError
-from polyreme.loaders.meaning import meaning
 from polyreme.math.manipulation import unstack
 from polyreme.nn.recurrence import MODES, Weights, joined, run_layers
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
 
-@meaning()
+@operator(
+    "rnn",
+    legacy=spelled(
+        "rnn",
+        {"Input": "x", "PreState": "pre_state", "WeightList": "weight_list", "SequenceLength": "sequence_length"},
+        "Out DropoutState State Reserve",
+    ),
+)
 def rnn(
     x: Tensor,
     pre_state: list[Tensor],

@@ -1,4 +1,4 @@
-"""Values from nothing: constants, sizes, counting, random numbers."""
+"""Values from nothing, or from a shape alone: constants, counting, sizes; and the same value again."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, math
-from polyreme.dialects import nn as ops
+from polyreme.dialects import nn
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import ScalarType, f32, i32, i64
-from polyreme.loaders.errors import OperatorError
-from polyreme.loaders.meaning import Number, Scalar, Sizes, meaning
 from polyreme.math.common import cast_to
-from polyreme.random import default_generator
+from polyreme.operators.arguments import Number, OperatorError, Scalar, Sizes, number
+from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
 # A constant that a file asks for may be no larger: a few bytes of text must not take all memory.
 MAX_ELEMENTS = 1 << 28
+
+
+# --- constants
 
 
 def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
@@ -30,7 +32,7 @@ def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
     if isinstance(count, int) and count > MAX_ELEMENTS:
         raise OperatorError(f"expected at most {MAX_ELEMENTS} elements but got the shape {list(shape)}")
     if isinstance(value, Expr):
-        return math.expand(dispatch.call(ops.DimValue, size=value, dtype=dtype), list(shape))
+        return math.expand(dispatch.call(nn.DimValue, size=value, dtype=dtype), list(shape))
     if dtype.is_integer and isinstance(value, float):
         if not value.is_integer():
             raise OperatorError(f"expected a whole number for {dtype} but got {value}")
@@ -38,24 +40,42 @@ def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
     return dispatch.full(tuple(shape), bool(value) if dtype.kind == "b" else value, dtype)
 
 
-@meaning()
+@operator("full")
 def full(*, shape: Sizes, value: Number = 0.0, dtype: ScalarType | None = f32) -> Tensor:
     return filled(shape, value, dtype or f32)
 
 
-@meaning()
+@operator("full_int_array")
 def full_int_array(*, value: Sizes, dtype: ScalarType | None = i64) -> Tensor:
     return dispatch.constant(np.array(value, (dtype or i64).np))
 
 
-@meaning()
+@operator("full_like", legacy=spelled("fill_any_like fill_zeros_like"))
 def full_like(x: Tensor, value: Scalar = 0.0, *, dtype: ScalarType | None = None) -> Tensor:
     return _spread(value, x.type.shape, dtype or x.type.dtype)
 
 
-@meaning()
+@operator("full_with_tensor")
 def full_with_tensor(value: Scalar, shape: Sizes, *, dtype: ScalarType | None = f32) -> Tensor:
     return _spread(value, shape, dtype or f32)
+
+
+@operator(
+    legacy=spelled("fill_constant", {"ShapeTensor": "shape", "ShapeTensorList": "shape", "ValueTensor": "value_tensor"}),
+    nn=nn.Full,
+)
+def fill_constant(
+    shape: Sizes, value_tensor: Scalar | None = None, *, value: Number = 0.0, str_value: str = "", dtype: ScalarType | None = f32
+) -> Tensor:
+    """What a tensor holds, or the number that `str_value` spells exactly, or `value`, everywhere."""
+    if value_tensor is None:
+        try:
+            value_tensor = float(str_value) if str_value else value
+        except ValueError:
+            raise OperatorError(f"expected a number as 'str_value' but got {str_value!r}") from None
+    if isinstance(value_tensor, float) and value_tensor.is_integer() and abs(value_tensor) < 2**53:
+        value_tensor = int(value_tensor)
+    return _spread(value_tensor, shape, dtype or f32)
 
 
 def _spread(value: Scalar, shape: Sequence[Any], dtype: ScalarType) -> Tensor:
@@ -64,7 +84,7 @@ def _spread(value: Scalar, shape: Sequence[Any], dtype: ScalarType) -> Tensor:
     return filled(shape, value, dtype)
 
 
-@meaning()
+@operator("full_batch_size_like", legacy=spelled("fill_constant_batch_size_like", {"Input": "input"}, ignored="str_value"))
 def full_batch_size_like(
     input: Tensor, *, shape: Sizes, dtype: ScalarType | None = f32, value: Number = 0.0, input_dim_idx: int = 0, output_dim_idx: int = 0
 ) -> Tensor:
@@ -73,9 +93,21 @@ def full_batch_size_like(
     return filled(sizes, value, dtype or f32)
 
 
-@meaning("assign_value")
-def assign_value(output: Tensor | None = None, *, shape: Sizes, dtype: ScalarType | None, values: Any) -> Tensor:
-    """The numbers in the program itself."""
+@operator("assign_value", legacy=spelled("assign_value", {}), nn=nn.Constant)
+def assign_value(
+    output: Tensor | None = None,
+    *,
+    shape: Sizes,
+    dtype: ScalarType | None,
+    values: Any = (),
+    bool_values: Any = (),
+    int32_values: Any = (),
+    int64_values: Any = (),
+    fp32_values: Any = (),
+    fp64_values: Any = (),
+) -> Tensor:
+    """The numbers in the program itself; older ones have them in an attribute per type, of which one holds something."""
+    values = first_given(values, bool_values, fp32_values, int32_values, int64_values, fp64_values)
     kind = dtype or f32
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, (bool, int, float)) for v in values):
         raise OperatorError("expected numbers as 'values'")
@@ -89,7 +121,15 @@ def assign_value(output: Tensor | None = None, *, shape: Sizes, dtype: ScalarTyp
     return dispatch.constant(array.reshape([int(d) for d in shape]))
 
 
-@meaning()
+def first_given(*lists: Any) -> Any:
+    """The first that is not empty, or none."""
+    return next((v for v in lists if v), [])
+
+
+# --- counting
+
+
+@operator("arange")
 def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None = i64) -> Tensor:
     """Numbers from `start` on, below `end`. A symbolic number of them is counted when the program runs."""
     kind = dtype or i64
@@ -101,7 +141,13 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
     return math.arange(start, end, step, kind)
 
 
-@meaning()
+@operator(legacy=spelled("range", {"Start": "start", "End": "end", "Step": "step"}))
+def range(start: Tensor, end: Number, step: Number, *, dtype: ScalarType | None = None) -> Tensor:
+    """As `arange`, by default in the dtype of the first number."""
+    return arange(number(start, "start"), end, step, dtype=dtype or start.type.dtype)
+
+
+@operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}))
 def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType | None = f32) -> Tensor:
     if any(isinstance(v, Expr) for v in (start, stop, number)):
         return math.linspace(start, stop, number, dtype or f32)
@@ -110,7 +156,7 @@ def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType |
     return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))
 
 
-@meaning()
+@operator("eye", legacy=spelled("eye", {}))
 def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None = f32) -> Tensor:
     columns = num_rows if num_columns == -1 else num_columns
     if num_rows * columns > MAX_ELEMENTS:
@@ -118,75 +164,77 @@ def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None 
     return dispatch.constant(np.eye(int(num_rows), int(columns), dtype=(dtype or f32).np))
 
 
+@operator("one_hot", legacy=spelled("one_hot_v2", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}))
+def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
+    """A new last axis with 1 at each position and 0 elsewhere."""
+    places = dispatch.call(nn.Iota, shape=(int(num_classes),), axis=0, dtype=x.type.dtype)
+    return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
+
+
+@operator("tril")
+def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
+    return _triangle(x, diagonal, True)
+
+
+@operator("triu")
+def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
+    return _triangle(x, diagonal, False)
+
+
+@operator("tril_triu", legacy=spelled("tril_triu"))
+def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = True) -> Tensor:
+    return _triangle(x, diagonal, lower)
+
+
 def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
-    rows, columns = (dispatch.call(ops.Iota, shape=x.type.shape[-2:], axis=axis, dtype=i64) for axis in (0, 1))
+    rows, columns = (dispatch.call(nn.Iota, shape=x.type.shape[-2:], axis=axis, dtype=i64) for axis in (0, 1))
     limit = math.scale(rows, 1, diagonal)
     kept = math.less_equal(columns, limit) if lower else math.greater_equal(columns, limit)
     return math.where(kept, x, dispatch.full((), False if x.type.dtype.kind == "b" else 0, x.type.dtype))
 
 
-@meaning()
-def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
-    return _triangle(x, diagonal, True)
+# --- sizes
 
 
-@meaning()
-def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
-    return _triangle(x, diagonal, False)
-
-
-@meaning()
-def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = True) -> Tensor:
-    return _triangle(x, diagonal, lower)
-
-
-@meaning("shape")
+@operator("shape", legacy=spelled("shape", {"Input": "input"}))
 def shape(input: Tensor) -> Tensor:
     return cast_to(math.shape(input), i32)
 
 
-@meaning("shape64")
+@operator("shape64")
 def shape64(input: Tensor) -> Tensor:
     return math.shape(input)
 
 
-@meaning()
+@operator("numel", legacy=spelled("size", {"Input": "x"}))
 def numel(x: Tensor) -> Tensor:
-    return dispatch.call(ops.DimValue, size=product(x.type.shape), dtype=i64)
+    return dispatch.call(nn.DimValue, size=product(x.type.shape), dtype=i64)
 
 
-@meaning()
+@operator("is_empty", legacy=spelled("is_empty"))
 def is_empty(x: Tensor) -> Tensor:
     return math.equal(numel(x), dispatch.full((), 0, i64))
 
 
-@meaning()
-def uniform(shape: Sizes, min: Number = -1.0, max: Number = 1.0, *, dtype: ScalarType | None = f32) -> Tensor:
-    """Draws of the default generator, whose state is the program's."""
-    return default_generator().uniform(tuple(shape), float(min), float(max), dtype or f32)
+# --- the same value
 
 
-@meaning()
-def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
-    """A new last axis with 1 at each position and 0 elsewhere."""
-    places = dispatch.call(ops.Iota, shape=(int(num_classes),), axis=0, dtype=x.type.dtype)
-    return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
-
-
-@meaning()
-def meshgrid(inputs: list[Tensor]) -> tuple[list[Tensor]]:
-    vectors = [math.reshape(v, [-1]) for v in inputs]
-    sizes = [v.type.shape[0] for v in vectors]
-    rank = len(vectors)
-    return (
-        [
-            math.expand(math.reshape(v, [d if j == i else 1 for j in range(rank)]), sizes)
-            for i, (v, d) in enumerate(zip(vectors, sizes, strict=True))
-        ],
-    )
-
-
-@meaning("assign", "share_data", "memcpy_d2h", "memcpy_h2d", "memcpy", "shadow_feed", "c_identity")
+@operator("assign", legacy=spelled("assign"))
 def assign(x: Tensor) -> Tensor:
     """The same value."""
+    return x
+
+
+@operator(
+    "share_data",
+    "memcpy_d2h",
+    "memcpy_h2d",
+    "memcpy",
+    "shadow_feed",
+    "c_identity",
+    legacy=spelled("share_data memcpy memcpy_d2h memcpy_h2d c_identity"),
+    nn=nn.StopGradient,
+)
+def share_data(x: Tensor) -> Tensor:
+    """The same value, on another device or for other ranks."""
     return x

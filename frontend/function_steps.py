@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from polyreme.grad_mode import is_grad_enabled
 from polyreme.tape import Node, as_tensors, attach, edge_of, now, settle
-
-if TYPE_CHECKING:
-    from polyreme.tensor import Tensor
+from polyreme.tensor import Tensor
 
 
 class ProgramRun(Protocol):

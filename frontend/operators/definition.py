@@ -1,0 +1,190 @@
+"""What an entry of the table of Paddle's operators is, and how one is declared.
+
+An entry is a function under `@operator`, written with the functions of our own API. Its parameters before the `*` are the operands in PIR's
+order, those after it the attributes, by PIR's names; annotations say of what kinds they are (`arguments.py`). `legacy` has the operator's
+names in ProgramDesc files and `append_op`, with the slots there, and the attributes that have other names there:
+
+    @operator("concat", legacy=spelled("concat", {"X": "x", "AxisTensor": "axis"}))
+    def concat(x: list[Tensor], axis: Number = 0) -> Tensor:
+        return math.concat(x, int(axis))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import did_you_mean
+from polyreme.operators.arguments import OperatorError, converted
+
+__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "PaddleOperator", "Parameter", "operator", "spelled"]
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An operand or attribute of an operator: its name in PIR, its kind, and what it is where a program leaves it out."""
+
+    name: str
+    kind: str
+    default: Any = REQUIRED
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True)
+class Legacy:
+    """How an operator reads under one or several of its older names.
+
+    `inputs` says which parameter a slot feeds; where several feed one, the last that is given counts, and before an attribute of that name.
+    `outputs` are the slots of the results in order. Those behind the last result are what Paddle keeps for gradients, which nobody computes
+    here.
+    """
+
+    names: tuple[str, ...]
+    inputs: Mapping[str, str]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, str]  # parameters by attribute, where the two have different names
+    ignored: frozenset[str]  # attributes that do not change what is computed
+
+
+@dataclass(frozen=True)
+class PaddleOperator:
+    """One operator: its names in PIR and before, its parameters, and the function that says what it does."""
+
+    names: tuple[str, ...]
+    legacy: tuple[Legacy, ...]
+    function: Callable[..., Any]
+    operands: tuple[Parameter, ...]
+    attributes: tuple[Parameter, ...]
+    renamed: Mapping[str, str]  # parameters by attribute of PIR, where the two have different names
+    misdeclared: bool  # whether PIR files declare a wrong type for its result, such as the rank of images for volumes
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.names[0] if self.names else self.legacy[0].names[0]
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Operands and attributes by name."""
+        return {p.name: p for p in (*self.operands, *self.attributes)}
+
+    def legacy_attributes(self, spelling: Legacy) -> dict[str, Parameter]:
+        """The attributes under an older name, by what they are called there. A size that PIR has as an operand may be one."""
+        own = self.parameters
+        tensors = {name for name, p in own.items() if "Tensor" in p.kind}
+        renamed = set(spelling.attributes.values())
+        found = {name: p for name, p in own.items() if name not in tensors and name not in renamed}
+        return found | {theirs: own[ours] for theirs, ours in spelling.attributes.items()}
+
+    def apply(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The results, a tensor, a list of tensors or None each, of arguments by parameter.
+
+        An argument that is None is left out. One that is unknown, or of another kind, is an `OperatorError`.
+        """
+        parameters = self.parameters
+        bound: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if name not in parameters:
+                if is_meaningless(name, value):
+                    continue
+                raise OperatorError(f"expected no attribute '{name}' of '{self.name}' but got {value!r}{did_you_mean(name, parameters)}")
+            if value is not None:
+                bound[name] = converted(value, parameters[name].kind, name)
+        missing = [p.name for p in parameters.values() if p.required and p.name not in bound]
+        if missing:
+            raise OperatorError(f"expected '{min(missing)}' for '{self.name}' but the program leaves it out")
+        made = self.function(**bound)
+        return made if isinstance(made, tuple) else (made,)
+
+
+# Operators by their names in PIR; by their older names, with how they read there.
+PIR: dict[str, PaddleOperator] = {}
+LEGACY: dict[str, tuple[PaddleOperator, Legacy]] = {}
+# The older name of the operator that an op of `nn` is when static mode records it.
+NN_NAMES: dict[type[Op], str] = {}
+
+
+def spelled(
+    names: str,
+    inputs: Mapping[str, str] | None = None,
+    outputs: str = "Out",
+    *,
+    attributes: Mapping[str, str] | None = None,
+    ignored: str = "",
+) -> Legacy:
+    """How an operator reads under older names; names and slots of outputs are separated by spaces, and one input is the slot `X` of `x`."""
+    return Legacy(
+        tuple(names.split()),
+        {"X": "x"} if inputs is None else inputs,
+        tuple(outputs.split()),
+        attributes or {},
+        frozenset(ignored.split()),
+    )
+
+
+def operator(
+    *names: str,
+    legacy: Legacy | Sequence[Legacy] = (),
+    nn: type[Op] | None = None,
+    renamed: Mapping[str, str] | None = None,
+    misdeclared: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function as what an operator does: one called `names` in PIR, and in older programs as `legacy` says.
+
+    `nn` is the op that static mode records as this operator. `renamed` are PIR's attributes whose names are none for parameters.
+    """
+    spellings = (legacy,) if isinstance(legacy, Legacy) else tuple(legacy)
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = [(Parameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()]
+        entry = PaddleOperator(
+            names,
+            spellings,
+            function,
+            tuple(p for p, kind in parameters if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            tuple(p for p, kind in parameters if kind is inspect.Parameter.KEYWORD_ONLY),
+            renamed or {},
+            misdeclared,
+        )
+        for name in names:
+            _add(PIR, name, entry)
+        for spelling in spellings:
+            for name in spelling.names:
+                _add(LEGACY, name, (entry, spelling))
+        if nn is not None:
+            _add(NN_NAMES, nn, spellings[0].names[0])
+        return function
+
+    return declare
+
+
+def _add(table: dict[Any, Any], name: Any, entry: Any) -> None:
+    if name in table:
+        raise ValueError(f"the operator '{name}' is declared twice")
+    table[name] = entry
+
+
+# Attributes that say where, by which library or for whom an operator runs, never what it computes.
+_HINTS = {
+    "struct_name", "place", "place_type", "stop_gradient", "persistable", "with_quant_attr", "num_threads", "is_test", "workspace_size_MB",
+    "exhaustive_search", "mkldnn_data_type", "dst_place_type", "Scale_in", "Scale_out", "skip_quant", "enable_int8", "seed", "force_cpu",
+    "numeric_stable_mode", "infer_flags", "is_distributed", "remote_prefetch", "is_sparse", "sparse", "execution_stream",
+    "scheduling_priority", "event_to_record", "events_to_wait", "force_record_event", "manual_schedule",
+}  # fmt: skip
+_HINT_PREFIXES = ("op_", "use_", "__")
+
+
+def is_meaningless(name: str, value: Any) -> bool:
+    """Whether an attribute that an operator does not know may be passed over: a hint, or an option that is off."""
+    if name in _HINTS or name.startswith(_HINT_PREFIXES):
+        return True
+    return value is None or value is False or (isinstance(value, (int, float, str, list, tuple)) and not value)

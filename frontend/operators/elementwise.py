@@ -1,0 +1,182 @@
+"""Element by element: functions, arithmetic, comparisons, logic, casts, choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from polyreme import math
+from polyreme.dialects import nn
+from polyreme.ir.core import Op
+from polyreme.ir.types import ScalarType
+from polyreme.math.common import cast_to
+from polyreme.operators.arguments import Number, OperatorError, Scalar
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+# --- of one tensor
+
+
+def _unary(name: str, apply: Callable[[Tensor], Tensor], legacy: str = "", op: type[Op] | None = None) -> None:
+    @operator(name, legacy=spelled(legacy or name), nn=op)
+    def function(x: Tensor) -> Tensor:
+        return apply(x)
+
+
+_unary("abs", math.abs)
+_unary("acos", math.acos)
+_unary("acosh", math.acosh)
+_unary("asin", math.asin)
+_unary("asinh", math.asinh)
+_unary("atan", math.atan)
+_unary("atanh", math.atanh)
+_unary("bitwise_not", math.bitwise_not)
+_unary("ceil", math.ceil)
+_unary("cos", math.cos)
+_unary("cosh", math.cosh)
+_unary("erf", math.erf)
+_unary("exp", math.exp)
+_unary("expm1", math.expm1)
+_unary("floor", math.floor)
+_unary("isfinite", math.isfinite, "isfinite_v2", nn.IsFinite)
+_unary("isinf", math.isinf, "isinf_v2", nn.IsInf)
+_unary("isnan", math.isnan, "isnan_v2", nn.IsNan)
+_unary("log", math.log)
+_unary("log10", math.log10)
+_unary("log1p", math.log1p)
+_unary("log2", math.log2)
+_unary("logical_not", math.logical_not)
+_unary("reciprocal", math.reciprocal)
+_unary("rsqrt", math.rsqrt)
+_unary("sign", math.sign)
+_unary("sin", math.sin)
+_unary("sinh", math.sinh)
+_unary("sqrt", math.sqrt)
+_unary("square", math.square)
+_unary("tan", math.tan)
+
+
+@operator("trunc", legacy=spelled("trunc", {"X": "input"}))
+def trunc(input: Tensor) -> Tensor:
+    return math.trunc(input)
+
+
+@operator("round", legacy=spelled("round"))
+def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    return math.round(x, decimals)
+
+
+@operator("scale", legacy=spelled("scale", {"X": "x", "ScaleTensor": "scale"}))
+def scale(x: Tensor, scale: Scalar = 1.0, *, bias: Number = 0.0, bias_after_scale: bool = True) -> Tensor:
+    """scale * x + bias, or scale * (x + bias)."""
+    if isinstance(scale, Tensor):
+        scale = math.reshape(cast_to(scale, x.type.dtype), [])
+    elif x.type.dtype.is_integer:
+        whole = isinstance(scale, float) and not scale.is_integer() or isinstance(bias, float) and not bias.is_integer()
+        if whole:
+            raise OperatorError(f"expected a whole scale and bias for {x.type.dtype} but got {scale} and {bias}")
+        scale, bias = int(scale), int(bias)
+    return math.scale(x, scale, bias, bias_after_scale)
+
+
+@operator("pow", legacy=spelled("pow", {"X": "x", "FactorTensor": "y"}, attributes={"factor": "y"}))
+def pow(x: Tensor, y: Scalar = 1.0) -> Tensor:
+    if isinstance(y, Tensor):
+        return math.pow(x, math.reshape(y, []))
+    return math.pow(x, y)
+
+
+@operator("clip", legacy=spelled("clip", {"X": "x", "Min": "min", "Max": "max"}))
+def clip(x: Tensor, min: Scalar, max: Scalar) -> Tensor:
+    for bound, limit in ((min, math.maximum), (max, math.minimum)):
+        if isinstance(bound, Tensor):
+            x = limit(x, math.reshape(cast_to(bound, x.type.dtype), []))
+        else:
+            x = math.clip(x, bound, None) if limit is math.maximum else math.clip(x, None, bound)
+    return x
+
+
+@operator("increment", legacy=spelled("increment", attributes={"step": "value"}))
+def increment(x: Tensor, *, value: Number = 1.0) -> Tensor:
+    return math.scale(x, 1, int(value) if x.type.dtype.is_integer else value)
+
+
+@operator("cast", legacy=spelled("cast", attributes={"out_dtype": "dtype"}))
+def cast(x: Tensor, *, dtype: ScalarType | None, in_dtype: ScalarType | None = None) -> Tensor:
+    return x if dtype is None else cast_to(x, dtype)
+
+
+# --- of two tensors
+
+
+def _binary(name: str, apply: Callable[[Tensor, Tensor], Tensor]) -> None:
+    @operator(name, legacy=spelled(name, {"X": "x", "Y": "y"}))
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        return apply(x, y)
+
+
+def _aligned(name: str, apply: Callable[[Tensor, Tensor], Tensor], legacy: str, op: type[Op] | None = None) -> None:
+    """One whose older form has an `axis`: where y's axes stand among x's; -1, at the end, is how everything else broadcasts."""
+
+    @operator(name, legacy=spelled(legacy, {"X": "x", "Y": "y"}), nn=op)
+    def function(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
+        if axis != -1 and y.ndim < x.ndim and axis + y.ndim != x.ndim:
+            if not 0 <= axis <= x.ndim - y.ndim:
+                raise OperatorError(f"expected an axis in [-1, {x.ndim - y.ndim}] but got {axis}")
+            y = math.reshape(y, [*y.type.shape, *[1] * (x.ndim - y.ndim - axis)])
+        return apply(x, y)
+
+
+def _fmax(x: Tensor, y: Tensor) -> Tensor:
+    return math.where(math.isnan(x), y, math.where(math.isnan(y), x, math.maximum(x, y)))
+
+
+def _fmin(x: Tensor, y: Tensor) -> Tensor:
+    return math.where(math.isnan(x), y, math.where(math.isnan(y), x, math.minimum(x, y)))
+
+
+_aligned("add", math.add, "elementwise_add", nn.Add)
+_aligned("subtract", math.subtract, "elementwise_sub", nn.Sub)
+_aligned("multiply", math.multiply, "elementwise_mul", nn.Mul)
+_aligned("divide", math.divide, "elementwise_div", nn.Div)
+_aligned("floor_divide", math.floor_divide, "elementwise_floordiv", nn.FloorDivide)
+_aligned("remainder", math.remainder, "elementwise_mod", nn.Mod)
+_aligned("maximum", math.maximum, "elementwise_max", nn.Maximum)
+_aligned("minimum", math.minimum, "elementwise_min", nn.Minimum)
+_aligned("elementwise_pow", math.pow, "elementwise_pow", nn.Pow)
+_aligned("fmax", _fmax, "elementwise_fmax")
+_aligned("fmin", _fmin, "elementwise_fmin")
+_aligned("equal", math.equal, "equal")
+_aligned("not_equal", math.not_equal, "not_equal", nn.NotEqual)
+_aligned("less_than", math.less_than, "less_than", nn.Less)
+_aligned("less_equal", math.less_equal, "less_equal", nn.LessEqual)
+_aligned("greater_than", math.greater_than, "greater_than", nn.Greater)
+_aligned("greater_equal", math.greater_equal, "greater_equal", nn.GreaterEqual)
+_binary("logical_and", math.logical_and)
+_binary("logical_or", math.logical_or)
+_binary("logical_xor", math.logical_xor)
+_binary("bitwise_and", math.bitwise_and)
+_binary("bitwise_or", math.bitwise_or)
+_binary("bitwise_xor", math.bitwise_xor)
+
+
+# --- of several tensors
+
+
+@operator("add_n", legacy=spelled("sum", {"X": "inputs"}))
+def add_n(inputs: list[Tensor]) -> Tensor:
+    return math.add_n(inputs)
+
+
+@operator("lerp", legacy=spelled("lerp", {"X": "x", "Y": "y", "Weight": "weight"}))
+def lerp(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    return math.lerp(x, y, cast_to(weight, x.type.dtype))
+
+
+@operator("where", legacy=spelled("where", {"Condition": "condition", "X": "x", "Y": "y"}))
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    return math.where(condition, x, y)
+
+
+@operator("masked_fill")
+def masked_fill(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    return math.where(mask, math.reshape(cast_to(value, x.type.dtype), []) if value.size == 1 else value, x)

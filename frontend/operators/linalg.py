@@ -1,0 +1,121 @@
+"""Products of vectors, matrices and more, and the fully connected layer."""
+
+from __future__ import annotations
+
+from polyreme import math
+from polyreme.dialects import nn
+from polyreme.ir.dims import product
+from polyreme.operators.activation import apply_activation
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+_XY = {"X": "x", "Y": "y"}
+
+
+@operator(
+    "matmul",
+    legacy=[
+        spelled("matmul_v2", _XY, attributes={"trans_x": "transpose_x", "trans_y": "transpose_y"}),
+        spelled("matmul", _XY, attributes={"transpose_X": "transpose_x", "transpose_Y": "transpose_y"}),
+    ],
+    nn=nn.MatMul,
+)
+def matmul(x: Tensor, y: Tensor, *, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0) -> Tensor:
+    """`alpha` times the product; only the oldest form has it."""
+    return math.matmul(x if alpha == 1.0 else math.scale(x, alpha), y, transpose_x, transpose_y)
+
+
+@operator("bmm", legacy=spelled("bmm", _XY))
+def bmm(x: Tensor, y: Tensor) -> Tensor:
+    return math.bmm(x, y)
+
+
+@operator("mv", legacy=spelled("mv", {"X": "x", "Vec": "y"}))
+def mv(x: Tensor, y: Tensor) -> Tensor:
+    return math.mv(x, y)
+
+
+@operator("dot", legacy=spelled("dot", _XY))
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    return math.dot(x, y)
+
+
+@operator("kron", legacy=spelled("kron", _XY))
+def kron(x: Tensor, y: Tensor) -> Tensor:
+    return math.kron(x, y)
+
+
+@operator("addmm", legacy=spelled("addmm", {"Input": "input", "X": "x", "Y": "y"}, attributes={"Alpha": "alpha", "Beta": "beta"}))
+def addmm(input: Tensor, x: Tensor, y: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    return math.addmm(input, x, y, beta, alpha)
+
+
+@operator("matmul_with_flatten", legacy=spelled("mul", _XY))
+def matmul_with_flatten(x: Tensor, y: Tensor, *, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Tensor:
+    """A product of matrices, which the operands become by joining their first and their last axes; the result has their other axes again.
+    """
+    rows, columns = x.type.shape[:x_num_col_dims], y.type.shape[y_num_col_dims:]
+    a = math.reshape(x, [product(rows), product(x.type.shape[x_num_col_dims:])])
+    b = math.reshape(y, [product(y.type.shape[:y_num_col_dims]), product(columns)])
+    return math.reshape(math.matmul(a, b), [*rows, *columns])
+
+
+@operator("fc", legacy=spelled("fc", {"Input": "input", "W": "w", "Bias": "bias"}))
+def fc(
+    input: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    *,
+    in_num_col_dims: int = 1,
+    activation_type: str = "",
+    padding_weights: bool = False,
+) -> Tensor:
+    if padding_weights:
+        raise OperatorError("expected weights without padding")
+    y = matmul_with_flatten(input, w, x_num_col_dims=in_num_col_dims)
+    if bias is not None:
+        y = math.add(y, math.reshape(bias, [-1]))
+    return apply_activation(y, activation_type)
+
+
+@operator("einsum", legacy=spelled("einsum", {"Operands": "x"}))
+def einsum(x: list[Tensor], *, equation: str) -> Tensor:
+    """Products of one or two tensors by their letters."""
+    terms, arrow, out = equation.replace(" ", "").partition("->")
+    inputs = terms.split(",")
+    if (
+        "." in equation
+        or len(inputs) != len(x)
+        or len(x) not in (1, 2)
+        or any(len(set(t)) != len(t) or len(t) != v.ndim for t, v in zip(inputs, x, strict=True))
+    ):
+        raise OperatorError(f"expected an equation of one or two tensors, each letter once in each, but got '{equation}'")
+    if not arrow:
+        letters = "".join(inputs)
+        out = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if len(set(out)) != len(out) or not set(out) <= set("".join(inputs)):
+        raise OperatorError(f"expected the result's letters among those of the operands but got '{equation}'")
+    tensors = []
+    for i, (term, v) in enumerate(zip(inputs, x, strict=True)):
+        others = set(out).union(*(set(t) for j, t in enumerate(inputs) if j != i))
+        gone = [axis for axis, c in enumerate(term) if c not in others]
+        tensors.append(math.sum(v, gone) if gone else v)
+        inputs[i] = "".join(c for c in term if c in others)
+    if len(tensors) == 1:
+        return math.transpose(tensors[0], [inputs[0].index(c) for c in out]) if out else tensors[0]
+    a, b = inputs
+    batch = [c for c in out if c in a and c in b]
+    inner = [c for c in a if c in b and c not in out]
+    free_a, free_b = ([c for c in out if c in term and c not in batch] for term in (a, b))
+    size = {c: d for term, v in zip(inputs, tensors, strict=True) for c, d in zip(term, v.type.shape, strict=True)}
+
+    def matrix(term: str, v: Tensor, first: list[str], second: list[str]) -> Tensor:
+        order = [*batch, *first, *second]
+        moved = math.transpose(v, [term.index(c) for c in order]) if len(order) > 1 else v
+        return math.reshape(moved, [*(size[c] for c in batch), product(size[c] for c in first), product(size[c] for c in second)])
+
+    made = math.matmul(matrix(a, tensors[0], free_a, inner), matrix(b, tensors[1], inner, free_b))
+    letters = "".join([*batch, *free_a, *free_b])
+    apart = math.reshape(made, [size[c] for c in letters])
+    return math.transpose(apart, [letters.index(c) for c in out]) if len(out) > 1 else apart

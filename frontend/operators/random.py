@@ -1,0 +1,61 @@
+"""Draws, and dropout. The default generator's state is the program's; one with a `seed` of its own starts from it at every run."""
+
+from __future__ import annotations
+
+from polyreme import math
+from polyreme.dialects import nn
+from polyreme.ir.types import ScalarType, f32, i64
+from polyreme.nn import functional
+from polyreme.operators.arguments import Number, Sizes
+from polyreme.operators.definition import operator, spelled
+from polyreme.random import Generator, default_generator
+from polyreme.tensor import Tensor
+
+_SHAPE = {"ShapeTensor": "shape", "ShapeTensorList": "shape"}
+
+
+def _generator(seed: int) -> Generator:
+    return Generator.plain(seed) if seed else default_generator()
+
+
+@operator("uniform", legacy=spelled("uniform_random", _SHAPE, ignored="diag_num diag_step diag_val"), nn=nn.Uniform)
+def uniform(
+    shape: Sizes, min: Number = -1.0, max: Number = 1.0, *, seed: int = 0, dtype: ScalarType | None = f32
+) -> Tensor:
+    return _generator(seed).uniform(tuple(shape), float(min), float(max), dtype or f32)
+
+
+@operator("gaussian", legacy=spelled("gaussian_random", _SHAPE))
+def gaussian(shape: Sizes, *, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: ScalarType | None = f32) -> Tensor:
+    return _generator(seed).normal(shape, mean, std, dtype or f32)
+
+
+@operator("randint", legacy=spelled("randint", _SHAPE))
+def randint(shape: Sizes, *, low: int, high: int, seed: int = 0, dtype: ScalarType | None = i64) -> Tensor:
+    return _generator(seed).integers(low, high, shape, dtype or i64)
+
+
+@operator("randperm", legacy=spelled("randperm", {}))
+def randperm(*, n: Number, dtype: ScalarType | None = i64) -> Tensor:
+    return math.cast(default_generator().permutation(n), dtype or i64)
+
+
+@operator(
+    "dropout",
+    legacy=spelled(
+        "dropout", {"X": "x", "Seed": "seed_tensor"}, "Out Mask", attributes={"dropout_prob": "p", "dropout_implementation": "mode"}
+    ),
+)
+def dropout(
+    x: Tensor,
+    seed_tensor: Tensor | None = None,
+    p: Number = 0.5,
+    *,
+    is_test: bool = False,
+    mode: str = "downgrade_in_infer",
+    seed: int = 0,
+    fix_seed: bool = False,
+) -> tuple[Tensor, None]:
+    """In a program for inference only the scaling that the mode asks for; in training by draws of the default generator."""
+    chosen = "downscale_in_infer" if mode in ("downgrade_in_infer", "downscale_in_infer") else mode
+    return functional.dropout(x, float(p), training=not is_test, mode=chosen), None

@@ -1,0 +1,103 @@
+"""Reductions: sums, means, extremes, norms, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from polyreme import dispatch, math
+from polyreme.dialects import nn
+from polyreme.ir.core import Op
+from polyreme.ir.types import ScalarType
+from polyreme.operators.arguments import Number, Sizes
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+_AXES = {"X": "x", "AxisTensor": "axis", "AxisTensorList": "axis"}
+_ATTRIBUTES = {"dim": "axis", "keep_dim": "keepdim"}
+
+
+def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
+    return (
+        None
+        if reduce_all or not axis or len(axis) == x.ndim and x.ndim > 0 and len({int(a) % x.ndim for a in axis}) == x.ndim
+        else list(axis)
+    )
+
+
+def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None) -> None:
+    @operator(name, legacy=spelled(legacy, _AXES, attributes=_ATTRIBUTES, ignored="in_dtype out_dtype"), nn=op)
+    def function(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+        return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
+
+
+_reduction("max", math.max, "reduce_max", nn.Max)
+_reduction("min", math.min, "reduce_min", nn.Min)
+_reduction("amax", math.max, "reduce_amax")
+_reduction("amin", math.min, "reduce_amin")
+_reduction("prod", math.prod, "reduce_prod", nn.Prod)
+_reduction("any", math.any, "reduce_any", nn.Any)
+_reduction("all", math.all, "reduce_all", nn.All)
+_reduction("mean", math.mean, "reduce_mean", nn.Mean)
+
+
+@operator("sum", legacy=spelled("reduce_sum", _AXES, attributes={**_ATTRIBUTES, "out_dtype": "dtype"}), nn=nn.Sum)
+def sum(
+    x: Tensor,
+    axis: Sizes = (),
+    *,
+    dtype: ScalarType | None = None,
+    keepdim: bool = False,
+    reduce_all: bool = False,
+    in_dtype: ScalarType | None = None,
+) -> Tensor:
+    return math.sum(x, _axes(x, axis, reduce_all), dtype=dtype, keepdim=keepdim)
+
+
+@operator("mean_all", legacy=spelled("mean"))
+def mean_all(x: Tensor) -> Tensor:
+    return math.mean(x)
+
+
+@operator("logsumexp", legacy=spelled("logsumexp"))
+def logsumexp(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+    return math.logsumexp(x, _axes(x, axis, reduce_all), keepdim=keepdim)
+
+
+@operator("frobenius_norm", legacy=spelled("frobenius_norm", attributes=_ATTRIBUTES), renamed={"keep_dim": "keepdim"})
+def frobenius_norm(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+    return math.sqrt(math.sum(math.square(x), _axes(x, axis, reduce_all), keepdim=keepdim))
+
+
+@operator("squared_l2_norm", legacy=spelled("squared_l2_norm"))
+def squared_l2_norm(x: Tensor) -> Tensor:
+    return math.reshape(math.sum(math.square(x)), [1])
+
+
+@operator("p_norm", legacy=spelled("p_norm"))
+def p_norm(
+    x: Tensor, *, porder: Number = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False
+) -> Tensor:
+    return math.norm(math.reshape(x, [-1]), float(porder), 0, keepdim) if asvector else math.norm(x, float(porder), axis, keepdim)
+
+
+@operator("norm", legacy=spelled("norm", outputs="Out Norm"))
+def norm(x: Tensor, *, axis: int = -1, epsilon: float = 1e-10) -> tuple[Tensor, Tensor]:
+    """x divided by its length along `axis`, and the length."""
+    length = math.sqrt(math.scale(math.sum(math.square(x), axis, keepdim=True), 1.0, epsilon))
+    return math.divide(x, length), length
+
+
+@operator("cumsum", legacy=spelled("cumsum", {"X": "x", "AxisTensor": "axis"}))
+def cumsum(x: Tensor, axis: Number = -1, *, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Running sums; `exclusive` ones leave out the element itself, `reverse` ones come from the end."""
+    if flatten:
+        x, axis = math.reshape(x, [-1]), 0
+    place = int(axis) % x.ndim
+    if reverse:
+        x = math.flip(x, [place])
+    if exclusive and x.type.shape[place] != 0:
+        before = math.slice(x, [place], [0], [x.type.shape[place] - 1])
+        x = dispatch.call(nn.Pad, before, padding=tuple(int(k == 2 * place) for k in range(2 * x.ndim)))
+    summed = dispatch.call(nn.Cumsum, x, axis=place)
+    return math.flip(summed, [place]) if reverse else summed

@@ -1,0 +1,163 @@
+"""Shapes and axes: reshaping, repeating, joining, splitting, reordering."""
+
+from __future__ import annotations
+
+from polyreme import math
+from polyreme.dialects import nn
+from polyreme.ir.dims import product
+from polyreme.math.common import common_shape
+from polyreme.operators.arguments import Number, Sizes, axis_in, check_count
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+# What a file may ask for where each one costs us work while the model loads.
+MOST_PARTS = 4096
+_SHAPE = {"X": "x", "Shape": "shape", "ShapeTensor": "shape"}
+_AXES = {"X": "x", "AxesTensor": "axis", "AxesTensorList": "axis"}
+
+
+# --- shapes
+
+
+@operator("reshape", "view_shape", legacy=[spelled("reshape2", _SHAPE, "Out XShape"), spelled("reshape", _SHAPE)], nn=nn.Reshape)
+def reshape(x: Tensor, shape: Sizes) -> Tensor:
+    return math.reshape(x, shape)
+
+
+@operator("flatten", legacy=spelled("flatten_contiguous_range", outputs="Out XShape"))
+def flatten(x: Tensor, *, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
+    return math.flatten(x, start_axis, stop_axis)
+
+
+@operator("flatten_to_matrix", legacy=[spelled("flatten2", outputs="Out XShape"), spelled("flatten")])
+def flatten_to_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
+    """Two axes: those before `axis` joined, and the others joined."""
+    shape = x.type.shape
+    return math.reshape(x, [product(shape[:axis]), product(shape[axis:])])
+
+
+@operator(
+    "squeeze",
+    legacy=[
+        spelled("squeeze2", _AXES, "Out XShape", attributes={"axes": "axis"}),
+        spelled("squeeze", _AXES, attributes={"axes": "axis"}),
+    ],
+)
+def squeeze(x: Tensor, axis: Sizes = ()) -> Tensor:
+    return math.squeeze(x, list(axis) or None)
+
+
+@operator(
+    "unsqueeze",
+    legacy=[
+        spelled("unsqueeze2", _AXES, "Out XShape", attributes={"axes": "axis"}),
+        spelled("unsqueeze", _AXES, attributes={"axes": "axis"}),
+    ],
+)
+def unsqueeze(x: Tensor, axis: Sizes) -> Tensor:
+    return math.unsqueeze(x, axis)
+
+
+@operator("expand", legacy=spelled("expand_v2", {"X": "x", "Shape": "shape", "expand_shapes_tensor": "shape"}), nn=nn.BroadcastTo)
+def expand(x: Tensor, shape: Sizes) -> Tensor:
+    return math.expand(x, shape)
+
+
+@operator("expand_as", legacy=spelled("expand_as_v2", {"X": "x", "Y": "y"}))
+def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -> Tensor:
+    return math.expand(x, list(y.type.shape) if y is not None else target_shape)
+
+
+@operator("broadcast_tensors", legacy=spelled("broadcast_tensors", {"X": "input"}))
+def broadcast_tensors(input: list[Tensor]) -> tuple[list[Tensor]]:
+    shape = common_shape(lambda: [v.type.shape for v in input])
+    return ([math.expand(v, shape) for v in input],)
+
+
+@operator("meshgrid", legacy=spelled("meshgrid", {"X": "inputs"}))
+def meshgrid(inputs: list[Tensor]) -> tuple[list[Tensor]]:
+    vectors = [math.reshape(v, [-1]) for v in inputs]
+    sizes = [v.type.shape[0] for v in vectors]
+    rank = len(vectors)
+    return (
+        [
+            math.expand(math.reshape(v, [d if j == i else 1 for j in range(rank)]), sizes)
+            for i, (v, d) in enumerate(zip(vectors, sizes, strict=True))
+        ],
+    )
+
+
+@operator("tile", legacy=spelled("tile", {"X": "x", "RepeatTimes": "repeat_times", "repeat_times_tensor": "repeat_times"}))
+def tile(x: Tensor, repeat_times: Sizes) -> Tensor:
+    return math.tile(x, repeat_times)
+
+
+@operator("repeat_interleave", legacy=spelled("repeat_interleave", attributes={"Repeats": "repeats", "dim": "axis"}))
+def repeat_interleave(x: Tensor, *, repeats: int, axis: int, output_size: int = -1) -> Tensor:
+    place = axis_in(axis, x)
+    shape = x.type.shape
+    wide = math.expand(math.unsqueeze(x, place + 1), [*shape[: place + 1], repeats, *shape[place + 1 :]])
+    return math.reshape(wide, [*shape[:place], shape[place] * repeats, *shape[place + 1 :]])
+
+
+# --- the order of elements
+
+
+@operator(
+    "transpose",
+    legacy=[
+        spelled("transpose2", outputs="Out XShape", attributes={"axis": "perm"}, ignored="data_format"),
+        spelled("transpose", attributes={"axis": "perm"}, ignored="data_format"),
+    ],
+    nn=nn.Transpose,
+)
+def transpose(x: Tensor, *, perm: Sizes) -> Tensor:
+    return math.transpose(x, [int(p) for p in perm])
+
+
+@operator("flip", "reverse", legacy=[spelled("flip", attributes={"dims": "axis"}), spelled("reverse")])
+def flip(x: Tensor, axis: Sizes) -> Tensor:
+    return math.flip(x, [int(a) for a in axis])
+
+
+@operator("roll", legacy=spelled("roll", {"X": "x", "ShiftsTensor": "shifts"}))
+def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
+    """Moved on, what leaves at the end coming in at the start."""
+    return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
+
+
+# --- joining and splitting
+
+
+@operator("concat", legacy=spelled("concat", {"X": "x", "AxisTensor": "axis"}))
+def concat(x: list[Tensor], axis: Number = 0) -> Tensor:
+    return math.concat(x, int(axis))
+
+
+@operator("stack", legacy=spelled("stack", outputs="Y"))
+def stack(x: list[Tensor], *, axis: int = 0) -> Tensor:
+    return math.stack(x, axis)
+
+
+@operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}))
+def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
+    check_count(num, MOST_PARTS, "parts")
+    return (math.split(x, list(sections) or num, int(axis)),)
+
+
+@operator("split_with_num")
+def split_with_num(x: Tensor, axis: Number = 0, *, num: int) -> tuple[list[Tensor]]:
+    check_count(num, MOST_PARTS, "parts")
+    return (math.split(x, num, int(axis)),)
+
+
+@operator("unbind", legacy=spelled("unbind", {"X": "input"}))
+def unbind(input: Tensor, *, axis: int = 0) -> tuple[list[Tensor]]:
+    check_count(input.type.shape[axis_in(axis, input)], MOST_PARTS, "parts")
+    return (math.unbind(input, axis),)
+
+
+@operator("unstack", legacy=spelled("unstack", outputs="Y"))
+def unstack(x: Tensor, *, axis: int = 0, num: int = 0) -> tuple[list[Tensor]]:
+    check_count(x.type.shape[axis_in(axis, x)], MOST_PARTS, "parts")
+    return (math.unstack(x, axis, num or None),)

@@ -1,0 +1,154 @@
+"""Slices: parts of tensors, and tensors with a part replaced."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from polyreme import dispatch, math
+from polyreme.dialects import nn
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType
+from polyreme.math.common import cast_to
+from polyreme.math.traced_indexing import replaced
+from polyreme.operators.arguments import OperatorError, Sizes, axis_in
+from polyreme.operators.create import assign_value, first_given
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+END = 2**31 - 1  # an end that says "to the end"
+_BOUNDS = {"StartsTensor": "starts", "StartsTensorList": "starts", "EndsTensor": "ends", "EndsTensorList": "ends"}
+
+
+@operator("slice", legacy=spelled("slice", {"Input": "input", **_BOUNDS}))
+def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()) -> Tensor:
+    """`starts:ends` along `axes`; those in `decrease_axis`, of size 1 then, are taken away."""
+    return _without(_sliced(input, axes, starts, ends, [1] * len(axes)), decrease_axis)
+
+
+@operator(
+    "strided_slice",
+    legacy=spelled("strided_slice", {"Input": "x", **_BOUNDS, "StridesTensor": "strides", "StridesTensorList": "strides"}),
+)
+def strided_slice(
+    x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+) -> Tensor:
+    return _without(_sliced(x, axes, starts, ends, strides), decrease_axis)
+
+
+def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) -> Tensor:
+    if not len(axes) == len(starts) == len(ends) == len(strides):
+        raise OperatorError(
+            f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
+        )
+    places = [axis_in(a, x) for a in axes]
+    # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
+    ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
+    return math.strided_slice(x, places, starts, ends, strides)
+
+
+def _without(x: Tensor, axes: Sizes) -> Tensor:
+    return math.squeeze(x, list(axes)) if axes else x
+
+
+@operator(
+    "crop",
+    legacy=spelled("crop_tensor", {"X": "x", "Shape": "shape", "ShapeTensor": "shape", "Offsets": "offsets", "OffsetsTensor": "offsets"}),
+)
+def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
+    return math.crop(x, shape, offsets)
+
+
+@operator(
+    "set_value",
+    legacy=spelled(
+        "set_value",
+        {"Input": "x", "ValueTensor": "tensor", "StartsTensorList": "starts", "EndsTensorList": "ends", "StepsTensorList": "steps"},
+    ),
+)
+def set_value(
+    x: Tensor,
+    starts: Sizes,
+    ends: Sizes,
+    steps: Sizes,
+    *,
+    axes: Sizes,
+    decrease_axes: Sizes = (),
+    none_axes: Sizes = (),
+    shape: Sizes = (),
+    values: Any = (),
+    bool_values: Any = (),
+    int32_values: Any = (),
+    int64_values: Any = (),
+    fp32_values: Any = (),
+    fp64_values: Any = (),
+    tensor: Tensor | None = None,
+    dtype: ScalarType | None = None,
+) -> Tensor:
+    """`x` with a slice replaced by numbers that stand in the program, or by a tensor."""
+    value = tensor
+    if value is None:
+        numbers = first_given(values, bool_values, fp32_values, int32_values, int64_values, fp64_values)
+        value = assign_value(shape=shape, dtype=dtype or x.type.dtype, values=numbers)
+    return _replaced(x, value, starts, ends, steps, axes, decrease_axes, none_axes)
+
+
+@operator("set_value_with_tensor")
+def set_value_with_tensor(
+    x: Tensor,
+    values: Tensor,
+    starts: Sizes,
+    ends: Sizes,
+    steps: Sizes,
+    *,
+    axes: Sizes,
+    decrease_axes: Sizes = (),
+    none_axes: Sizes = (),
+    dtype: ScalarType | None = None,
+) -> Tensor:
+    return _replaced(x, values, starts, ends, steps, axes, decrease_axes, none_axes)
+
+
+def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, axes: Sizes, decrease: Sizes, none_axes: Sizes) -> Tensor:
+    """Pieces of `x` around the replaced one, axis by axis from the last: the slice is a box, so what is left of each axis is two spans."""
+    if none_axes:
+        raise OperatorError("expected a replaced slice without new axes")
+    decreased = {axis_in(a, x) for a in decrease}
+    if any(s != 1 for s in steps):
+        items: list[Any] = [builtins.slice(None)] * x.ndim
+        for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
+            size = x.type.shape[axis_in(axis, x)]
+            items[axis_in(axis, x)] = builtins.slice(low, size if isinstance(high, int) and high >= END else high, int(step))
+        part = x[tuple(items)].type.shape
+        return replaced(
+            x, items, math.reshape(math.expand(cast_to(value, x.type.dtype), [d for i, d in enumerate(part) if i not in decreased]), part)
+        )
+    box: list[tuple[Dim, Dim]] = [(0, d) for d in x.type.shape]
+    for axis, low, high in zip(axes, starts, ends, strict=True):
+        place = axis_in(axis, x)
+        box[place] = _bounds(low, high, x.type.shape[place])
+    target = [high - low for low, high in box]
+    inside = [d for i, d in enumerate(target) if i not in decreased]
+    new = math.reshape(math.expand(cast_to(value, x.type.dtype), inside), target)
+    for place in reversed(range(x.ndim)):
+        low, high = box[place]
+        # So far `new` spans the whole of the axes after `place`, and the box along those before.
+        around = [(0, x.type.shape[i]) if i >= place else box[i] for i in range(x.ndim)]
+        before, after = (_box(x, [*around[:place], span, *around[place + 1 :]]) for span in ((0, low), (high, x.type.shape[place])))
+        parts = [p for p in (before, new, after) if p.type.shape[place] != 0]
+        new = math.concat(parts, place) if len(parts) > 1 else parts[0]
+    return new
+
+
+def _bounds(low: Dim, high: Dim, size: Dim) -> tuple[Dim, Dim]:
+    """A slice's bounds in Python's sense."""
+    if isinstance(size, int) and isinstance(low, int) and isinstance(high, int):
+        begin, end, _ = builtins.slice(low, high).indices(size)
+        return begin, max(begin, end)
+    first = low + size if isinstance(low, int) and low < 0 else low
+    last = high + size if isinstance(high, int) and high < 0 else size if isinstance(high, int) and high >= END else high
+    return first, last
+
+
+def _box(x: Tensor, spans: list[tuple[Dim, Dim]]) -> Tensor:
+    return dispatch.call(nn.Slice, x, starts=tuple(s for s, _ in spans), stops=tuple(e for _, e in spans), strides=(1,) * x.ndim)

@@ -1,0 +1,137 @@
+"""The table of Paddle's operators: looked up by name, and applied as PIR files and as ProgramDesc files or `append_op` write them.
+
+A PIR `pd_op.slice` gets its meaning by `apply_pir("slice", …)`: the entry `slice` of `slicing.py`, called with the file's operands and
+attributes. An older `slice`, with slots, gets the same one by `apply_legacy("slice", …)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import did_you_mean
+from polyreme.operators import (
+    activation,
+    conv,
+    create,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    norm,
+    padding,
+    pool,
+    quantize,
+    random,
+    recurrent,
+    reduce,
+    search,
+    shape,
+    slicing,
+    vision,
+)
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.tensor import Tensor
+
+__all__ = [
+    "FAMILIES",
+    "LEGACY",
+    "PIR",
+    "apply_legacy",
+    "apply_pir",
+    "find_legacy",
+    "find_operator",
+    "is_misdeclared",
+    "name_of_nn_op",
+]
+
+# Importing the families is what fills the table.
+FAMILIES = (
+    activation,
+    conv,
+    create,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    norm,
+    padding,
+    pool,
+    quantize,
+    random,
+    recurrent,
+    reduce,
+    search,
+    shape,
+    slicing,
+    vision,
+)
+
+
+def find_operator(name: str) -> PaddleOperator:
+    """The operator that PIR calls `pd_op.name`; an `OperatorError` offers the nearest name."""
+    found = PIR.get(name) or PIR.get(name.removesuffix("_"))
+    if found is None:
+        raise OperatorError(f"the operator '{name}' is not supported{did_you_mean(name, PIR)}", code="E0702")
+    return found
+
+
+def is_misdeclared(name: str) -> bool:
+    """Whether PIR files declare a wrong type for what `pd_op.name` gives."""
+    return name in PIR and PIR[name].misdeclared
+
+
+def find_legacy(type: str) -> tuple[PaddleOperator, Legacy]:
+    """The operator of an older name, and how it reads there; an `OperatorError` offers the nearest name."""
+    found = LEGACY.get(type)
+    if found is None:
+        raise OperatorError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}", code="E0702")
+    return found
+
+
+def name_of_nn_op(cls: type[Op]) -> str:
+    """What static mode calls the operator that an op of `nn` becomes: Paddle's older name, or the op's own where it has none."""
+    return NN_NAMES.get(cls, cls.name.removeprefix("nn."))
+
+
+def apply_pir(name: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Apply `pd_op.name` through dispatch; its results, a tensor, a list of tensors or None each.
+
+    Operands are tensors, lists of them, or None, in PIR's order; attributes are plain values. Errors are `OperatorError`s.
+    """
+    found = find_operator(name)
+    if len(operands) > len(found.operands):
+        raise OperatorError(f"expected at most {len(found.operands)} operands but got {len(operands)}")
+    arguments = {parameter.name: operand for parameter, operand in zip(found.operands, operands, strict=False)}
+    for key, value in attributes.items():
+        key = found.renamed.get(key, key)
+        if arguments.get(key) is None:
+            arguments[key] = value
+    return found.apply(arguments)
+
+
+def apply_legacy(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Mapping[str, Any]) -> dict[str, list[Tensor]]:
+    """Apply an operator under an older name through dispatch; its results by output slot, without those that nobody computes here.
+
+    `inputs` are tensors by slot; a slot without any may be missing. Attributes are plain values; dtypes may be Paddle's numbers. Errors are
+    `OperatorError`s.
+    """
+    found, spelling = find_legacy(type)
+    arguments: dict[str, Any] = {spelling.attributes.get(k, k): v for k, v in attrs.items() if k not in spelling.ignored}
+    for slot in inputs:
+        if slot not in spelling.inputs and inputs[slot]:
+            raise OperatorError(
+                f"expected the input slots {', '.join(spelling.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, spelling.inputs)}",
+                code="E0703",
+            )
+    for slot, parameter in spelling.inputs.items():
+        given = list(inputs.get(slot, ()))
+        if given:
+            arguments[parameter] = given
+    made: dict[str, list[Tensor]] = {}
+    for slot, result in zip(spelling.outputs, found.apply(arguments), strict=False):
+        if result is not None:
+            made[slot] = list(result) if isinstance(result, (list, tuple)) else [result]
+    return made

@@ -1,0 +1,136 @@
+"""Images, signals and volumes: in another size, rearranged, sampled between pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polyreme import math
+from polyreme.ir.dims import Dim, product
+from polyreme.nn import functional
+from polyreme.nn.functional.conv import to_channel_first, to_channel_last
+from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
+from polyreme.operators.arguments import Numbers, OperatorError, Sizes, channel_axis, check_count
+from polyreme.operators.definition import operator, spelled
+from polyreme.operators.shape import MOST_PARTS
+from polyreme.tensor import Tensor
+
+_METHODS = ("nearest", "bilinear", "linear", "trilinear", "bicubic")
+
+
+# --- in another size
+
+
+@operator(
+    *(f"{method}_interp" for method in _METHODS),
+    legacy=spelled(
+        " ".join(f"{method}_interp_v2 {method}_interp" for method in _METHODS),
+        {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"},
+        attributes={"data_layout": "data_format"},
+    ),
+)
+def interpolate(
+    x: Tensor,
+    out_size: Sizes | None = None,
+    size_tensor: Sizes = (),
+    scale_tensor: Numbers | None = None,
+    *,
+    data_format: str = "NCHW",
+    out_d: int = 0,
+    out_h: int = 0,
+    out_w: int = 0,
+    scale: Numbers = (),
+    interp_method: str = "nearest",
+    align_corners: bool = True,
+    align_mode: int = 1,
+) -> Tensor:
+    last = channel_axis(data_format, x.ndim) != 1
+    if last:
+        x = to_channel_first(x)
+    if interp_method not in _METHODS:
+        raise OperatorError(f"expected nearest, linear or cubic interpolation but got '{interp_method}'")
+    given = [out_d, out_h, out_w][5 - x.ndim :]
+    sizes, factors = _targets(x, given, out_size, size_tensor, scale_tensor or scale)
+    for size in sizes:
+        check_count(size, 1 << 20, "elements per axis")
+    try:
+        for axis, (size, factor) in enumerate(zip(sizes, factors, strict=True), 2):
+            if interp_method == "nearest":
+                x = nearest_axis(x, axis, size, factor, align_corners)
+            elif interp_method == "bicubic":
+                x = cubic_axis(x, axis, size, factor, align_corners)
+            else:
+                x = linear_axis(x, axis, size, factor, align_corners, align_mode, interp_method == "bilinear")
+    except ValueError as error:
+        raise OperatorError(str(error)) from None
+    return to_channel_last(x) if last else x
+
+
+def _targets(x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: Sizes, scales: Numbers) -> tuple[list[Dim], list[float]]:
+    """The new spatial sizes, and the scale of each axis where one is given (0 where the sizes say it)."""
+    sizes = x.type.shape[2:]
+    rank = len(sizes)
+    factors = [f for f in scales if f != 0]
+    if any(not f > 0 for f in factors):
+        raise OperatorError(f"expected scales above 0 but got {factors}")
+    factors = factors * rank if len(factors) == 1 else factors
+    wanted: list[Dim] = list(size_tensor) or list(out_size or ()) or list(given)
+    if size_tensor or out_size:
+        factors = []
+    if len(factors) == rank:
+        return [scaled_size(d, np.float32(f)) for d, f in zip(sizes, factors, strict=True)], [float(f) for f in factors]
+    if any(isinstance(d, int) and d <= 0 for d in wanted) or len(wanted) != rank:
+        raise OperatorError(f"expected {rank} new sizes above 0 but got {wanted}")
+    return wanted, [0.0] * rank
+
+
+# --- rearranged
+
+
+@operator("pixel_shuffle", legacy=spelled("pixel_shuffle"))
+def pixel_shuffle(x: Tensor, *, upscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    if data_format != "NCHW":
+        return math.transpose(pixel_shuffle(math.transpose(x, [0, 3, 1, 2]), upscale_factor=upscale_factor), [0, 2, 3, 1])
+    n, c, h, w = x.type.shape
+    r = upscale_factor
+    apart = math.reshape(x, [n, c // (r * r), r, r, h, w])
+    return math.reshape(math.transpose(apart, [0, 1, 4, 2, 5, 3]), [n, c // (r * r), h * r, w * r])
+
+
+@operator("pixel_unshuffle", legacy=spelled("pixel_unshuffle"))
+def pixel_unshuffle(x: Tensor, *, downscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    return functional.pixel_unshuffle(x, downscale_factor, data_format)
+
+
+@operator("channel_shuffle", legacy=[spelled("channel_shuffle"), spelled("shuffle_channel", attributes={"group": "groups"})])
+def channel_shuffle(x: Tensor, *, groups: int, data_format: str = "NCHW") -> Tensor:
+    if data_format != "NCHW":
+        return math.transpose(channel_shuffle(math.transpose(x, [0, 3, 1, 2]), groups=groups), [0, 2, 3, 1])
+    n, c, h, w = x.type.shape
+    apart = math.reshape(x, [n, groups, c // groups, h, w])
+    return math.reshape(math.transpose(apart, [0, 2, 1, 3, 4]), [n, c, h, w])
+
+
+@operator("temporal_shift", legacy=spelled("temporal_shift"))
+def temporal_shift(x: Tensor, *, seg_num: int, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Tensor:
+    return functional.temporal_shift(x, seg_num, shift_ratio, data_format=data_format)
+
+
+@operator("unfold", legacy=spelled("unfold", outputs="Y"))
+def unfold(x: Tensor, *, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes, dilations: Sizes) -> Tensor:
+    check_count(product(kernel_sizes), MOST_PARTS, "elements of a kernel")
+    return functional.unfold(x, list(kernel_sizes), list(strides), list(paddings), list(dilations))
+
+
+# --- sampled between pixels
+
+
+@operator("grid_sample", legacy=spelled("grid_sampler", {"X": "x", "Grid": "grid"}, "Output"))
+def grid_sample(x: Tensor, grid: Tensor, *, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True) -> Tensor:
+    return functional.grid_sample(x, grid, mode, padding_mode, align_corners)
+
+
+@operator(
+    "affine_grid", legacy=spelled("affine_grid", {"Theta": "input", "OutputShape": "output_shape"}, "Output"), misdeclared=True
+)
+def affine_grid(input: Tensor, output_shape: Sizes, *, align_corners: bool = True) -> Tensor:
+    return functional.affine_grid(input, output_shape, align_corners)

@@ -1,0 +1,138 @@
+"""The table of Paddle's operators: one entry for all doors, and what it says as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.operators import definition, table
+from polyreme.operators.definition import PIR, operator, spelled
+from polyreme.operators.table import LEGACY, apply_legacy, apply_pir
+from polyreme.static.operator import OperatorError
+from tests.frontend.static_mode import static_mode
+
+ROOT = Path(__file__).parents[2]
+X = np.array([[0.2, 0.9], [0.5, 0.7]], "float32")
+
+
+@pytest.fixture
+def programs() -> Iterator[Any]:
+    with static_mode() as both:
+        yield both
+
+
+@pytest.fixture
+def own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test declares is gone afterwards."""
+    for name in ("PIR", "LEGACY", "NN_NAMES"):
+        tables = getattr(definition, name)
+        copy = dict(tables)
+        monkeypatch.setattr(definition, name, copy)
+        if hasattr(table, name):
+            monkeypatch.setattr(table, name, copy)
+
+
+@pytest.mark.usefixtures("own_tables")
+def test_the_page_on_operators_adds_one_that_both_doors_apply() -> None:
+    page = (ROOT / "docs/add_an_operator.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    # Annotations of an entry are text, as in the files of families.
+    exec(compile("from __future__ import annotations\n" + code, "page", "exec"), {})
+    score, label = paddle.to_tensor(X), paddle.to_tensor((X > 0.6).astype("float32"))
+    expected = np.where(X > 0.6, -np.log(X + 1e-4), -np.log(1 - X + 1e-4))
+    (made,) = apply_pir("log_loss", [score, label], {"epsilon": 1e-4})
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5)
+    older = apply_legacy("log_loss", {"Predicted": [score], "Labels": [label]}, {"epsilon": 1e-4})
+    np.testing.assert_array_equal(older["Loss"][0].numpy(), made.numpy())
+
+
+def test_every_file_that_declares_operators_is_among_the_families() -> None:
+    files = {p.stem for p in (ROOT / "frontend/operators").glob("*.py") if "\n@operator(" in p.read_text(encoding="utf-8")}
+    assert files == {family.__name__.rpartition(".")[2] for family in table.FAMILIES}
+
+
+@pytest.mark.usefixtures("own_tables")
+def test_an_operator_declared_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the operator 'relu' is declared twice"):
+        operator("relu", legacy=spelled("relu_v9"))(lambda x: x)
+
+
+@pytest.mark.parametrize(
+    "type_, expected",
+    [
+        ("reduce_sum", {"dim": (), "keep_dim": False, "reduce_all": False, "out_dtype": None, "in_dtype": None}),
+        ("brelu", {"t_min": 0.0, "t_max": 24.0}),
+        ("elementwise_add", {"axis": -1}),
+        ("concat", {"axis": 0}),
+        ("softmax_with_cross_entropy", {"soft_label": False, "use_softmax": True, "ignore_index": -100, "axis": -1}),
+    ],
+)
+def test_attributes_have_their_older_names_and_defaults(type_: str, expected: dict[str, Any]) -> None:
+    entry, spelling = LEGACY[type_]
+    assert {name: p.default for name, p in entry.legacy_attributes(spelling).items()} == expected
+
+
+@pytest.mark.parametrize("name, operands", [("slice", "input starts ends"), ("conv2d", "input filter bias"), ("where", "condition x y")])
+def test_operands_stand_in_the_order_of_pir(name: str, operands: str) -> None:
+    assert [p.name for p in PIR[name].operands] == operands.split()
+
+
+def test_a_slot_that_nobody_computes_may_be_named_and_one_that_is_not_there_may_not(programs: Any) -> None:
+    main, _ = programs
+    block, x = main.global_block(), paddle.static.data("x", [2, 3])
+    y, shape = block.create_var(name="y"), block.create_var(name="y.shape")
+    block.append_op("reshape2", {"X": x}, {"Out": y, "XShape": shape}, {"shape": [6]})
+    assert y.shape == [6]
+    with pytest.raises(
+        OperatorError, match=r"expected the output slots Out, XShape of 'reshape2' but got 'Xshape'; did you mean 'XShape'\?"
+    ):
+        block.append_op("reshape2", {"X": x}, {"Out": y, "Xshape": shape}, {"shape": [6]})
+
+
+@pytest.mark.parametrize(
+    "type_, attrs", [("uniform_random", {}), ("gaussian_random", {}), ("randint", {"low": 0, "high": 1 << 30, "dtype": 3})]
+)
+def test_draws_with_a_seed_of_their_own_start_from_it_at_every_run(type_: str, attrs: dict[str, Any]) -> None:
+    attrs = {"shape": [5], "seed": 3, "dtype": 5, **attrs}
+    with static_mode() as (main, _):
+        out = main.global_block().create_var(name="out")
+        main.global_block().append_op(type_, {}, {"Out": out}, attrs)
+        executor = paddle.static.Executor()
+        first, second = (executor.run(main, fetch_list=[out])[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    eager = apply_legacy(type_, {}, attrs)["Out"][0]
+    np.testing.assert_array_equal(first, eager.numpy())
+
+
+def test_a_program_for_tests_draws_what_is_not_for_dropout(programs: Any) -> None:
+    main, _ = programs
+    x = paddle.static.data("x", [4])
+    noisy = x + paddle.uniform([4], min=1.0, max=2.0)
+    dropped = paddle.nn.functional.dropout(noisy, 0.5)
+    test = main.clone(for_test=True)
+    assert [op.type for op in main.global_block().ops].count("uniform_random") == 2
+    assert [op.type for op in test.global_block().ops].count("uniform_random") == 1
+    a, b = paddle.static.Executor().run(test, feed={"x": np.zeros(4, "float32")}, fetch_list=[noisy, dropped])
+    np.testing.assert_array_equal(a, b)
+    assert (a >= 1).all()
+
+
+def test_batch_norm_appended_by_hand_is_for_inference_in_a_program_for_tests(programs: Any) -> None:
+    main, _ = programs
+    block = main.global_block()
+    x = paddle.static.data("x", [4, 2])
+    mean, variance = (paddle.static.create_global_var([2], v, "float32", persistable=True) for v in (0.0, 1.0))
+    y = block.create_var(name="y")
+    slots = {"Y": y, "MeanOut": mean, "VarianceOut": variance}
+    block.append_op("batch_norm", {"X": x, "Mean": mean, "Variance": variance}, slots, {"epsilon": 0.0})
+    executor = paddle.static.Executor()
+    executor.run(paddle.static.default_startup_program())
+    data = np.arange(8, dtype="float32").reshape(4, 2)
+    (made,) = executor.run(main.clone(for_test=True), feed={"x": data}, fetch_list=[y])
+    np.testing.assert_allclose(made, data)
