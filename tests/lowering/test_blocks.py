@@ -20,7 +20,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i32
 from polyreme.lowering.emit.llvm.codegen import assembly
 from polyreme.lowering.emit.llvm.emit_module import emit_llvm
-from polyreme.lowering.kernels.tile_blocks import LEAST_ROWS, rows_of_block, rows_of_run
+from polyreme.lowering.kernels.amx_blocks import LEAST_ROWS, rows_of_block, rows_of_run
 from polyreme.lowering.link.artifact import build_artifact, load, write_library
 from polyreme.lowering.machines.instructions import has_tiles
 from polyreme.lowering.machines.targets import TARGETS, Target, host

@@ -17,8 +17,8 @@ from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32, f64
-from polyreme.lowering.kernels.conv.conv import choose_strategy, find_image
-from polyreme.lowering.kernels.conv.conv_columns import ACCURACY, Columns
+from polyreme.lowering.kernels.conv.nchw_choice import choose_strategy, find_image
+from polyreme.lowering.kernels.conv.nchw_winograd_columns import ACCURACY, Columns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering import bounds

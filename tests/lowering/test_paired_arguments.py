@@ -17,8 +17,8 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering.kernels.gemm import inner_product, inner_product_weights
-from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, find_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product, winograd_inner_product_weights
+from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
@@ -34,11 +34,11 @@ WAYS = ["front", "near", "far"]
 
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Let all products go this way."""
-    patch.setattr(inner_product, "ADVANTAGE", 1e9)
-    patch.setattr(inner_product, "FEW_PIECES", 99)
+    patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    patch.setattr(winograd_inner_product, "FEW_PIECES", 99)
     if way != "near":
-        patch.setattr(inner_product.InnerProduct, "are_far", way == "far")
-        patch.setattr(inner_product.InnerProduct, "packs_beside", way == "far")
+        patch.setattr(winograd_inner_product.WinogradInnerProduct, "are_far", way == "far")
+        patch.setattr(winograd_inner_product.WinogradInnerProduct, "packs_beside", way == "far")
 
 
 def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module:
@@ -164,13 +164,13 @@ def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_a
 )
 def test_several_products_are_chosen_where_they_are_large(case: Several, is_taken: bool) -> None:
     seen: list[bool] = []
-    to_kernels(case.module(case.arrays()), WORTH, lambda request: seen.append(find_inner_product(request) is not None))
+    to_kernels(case.module(case.arrays()), WORTH, lambda request: seen.append(find_winograd_inner_product(request) is not None))
     assert seen == [is_taken]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 77])
 def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
     case = Case(rows, 50, 40)
     (x,), (w,) = case.arrays()
     lowered = to_kernels(module(case, [x, w], free=True), WORTH, always)
@@ -182,7 +182,7 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
 def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
     exponent: int, turned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40, turned=turned)
     (x,), (w,) = case.arrays()
     columns = np.ones(40)
@@ -197,7 +197,7 @@ def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
 
 
 def test_zeros_give_zeros_and_an_infinity_or_nan_spoils_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40)
     (x,), (w,) = case.arrays()
     w[:, 9], w[5, 20], w[7, 30] = 0, np.inf, np.nan
@@ -211,13 +211,13 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
         found: list[int] = []
 
         def look(request: Request) -> None:
-            plan = inner_product.InnerProduct(rows := inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
-            found.append(inner_product._InnerProductBuilder(plan).packing.together)
+            plan = winograd_inner_product.WinogradInnerProduct(rows := winograd_inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
+            found.append(winograd_inner_product._WinogradInnerProductBuilder(plan).packing.together)
 
         to_kernels(module(case, [*case.arrays()[0], *case.arrays()[1]]), WORTH, look)
         return found[0]
 
-    assert together(Case(64, 500, 512)) == inner_product_weights.MOST_TOGETHER
+    assert together(Case(64, 500, 512)) == winograd_inner_product_weights.MOST_TOGETHER
     assert together(Case(64, 768, 512)) == 2
     assert together(Case(64, 3072, 512)) == 1
     assert together(Case(64, 500, 20)) == 2, "as many as there are"
@@ -242,7 +242,7 @@ def test_they_are_chosen_where_enough_rows_share_the_panels(case: Case, is_taken
     seen: list[bool] = []
 
     def look(request: Request) -> None:
-        seen.append(find_inner_product(request) is not None)
+        seen.append(find_winograd_inner_product(request) is not None)
 
     shape = (case.n, case.k) if case.turned else (case.k, case.n)
     to_kernels(module(case, [np.zeros((case.m, case.k), np.float32), np.zeros(shape, np.float32)]), WORTH, look)

@@ -16,9 +16,9 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.conv.winograd import build_winograd
-from polyreme.lowering.kernels.gemm import inner_product
-from polyreme.lowering.kernels.gemm.inner_product import ACCURACY, GROUP, build_inner_product, find_inner_product
-from polyreme.lowering.kernels.gemm.inner_product_rows import find_rows
+from polyreme.lowering.kernels.gemm import winograd_inner_product as winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, GROUP, build_winograd_inner_product, find_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import find_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
@@ -106,7 +106,7 @@ class Case:
 
 def always(request: Request) -> KernelPlan | None:
     """The builder, for every convolution that it can make."""
-    plan = build_inner_product(request)
+    plan = build_winograd_inner_product(request)
     assert plan is not None
     return plan
 
@@ -128,7 +128,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several
     tasks.
     """
-    monkeypatch.setattr(inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     target = replace(WORTH, caches=(WORTH.caches[0], 40_000, WORTH.caches[2]))
     lowered = to_kernels(case.module(inputs, constants), target, always)
@@ -139,7 +139,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants))
@@ -163,7 +163,7 @@ def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_wi
     seen: list[tuple[bool, bool]] = []
 
     def look(request: Request) -> None:
-        seen.append((find_inner_product(request) is not None, build_winograd(request) is not None))
+        seen.append((find_winograd_inner_product(request) is not None, build_winograd(request) is not None))
 
     inputs, constants = [np.zeros(case.x, np.float32)], case.arrays()[1]
     to_kernels(case.module(inputs, constants), replace(WORTH, caches=(32 << 10, 1 << 20, 32 << 20)), look)

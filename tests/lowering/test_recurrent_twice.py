@@ -24,7 +24,7 @@ from polyreme.lowering.emit.llvm.emit_module import split_llvm
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Accumulators, Registers
 from polyreme.lowering.kernels.sequence.recurrent_plan import choose_tile
-from polyreme.lowering.kernels.sequence.recurrent_twice import Column
+from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column
 from polyreme.lowering.machines.targets import Target, find_target, host
 from polyreme.lowering.pipeline import lower
 from polyreme.lowering.schedule.arena import plan_memory

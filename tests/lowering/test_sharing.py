@@ -10,7 +10,7 @@ from polyreme.ir.builtin import Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i64
 from polyreme.lowering.kernels.code import Code
-from polyreme.lowering.kernels.sharing import CLOSED, Tickets
+from polyreme.lowering.kernels.work_stealing import CLOSED, Tickets
 from polyreme.lowering.link.artifact import build_artifact, load
 from polyreme.lowering.machines.targets import host
 from polyreme.runtime.threads import get_num_threads, set_num_threads

@@ -20,7 +20,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, f32, u8
 from polyreme.lowering.kernels.code import Code
-from polyreme.lowering.kernels.sequence.short_weights import (
+from polyreme.lowering.kernels.sequence.weights_28bit import (
     BLOCK,
     BLOCK_BYTES,
     BLOCK_WORDS,

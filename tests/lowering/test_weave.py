@@ -18,8 +18,8 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering.kernels.gemm import inner_product
-from polyreme.lowering.kernels.gemm.inner_product import build_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product as winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import lower, pipeline
@@ -54,13 +54,13 @@ def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tu
     plans: list[KernelPlan] = []
 
     def liked(request: Request) -> KernelPlan | None:
-        plan = build_inner_product(replace(request, liked=weave))
+        plan = build_winograd_inner_product(replace(request, liked=weave))
         assert plan is not None
         plans.append(plan)
         return plan
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
     assert [plan.weave for plan in plans] == [weave]
     places = [weave.place(case.n, i) for i in range(case.n)]
@@ -74,11 +74,11 @@ def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: A
     plans: list[KernelPlan | None] = []
 
     def liked(request: Request) -> KernelPlan | None:
-        plans.append(build_inner_product(replace(request, liked=weave)))
+        plans.append(build_winograd_inner_product(replace(request, liked=weave)))
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
     assert [plan.weave for plan in plans if plan is not None] == [None]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -125,7 +125,7 @@ def woven(module: Module) -> list[AxisOrder | None]:
             found.append(plan.weave)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
         PassManager(pipeline(SMALL, watch=watch)).run(module.clone())
     return found
 
@@ -147,7 +147,7 @@ def test_layers_read_each_gate_where_the_product_laid_it(kind: Any, units: int, 
     module, data = network(kind, steps, units, inputs, reverse)
     expected = evaluate(module, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
         assert woven(module)[0] is not None
         assert_near(evaluate(lower(module, SMALL, verify=True), data), expected, f32)
         if RUNS:

@@ -33,7 +33,7 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct_block import DirectBlock
+from polyreme.lowering.kernels.conv.direct_amx import DirectBlock
 from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.kernels.epilogue import place

@@ -14,11 +14,11 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
+from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
-from polyreme.lowering.kernels.tile_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once

@@ -39,13 +39,13 @@ from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import run
 from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
-from polyreme.lowering.kernels.tidy import tidy
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4

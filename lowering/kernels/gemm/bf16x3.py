@@ -36,6 +36,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import f32, i1, i32, i64
+from polyreme.lowering.kernels.amx_blocks import beside
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct
 from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
@@ -45,8 +46,7 @@ from polyreme.lowering.kernels.microkernel import cover, transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
-from polyreme.lowering.kernels.sharing import Tickets
-from polyreme.lowering.kernels.tile_blocks import beside
+from polyreme.lowering.kernels.work_stealing import Tickets
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32

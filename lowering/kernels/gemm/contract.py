@@ -23,6 +23,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
+from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.double_buffered import (
     LEFT_SHARE,
@@ -31,7 +32,7 @@ from polyreme.lowering.kernels.gemm.double_buffered import (
     is_packed_at_once,
     plan_double_buffer,
 )
-from polyreme.lowering.kernels.gemm.product_block import BlockTile
+from polyreme.lowering.kernels.gemm.product_amx import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import (
     UNROLL,
@@ -48,7 +49,6 @@ from polyreme.lowering.kernels.microkernel import (
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
-from polyreme.lowering.kernels.tile_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the

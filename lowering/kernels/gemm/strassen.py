@@ -45,7 +45,7 @@ from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
-from polyreme.lowering.kernels.sharing import Tickets, Variables
+from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 
 def build_strassen(request: Request) -> KernelPlan | None:

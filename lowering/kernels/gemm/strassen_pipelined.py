@@ -13,7 +13,7 @@ tiles, whose multiply-adds leave room for loads, additions and stores, it does e
    times as many as they are in place of 3.06, and the panel that is multiplied next is made of one or two of these, a row of it or more in
    each round.
 
-Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the
+Threads whose groups are done take turns of others, from the last one back (`work_stealing.py`), and leave the products; the thread that is the
 last one adds these up, in the order of the turns, so that results do not depend on who did what.
 
 So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level
@@ -33,7 +33,7 @@ from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine
 from polyreme.lowering.kernels.gemm.strassen_task import StrassenTask
 from polyreme.lowering.kernels.microkernel import UNROLL, Beside
-from polyreme.lowering.kernels.sharing import Tickets, Variables
+from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 Errand = Callable[[Value], None]
 """Writes the work on the vectors at some position."""

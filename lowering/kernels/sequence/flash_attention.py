@@ -40,6 +40,7 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf,
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.contract import FAST_THIRD_LEVEL
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
@@ -55,7 +56,6 @@ from polyreme.lowering.kernels.microkernel import (
 )
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256

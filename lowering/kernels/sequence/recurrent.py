@@ -26,13 +26,14 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
-from polyreme.lowering.kernels.sequence.recurrent_twice import Column, has_square_tiles, reads_for_two
-from polyreme.lowering.kernels.sequence.short_weights import (
+from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column, has_square_tiles, reads_for_two
+from polyreme.lowering.kernels.sequence.weights_28bit import (
     BLOCK,
     BLOCK_BYTES,
     BLOCK_WORDS,
@@ -45,7 +46,6 @@ from polyreme.lowering.kernels.sequence.short_weights import (
     short_panels,
     short_rows,
 )
-from polyreme.lowering.kernels.tidy import tidy
 
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
 WORTH_SHARING = 6000

@@ -3,12 +3,12 @@
 Such a contract has an image (the operand with the result's last letters, its *spatial* ones), and weights that give the letter before them,
 the *channel*. The image is read in place, whatever its windows: padding alone is made first, by whoever makes the image. Gradients of
 weights have the same form, the window's letters being the positions. There are several ways to compute it, of which the one is taken that
-is estimated to be the fastest; what they share is in `conv_strategy.py`. A register tile has its lanes along one of two axes:
+is estimated to be the fastest; what they share is in `nchw_strategy.py`. A register tile has its lanes along one of two axes:
 
-- *channels* (`conv_channels.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows. Sums
+- *channels* (`nchw_channel_lanes.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows. Sums
   come out with channels together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may do
-  (`conv_columns.py`).
-- *pixels* (`conv_pixels.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few
+  (`nchw_winograd_columns.py`).
+- *pixels* (`nchw_pixel_lanes.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few
   channels, such as the first layer's.
 
 All leave the sums of a piece of the image in a scratch tile, channel by channel, from which the epilogue (bias, activation, pooling) makes
@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from polyreme.dialects import tensor
 from polyreme.ir.define import View
-from polyreme.lowering.kernels.conv.conv_channels import Channels
-from polyreme.lowering.kernels.conv.conv_columns import Columns
-from polyreme.lowering.kernels.conv.conv_pixels import Pixels
-from polyreme.lowering.kernels.conv.conv_strategy import Image, Strategy
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import Channels
+from polyreme.lowering.kernels.conv.nchw_pixel_lanes import Pixels
+from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy
+from polyreme.lowering.kernels.conv.nchw_winograd_columns import Columns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 

@@ -5,11 +5,11 @@ wait in scratch memory for their epilogue.
 from __future__ import annotations
 
 from polyreme.dialects import kernel as kernel_ops
+from polyreme.lowering.kernels.amx_blocks import beside, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.product_tile import Tile
 from polyreme.lowering.kernels.microkernel import cover
 from polyreme.lowering.kernels.problem import typical
-from polyreme.lowering.kernels.tile_blocks import beside, rows_of_run, steps_of
 
 
 class BlockTile(Tile):

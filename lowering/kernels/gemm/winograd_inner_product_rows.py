@@ -1,4 +1,4 @@
-"""The rows of A of products by pairs of steps (`inner_product.py`): those of a matrix, or what lies under the windows of a convolution, one
+"""The rows of A of products by pairs of steps (`winograd_inner_product.py`): those of a matrix, or what lies under the windows of a convolution, one
 row for each pixel of the result.
 
 A row whose steps are neighbours in memory is read where it stands: of a matrix, or all channels of a pixel. Any other one is gathered
@@ -56,7 +56,7 @@ class RowSlide:
 
 
 @dataclass(frozen=True)
-class InnerProductRows:
+class WinogradInnerProductRows:
     """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of
     which the last one's elements are neighbours in A. `left` is where A's elements are, or those of the image under windows, which `slides`
     along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose
@@ -179,7 +179,7 @@ def _outside(code: Code, slide: RowSlide, bounds: tuple[Index, Index]) -> list[V
     ]
 
 
-def find_rows(request: Request) -> InnerProductRows | None:
+def find_rows(request: Request) -> WinogradInnerProductRows | None:
     """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a
     convolution by weights that are packed ahead.
     """
@@ -197,11 +197,11 @@ def _are_apart(found: Matrices) -> bool:
     )
 
 
-def _of_matrix(found: Matrices) -> InnerProductRows | None:
+def _of_matrix(found: Matrices) -> WinogradInnerProductRows | None:
     product = found.product
     if not product.rows:
         return None
-    return InnerProductRows(
+    return WinogradInnerProductRows(
         product.problem,
         tuple(product.rows),
         product.lane,
@@ -215,7 +215,7 @@ def _of_matrix(found: Matrices) -> InnerProductRows | None:
     )
 
 
-def _of_windows(request: Request) -> InnerProductRows | None:
+def _of_windows(request: Request) -> WinogradInnerProductRows | None:
     """A convolution that gives its channels last, of an image with channels last of known sizes, in one group."""
     p = find_problem(request)
     if p is None or p.dtype != f32 or p.epilogue.pools:
@@ -247,7 +247,7 @@ def _of_windows(request: Request) -> InnerProductRows | None:
     if source.index in request.kept and slides:
         return None
     m, k, n = (prod(_known(p, c) for c in of) for of in (letters, (*taps, *around), lane))
-    return InnerProductRows(p, letters, lane, (*taps, *around), m, k, n, left, slides)
+    return WinogradInnerProductRows(p, letters, lane, (*taps, *around), m, k, n, left, slides)
 
 
 def _known(p: Problem, letter: str) -> int:

@@ -7,7 +7,7 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.conv_strategy import Image, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, cover, covering, step_cycles, transpose_lanes, zeros
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot

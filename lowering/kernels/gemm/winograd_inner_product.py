@@ -45,13 +45,13 @@ from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
-from polyreme.lowering.kernels.gemm.inner_product_rows import InnerProductRows, find_rows
-from polyreme.lowering.kernels.gemm.inner_product_weights import Packing
+from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
+from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.microkernel import PART
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 from polyreme.lowering.machines.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
@@ -104,17 +104,17 @@ ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
 USUAL_ROWS = 128
 
 
-def build_inner_product(request: Request) -> KernelPlan | None:
+def build_winograd_inner_product(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that is worth it; None for any other."""
-    found = find_inner_product(request)
-    return None if found is None else _InnerProductBuilder(found).build()
+    found = find_winograd_inner_product(request)
+    return None if found is None else _WinogradInnerProductBuilder(found).build()
 
 
 @dataclass(frozen=True)
-class InnerProduct:
+class WinogradInnerProduct:
     """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
 
-    rows: InnerProductRows
+    rows: WinogradInnerProductRows
     m: Dim
     usual: int
     k: int
@@ -283,7 +283,7 @@ class InnerProduct:
         return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TURN_CYCLES * is_turned
 
 
-def find_inner_product(request: Request) -> InnerProduct | None:
+def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
     """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
     target = request.target
     if (
@@ -299,17 +299,17 @@ def find_inner_product(request: Request) -> InnerProduct | None:
     if a is None or a.m == 1:
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
-    found = InnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
+    found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in the second-level cache; they are on the stack.
     if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_beside):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
 
-class _InnerProductBuilder:
+class _WinogradInnerProductBuilder:
     """Makes the plan."""
 
-    def __init__(self, cut: InnerProduct):
+    def __init__(self, cut: WinogradInnerProduct):
         self.c, self.p = cut, cut.rows.problem
         self.parts = PlanParts(self.p.request)
         self.align = cut.lanes * f32.bytes
@@ -325,7 +325,7 @@ class _InnerProductBuilder:
         if c.are_far:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
         func = Func.empty(
-            self.p.request.name("inner_product"),
+            self.p.request.name("winograd_inner_product"),
             [self.parts.buffer_type(s) for s in slots],
             loc=self.p.contract.location,
             final_addresses=True,
@@ -383,7 +383,7 @@ class _InnerProductBuilder:
         code.b.insert(Return([]))
         tidy(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("inner_product", c.weave)
+        return self.parts.plan("winograd_inner_product", c.weave)
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""

@@ -7,7 +7,7 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.conv.conv_strategy import Image, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polyreme.dialects import kernel
+from polyreme.lowering.kernels.amx_blocks import beside, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.kernels.problem import typical
-from polyreme.lowering.kernels.tile_blocks import beside, rows_of_run, steps_of
 
 if TYPE_CHECKING:
     from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask

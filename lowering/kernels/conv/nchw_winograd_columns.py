@@ -34,8 +34,8 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.types import BufferType, f32
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.conv_channels import Channels
-from polyreme.lowering.kernels.conv.conv_strategy import SCRATCH_BYTES, Image, Task
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import Channels
+from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, Image, Task
 from polyreme.lowering.kernels.conv.winograd_transforms import Linear, Transforms, transforms
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
 from polyreme.lowering.kernels.packing import copied_views
