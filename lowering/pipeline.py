@@ -39,7 +39,7 @@ from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.kernels.plan import KernelBuilder
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
-from polyreme.lowering.kernels.sequence.recurrent import preferred_layout_of_inputs
+from polyreme.lowering.kernels.sequence.recurrent import preferred_order_of_input
 from polyreme.lowering.kernels.sequence.scan import build_scan
 from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
@@ -94,7 +94,7 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
 
 
 def _to_kernels(target: Target, prepare: str, watch: Watch | None = None, progress: Progress | None = None) -> TensorToKernel:
-    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else preferred_layout_of_inputs)
+    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else preferred_order_of_input)
 
 
 @register_pass

@@ -309,8 +309,8 @@ class PlanParts:
         self.steps.append(Step(made(worth), (memory, slot)))
         return slot
 
-    def plan(self, builder: str, weave: AxisOrder | None = None) -> KernelPlan:
-        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), weave=weave)
+    def plan(self, builder: str, result_order: AxisOrder | None = None) -> KernelPlan:
+        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), result_order=result_order)
 
 
 def _ancestors(value: Value) -> set[Op]:

@@ -236,17 +236,17 @@ class WinogradInnerProduct:
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
     @cached_property
-    def weave(self) -> AxisOrder | None:
-        """The order of the results' lanes, if another one is liked: B's panels then follow it."""
+    def result_order(self) -> AxisOrder | None:
+        """The order of the result's lanes, which the order of B's panels follows; None: row-major."""
         problem = self.rows.problem
-        liked, source = problem.request.liked, problem.right.source
+        order, source = problem.request.preferred_order, problem.right.source
         known = isinstance(source, BlockArgument) and source.index in problem.request.known
         rows_end = (
             len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
         )
         return (
-            liked
-            if liked is not None and known and rows_end and self.n % (liked.blocks * liked.width) == 0 == liked.width % self.lanes
+            order
+            if order is not None and known and rows_end and self.n % (order.blocks * order.width) == 0 == order.width % self.lanes
             else None
         )
 
@@ -383,7 +383,7 @@ class _WinogradInnerProductBuilder:
         code.b.insert(Return([]))
         tidy(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("winograd_inner_product", c.weave)
+        return self.parts.plan("winograd_inner_product", c.result_order)
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""
@@ -601,12 +601,12 @@ class _WinogradInnerProductBuilder:
 
     def _panel_of(self, panel: Index) -> Index:
         """Which lanes those of a panel are, in vectors of them."""
-        code, weave = self.code, self.c.weave
-        if weave is None:
+        code, result_order = self.code, self.c.result_order
+        if result_order is None:
             return panel
-        each = weave.width // self.c.lanes
-        turn, block = code.div(panel, weave.blocks * each), code.mod(code.div(panel, each), weave.blocks)
-        return code.add(code.mul(block, self.c.panels // weave.blocks), code.mul(turn, each), code.mod(panel, each))
+        each = result_order.width // self.c.lanes
+        turn, block = code.div(panel, result_order.blocks * each), code.mod(code.div(panel, each), result_order.blocks)
+        return code.add(code.mul(block, self.c.panels // result_order.blocks), code.mul(turn, each), code.mod(panel, each))
 
     def _write(self, value: Value, row: Index, lane: Index, to: Index, mask: Value | None) -> None:
         """What the group gives for a vector of the product from this lane on, stored where the one `to` would be."""
@@ -666,8 +666,8 @@ class _WinogradInnerProductBuilder:
             perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]),
         )
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
-        if c.weave is not None:
-            w = b(tensor.Reshape, w, shape=(c.k, c.weave.blocks, c.n // (c.weave.blocks * c.weave.width), c.weave.width))
+        if c.result_order is not None:
+            w = b(tensor.Reshape, w, shape=(c.k, c.result_order.blocks, c.n // (c.result_order.blocks * c.result_order.width), c.result_order.width))
             w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(0, 2, 1, 3)), shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
         wide = b(tensor.Map, w, fn="cast", dtype=f64)

@@ -39,8 +39,8 @@ def build_scan(request: Request) -> KernelPlan | None:
     if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
         return None
     plan = build_recurrent(request)
-    # Only for those is an operand left in another order (`preferred_layout_of_inputs`).
-    assert plan is not None or not request.woven
+    # Only for those is an operand left in another order (`preferred_order_of_input`).
+    assert plan is not None or not request.operand_orders
     return plan or _Steps(request, ops[0]).build()
 
 

@@ -46,41 +46,41 @@ def test_an_order_has_every_element_once_and_blocks_side_by_side(blocks: int, wi
 @given(
     st.integers(2, 20), st.integers(7, 60), st.sampled_from([(2, 16, 1), (3, 32, 1), (4, 16, 2), (2, 32, 3)]), st.booleans(), st.booleans()
 )
-def test_a_product_lays_its_lanes_where_they_are_liked(m: int, k: int, order: tuple[int, int, int], bias: bool, residual: bool) -> None:
+def test_a_product_lays_its_lanes_in_the_preferred_order(m: int, k: int, order: tuple[int, int, int], bias: bool, residual: bool) -> None:
     """What the product is added to, a bias or a residual, lies in the usual order."""
     blocks, width, turns = order
-    weave, case = AxisOrder(blocks, width), Case(m, k, blocks * width * turns, bias, residual)
+    preferred, case = AxisOrder(blocks, width), Case(m, k, blocks * width * turns, bias, residual)
     inputs, constants = case.arrays(1.0)
     plans: list[KernelPlan] = []
 
-    def liked(request: Request) -> KernelPlan | None:
-        plan = build_winograd_inner_product(replace(request, liked=weave))
+    def build_in_order(request: Request) -> KernelPlan | None:
+        plan = build_winograd_inner_product(replace(request, preferred_order=preferred))
         assert plan is not None
         plans.append(plan)
         return plan
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
-        lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
-    assert [plan.weave for plan in plans] == [weave]
-    places = [weave.place(case.n, i) for i in range(case.n)]
+        lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
+    assert [plan.result_order for plan in plans] == [preferred]
+    places = [preferred.place(case.n, i) for i in range(case.n)]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants)[..., places], bound(case, inputs, constants)[..., places])
 
 
-@pytest.mark.parametrize("weave", [AxisOrder(2, 8), AxisOrder(5, 16), AxisOrder(3, 32)], ids=str)
-def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(weave: AxisOrder) -> None:
+@pytest.mark.parametrize("order", [AxisOrder(2, 8), AxisOrder(5, 16), AxisOrder(3, 32)], ids=str)
+def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(order: AxisOrder) -> None:
     case = Case(16, 48, 64)
     inputs, constants = case.arrays(1.0)
     plans: list[KernelPlan | None] = []
 
-    def liked(request: Request) -> KernelPlan | None:
-        plans.append(build_winograd_inner_product(replace(request, liked=weave)))
+    def build_in_order(request: Request) -> KernelPlan | None:
+        plans.append(build_winograd_inner_product(replace(request, preferred_order=order)))
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
-        lowered = to_kernels(case.module(inputs, constants), SMALL, liked)
-    assert [plan.weave for plan in plans if plan is not None] == [None]
+        lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
+    assert [plan.result_order for plan in plans if plan is not None] == [None]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
 
 
@@ -116,13 +116,13 @@ def network(
     return module, given_now
 
 
-def woven(module: Module) -> list[AxisOrder | None]:
+def orders_chosen(module: Module) -> list[AxisOrder | None]:
     """The orders that products have chosen."""
     found: list[AxisOrder | None] = []
 
     def watch(request: Request, plan: KernelPlan, calls: Any) -> None:
         if request.ops(tensor.Contract):
-            found.append(plan.weave)
+            found.append(plan.result_order)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
@@ -131,12 +131,12 @@ def woven(module: Module) -> list[AxisOrder | None]:
 
 
 def test_a_layer_asks_for_what_its_threads_read_side_by_side() -> None:
-    assert woven(network(nn.LSTM, 6, 64, 40, False)[0]) == [AxisOrder(4, 32)]
-    assert woven(network(nn.GRU, 6, 64, 40, True)[0]) == [AxisOrder(3, 32)]
-    assert woven(network(nn.SimpleRNN, 6, 64, 40, False)[0]) == [None], "it has one block"
-    assert woven(network(nn.LSTM, 6, 60, 40, False)[0]) == [None], "the last panel has fewer units"
-    assert woven(network(nn.LSTM, 6, 64, 40, False, also=True)[0]) == [None], "somebody else reads it"
-    assert woven(network(nn.LSTM, 6, 64, 40, False, known=False)[0]) == [None], "the weights are packed at each run"
+    assert orders_chosen(network(nn.LSTM, 6, 64, 40, False)[0]) == [AxisOrder(4, 32)]
+    assert orders_chosen(network(nn.GRU, 6, 64, 40, True)[0]) == [AxisOrder(3, 32)]
+    assert orders_chosen(network(nn.SimpleRNN, 6, 64, 40, False)[0]) == [None], "it has one block"
+    assert orders_chosen(network(nn.LSTM, 6, 60, 40, False)[0]) == [None], "the last panel has fewer units"
+    assert orders_chosen(network(nn.LSTM, 6, 64, 40, False, also=True)[0]) == [None], "somebody else reads it"
+    assert orders_chosen(network(nn.LSTM, 6, 64, 40, False, known=False)[0]) == [None], "the weights are packed at each run"
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
@@ -148,7 +148,7 @@ def test_layers_read_each_gate_where_the_product_laid_it(kind: Any, units: int, 
     expected = evaluate(module, data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
-        assert woven(module)[0] is not None
+        assert orders_chosen(module)[0] is not None
         assert_near(evaluate(lower(module, SMALL, verify=True), data), expected, f32)
         if RUNS:
             assert_near(run_on_threads(module, data, SMALL), expected, f32)
