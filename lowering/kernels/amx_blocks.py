@@ -23,7 +23,7 @@ VECTORS = 2
 # With fewer rows (or pixels) tiles gain nothing over dot products of vectors: B is loaded for too few of them.
 LEAST_ROWS = 7
 # The most rows whose results are made side by side, and lines of memory that a step asks for ahead.
-MOST_BESIDE, MOST_LINES = 8, 8
+MOST_ROWS_AT_ONCE, MOST_LINES = 8, 8
 
 
 def target_has_blocks(target: Target) -> bool:
@@ -64,9 +64,9 @@ def pixels_of_block(height: int, width: int) -> tuple[int, int] | None:
     return (2 if wide == rows_of_run(wide) and wide == width and height > 1 else 1), wide
 
 
-def beside(rows: int) -> int:
+def rows_at_once(rows: int) -> int:
     """How many of a block's rows are finished side by side."""
-    return next(n for n in range(min(rows, MOST_BESIDE), 0, -1) if rows % n == 0)
+    return next(n for n in range(min(rows, MOST_ROWS_AT_ONCE), 0, -1) if rows % n == 0)
 
 
 def step_of_block(rows: int) -> float:
@@ -86,7 +86,7 @@ class BlockSteps:
         """Lines of the next panel that a step asks for, so that so many blocks ask for all of it, or for most where they are few."""
         return min(-(-STEP * VECTORS // blocks), MOST_LINES)
 
-    def ahead(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
+    def prefetch_position(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
         """Where in the next panel, which begins at `following`, the block of that number among so many asks for lines."""
         return code.value(code.add(following, code.mul(number, prod(self.counts) * self.lines(blocks) * COLUMNS)))
 

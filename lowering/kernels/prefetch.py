@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.microkernel import UNROLL, Beside
+from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
 
 # Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the
 # third-level cache; fewer ask for a part of it, the first lines.
@@ -26,7 +26,7 @@ def ask_for_panel(
     rows: int,
     in_all: Index,
     fewest: int = FEWEST_ROWS,
-) -> Beside:
+) -> Overlapped:
     """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest`
     are enough to ask for all of it. It asks for its share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line
     each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way.

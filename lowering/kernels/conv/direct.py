@@ -339,7 +339,7 @@ class DirectTask:
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, pixels.first)
-        if not self.direct.keeps and self.p.epilogue.beside:
+        if not self.direct.keeps and self.p.epilogue.residuals:
             self.prefetch(pixels, lane0, vectors)
         if add:
             acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in pixels.kept]

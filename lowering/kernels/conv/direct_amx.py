@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polyreme.dialects import kernel
-from polyreme.lowering.kernels.amx_blocks import beside, rows_of_run, steps_of
+from polyreme.lowering.kernels.amx_blocks import rows_at_once, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.kernels.problem import typical
@@ -43,18 +43,18 @@ class DirectBlock:
         along = typical(task.moves[-1])
         places: tuple[int, ...] = (0, wide) if high > 1 else (0,) if wide == run else (0, wide - run)
         starts = (0, typical(task.moves[0])) if high > 1 else tuple(place * along for place in places)
-        some = beside(wide)
+        some = rows_at_once(wide)
         turns = wide // some
-        if task.p.epilogue.beside:
+        if task.p.epilogue.residuals:
             for y in range(high):
                 with code.loop(0, turns, name="x") as loop:
                     task.prefetch(self._pixels(y, code.mul(loop.iv, some), some), self.lane0, self.vectors)
         pixel = code.add(at, *(code.mul(c, m) for c, m in zip(self.corner, task.moves, strict=True)))
         # Its share of the next panel.
         blocks = -(-task.most[-1] // direct.tile[1]) * (-(-task.most[0] // direct.tile[0]) if len(task.most) > 1 else 1)
-        ahead = found.ahead(code, following, number, blocks)
+        prefetch_at = found.prefetch_position(code, following, number, blocks)
         code.b(
-            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, ahead, rows=run, row=along,
+            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, prefetch_at, rows=run, row=along,
             starts=starts, places=places,
             columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
             lines=found.lines(blocks),

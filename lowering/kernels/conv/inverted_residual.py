@@ -235,8 +235,8 @@ def _is_picture(sliding: Sliding, given: int) -> bool:
     image = sliding.image
     if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
         return False
-    beside = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
-    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in beside)
+    extra_operands = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
+    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in extra_operands)
 
 
 def _is_plain(product: Product) -> bool:
@@ -411,14 +411,14 @@ class _ResidualKernel:
         c = self.c
         weights = [product.weights for product in (self.first, self.last) if product is not None]
         # What the epilogues read, by the group's arguments.
-        beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
+        extra_operands = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
         shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
         slots = [
             self.first.image,
             *weights,
             *self.middle.panels(),
             *shared,
-            *map(operand, beside),
+            *map(operand, extra_operands),
             *(result(i) for i in range(len(c.request.results))),
         ]
         func = Func.empty(c.request.name("inverted_residual"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
@@ -426,7 +426,7 @@ class _ResidualKernel:
         image, *args = func.args
         packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
         scratch, args = args[: len(shared)], args[len(shared) :]
-        self.buffers, outputs = dict(zip(beside, args, strict=False)), args[len(beside) :]
+        self.buffers, outputs = dict(zip(extra_operands, args, strict=False)), args[len(extra_operands) :]
         self.middle.begin(code)
         with self._tasks(code) as (task, picture, start, stop):
             if c.is_open:

@@ -5,7 +5,7 @@ wait in scratch memory for their epilogue.
 from __future__ import annotations
 
 from polyreme.dialects import kernel as kernel_ops
-from polyreme.lowering.kernels.amx_blocks import beside, rows_of_run, steps_of
+from polyreme.lowering.kernels.amx_blocks import rows_at_once, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.product_tile import Tile
 from polyreme.lowering.kernels.microkernel import cover
@@ -31,14 +31,14 @@ class BlockTile(Tile):
             left = code.value(code.add(self.left0, code.mul(row, self.row_left), steps.left))
             places = (0,) if rows == run else (0, rows - run)
             starts = tuple(place * typical(self.row_left) for place in places)
-            ahead = None if steps.ahead is None else found.ahead(code, steps.ahead.at, code.div(at, sizes[0]), blocks)
+            prefetch_at = None if steps.prefetching is None else found.prefetch_position(code, steps.prefetching.at, code.div(at, sizes[0]), blocks)
             code.b(
-                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, ahead, rows=run,
+                kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, prefetch_at, rows=run,
                 row=typical(self.row_left), starts=starts, places=places,
                 columns=columns, width=width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
-                lines=0 if ahead is None else found.lines(blocks),
+                lines=0 if prefetch_at is None else found.lines(blocks),
             )  # fmt: skip
-            some = beside(rows)
+            some = rows_at_once(rows)
             with code.loop(0, rows // some, name="row") as loop:
                 line = code.mul(loop.iv, some)
                 acc = [

@@ -125,7 +125,7 @@ class StrassenBuilder:
     def add_steps(self, name: str, source: Slot) -> None:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
-        if cut.beside:
+        if cut.is_pipelined:
             notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
             before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
         else:
@@ -137,8 +137,8 @@ class StrassenBuilder:
         count = len(epilogue.args)
         memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
         with self._chunk(code) as rows:
-            if cut.beside:
-                self._tasks_beside(code, rows, memory, *func.args[:2])
+            if cut.is_pipelined:
+                self._pipelined_tasks(code, rows, memory, *func.args[:2])
             else:
                 self._combine_rows(code, rows, func.args[0], left)
                 self._tasks(code, rows, memory)
@@ -154,10 +154,10 @@ class StrassenBuilder:
         if m == all_rows and isinstance(m, int):
             yield TaskRows.of(code, cut, m)
         elif isinstance(m, int):
-            count = floordiv(all_rows, m) if cut.beside else ceildiv(all_rows, m)
+            count = floordiv(all_rows, m) if cut.is_pipelined else ceildiv(all_rows, m)
             with code.loop(0, count, name="chunk") as chunk:
                 before = code.mul(chunk.iv, m)
-                is_even = cut.beside or mod(all_rows, m) == 0
+                is_even = cut.is_pipelined or mod(all_rows, m) == 0
                 yield TaskRows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
         else:
             # About as many rows in each, in whole tiles; there may be none at all.
@@ -176,7 +176,7 @@ class StrassenBuilder:
             group, piece = code.split(task, [cut.groups, rows.pieces])
             StrassenTask(code, rows, memory, group, piece).run()
 
-    def _tasks_beside(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
+    def _pipelined_tasks(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
         """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that
         are done help with the last runs of the others.
         """

@@ -32,7 +32,7 @@ from polyreme.ir.types import f32, i32
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine
 from polyreme.lowering.kernels.gemm.strassen_task import StrassenTask
-from polyreme.lowering.kernels.microkernel import UNROLL, Beside
+from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
 from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 Errand = Callable[[Value], None]
@@ -139,7 +139,7 @@ class Turns:
         left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
         next_turn = code.add(turn, code.apply("select", run.is_own, code.value(1), code.value(-1)))
         panel, following = self._panel(turn), self._panel(next_turn)
-        beside = self._errands(turn, number, group)
+        overlapped = self._errands(turn, number, group)
         if cut.half_packed:
             self._have_panel(turn)
             # Behind the last one there is none; nor is there one of others' turns in front of the first.
@@ -166,13 +166,13 @@ class Turns:
                     None,
                     self.memory,
                     to,
-                    beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))),
+                    overlapped=self._both(overlapped(i), self._shares(make, i, self._parts(next_turn))),
                     right=self.memory,
                 )
                 variables.set(PANEL, code.sub(1, variables.get(PANEL)))
             else:
                 ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
-                self.task.multiply(here, code.add(panel, i), ahead, self.memory, to, beside=beside(i))
+                self.task.multiply(here, code.add(panel, i), ahead, self.memory, to, overlapped=overlapped(i))
         if cut.half_packed:
             variables.set(HAS, self._mark_of_panel(next_turn))
         makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
@@ -228,7 +228,7 @@ class Turns:
 
         return make
 
-    def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Beside]:
+    def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Overlapped]:
         """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of
         it in each. Meanwhile what the next turn's panels are made of, from position `following` on, is asked for, before the last product
         makes the first one.
@@ -238,7 +238,7 @@ class Turns:
         lines = inner.steps * inner.lanes * depth * cut.vectors
         asked = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
 
-        def beside(at: Index) -> Beside:
+        def overlapped(at: Index) -> Overlapped:
             # Tiles of fewer rows than the first ones do what these leave.
             each = -(-depth * cut.rows // (cut.piece * rounds))
             tile = code.div(at, cut.rows)
@@ -257,11 +257,11 @@ class Turns:
 
             return write
 
-        return beside
+        return overlapped
 
     @staticmethod
-    def _both(one: Callable[[Index], Beside], other: Callable[[Index], Beside]) -> Callable[[Index], Beside]:
-        def beside(at: Index) -> Beside:
+    def _both(one: Callable[[Index], Overlapped], other: Callable[[Index], Overlapped]) -> Callable[[Index], Overlapped]:
+        def overlapped(at: Index) -> Overlapped:
             first, second = one(at), other(at)
 
             def write(turn: Value) -> None:
@@ -270,7 +270,7 @@ class Turns:
 
             return write
 
-        return beside
+        return overlapped
 
     def _have_combinations(self, number: Value) -> None:
         """Makes the combinations for a product of the outer level, if they are not there."""
@@ -319,7 +319,7 @@ class Turns:
         code = self.code
         return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
 
-    def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Beside]]:
+    def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Overlapped]]:
         """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in
         each, at even distances.
         """
@@ -339,7 +339,7 @@ class Turns:
         reciprocal = code.add(code.div(ONE, every), 1)
         add_up, make = self._add_up(before, self._sums(before)), self._make_combinations(following)
 
-        def beside(product: Index, at: Index) -> Beside:
+        def overlapped(product: Index, at: Index) -> Overlapped:
             first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
 
             def write(turn: Value) -> None:
@@ -358,7 +358,7 @@ class Turns:
 
             return write
 
-        return lambda product: lambda at: beside(product, at)
+        return lambda product: lambda at: overlapped(product, at)
 
     def _of_rows(self, row: Index, part: Index, last: int, exist: Index) -> Index:
         """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none

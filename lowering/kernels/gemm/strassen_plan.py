@@ -168,7 +168,7 @@ def best_cut(found: Matrices) -> Cut | None:
         fitting += in_chunks(found, ways, enough)
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
     # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
-    one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
+    one_kernel = known is found and found.has_spare_units and best is not None and not best.is_pipelined
     if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
     if known is found:
@@ -370,10 +370,10 @@ class Cut:
     @property
     def alive(self) -> Dim:
         """Elements of A's combinations, and of what two threads keep with them, that are there at a time."""
-        return 2 * self.memory_of_thread if self.beside else self.combined
+        return 2 * self.memory_of_thread if self.is_pipelined else self.combined
 
     @cached_property
-    def beside(self) -> bool:
+    def is_pipelined(self) -> bool:
         """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose
         parts are all there.
         """
@@ -499,7 +499,7 @@ class Cut:
         """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
-        kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
+        kept = third // (KEPT_FOR_MANY if self.is_pipelined and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
         return (
             len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept
         ) and alive * f32.bytes <= third // COMBINED_NEAR
@@ -509,7 +509,7 @@ class Cut:
         """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is
         done in that time.
         """
-        return not self.beside or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.beside)
+        return not self.is_pipelined or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.residuals)
 
     @property
     def is_shared(self) -> bool:
@@ -537,7 +537,7 @@ class Cut:
         target = a.product.problem.request.target
         costs = costs_on(target)
         waits = {
-            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1
+            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.is_pipelined else 1
             for r in (self.rows, self.piece % self.rows)
             if r
         }
@@ -549,7 +549,7 @@ class Cut:
         used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
         first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
         again = self.weight_elements * (self.pieces - 1)
-        if self.beside:
+        if self.is_pipelined:
             combining = (
                 combined * costs.errand
                 + a.m * a.k * costs.errand_far * used**2
@@ -588,7 +588,7 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
-                        if cut.beside:
+                        if cut.is_pipelined:
                             yield cut
                             if cut.piece >= ROWS_HIDE_PANELS:
                                 yield replace(cut, half_packed=True)
@@ -628,7 +628,7 @@ def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
     """
     room = known.product.problem.request.target.caches[2] // KEPT_NEAR
     fitting = (
-        c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room
+        c for c in cuts(known, [WAYS["quarters"]]) if c.is_pipelined and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room
     )
     chunk = min(fitting, key=lambda c: c.cycles, default=None)
     if chunk is None or chunk.cycles >= cycles:

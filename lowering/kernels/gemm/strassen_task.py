@@ -14,7 +14,7 @@ from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
-from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Beside, accumulate, cover, cover_any, zeros
+from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Overlapped, accumulate, cover, cover_any, zeros
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_NEAR, ask_for_panel
 
@@ -128,12 +128,12 @@ class StrassenTask:
         sums: Value,
         sums0: Index,
         fresh: bool = True,
-        beside: Callable[[Index], Beside] | None = None,
+        overlapped: Callable[[Index], Overlapped] | None = None,
         right: Value | None = None,
     ) -> None:
         """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to
         what is there if that is not `fresh`. The panel `following` is asked for, if there is one; with `right`, the panel is at position
-        `panel` of this memory. What `beside` gives for the tile of rows from some place on is done beside its rounds, too.
+        `panel` of this memory. What `overlapped` gives for the tile of rows from some place on is done beside its rounds, too.
         """
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         panels = self.memory.right if right is None else right
@@ -154,7 +154,7 @@ class StrassenTask:
             acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
             if not fresh:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
-            more = [] if beside is None else [beside(at)]
+            more = [] if overlapped is None else [overlapped(at)]
             if following is not None:
                 more.append(
                     ask_for_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)

@@ -251,7 +251,7 @@ class WinogradInnerProduct:
         )
 
     @property
-    def packs_beside(self) -> bool:
+    def packs_per_task(self) -> bool:
         """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
         return not self.is_ahead and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
 
@@ -266,7 +266,7 @@ class WinogradInnerProduct:
         if self.is_ahead:
             return 0
         vectors = self.panels * self.groups * GROUP
-        if self.packs_beside:
+        if self.packs_per_task:
             return vectors * PACK_CYCLES * self.pieces
         return vectors * (PACK_CYCLES if self.panels_stay else FAR_PACK_CYCLES)
 
@@ -301,7 +301,7 @@ def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in the second-level cache; they are on the stack.
-    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_beside):
+    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
@@ -375,7 +375,7 @@ class _WinogradInnerProductBuilder:
                 self.rows = code.scratch(c.copied_tiles * c.most_high * c.line, f32)
             # Of each row, minus the sum of its pairs' products, and the scale.
             self.sums = code.scratch(2 * c.copied_tiles * c.most_high, f32)
-            if c.packs_beside:
+            if c.packs_per_task:
                 facts = self.held * (c.panel + 2 * c.lanes)
                 self.right = code.scratch(facts + 2 * PERIOD, f32)
                 self.packing.write_facts(code, self.right, facts)
@@ -404,7 +404,7 @@ class _WinogradInnerProductBuilder:
                     self._panel(tile.iv, after, first, panel.iv, panel.iv)
             return
         first = self._copy_rows(begin, end)
-        if not c.packs_beside:
+        if not c.packs_per_task:
             with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
                 self._panel(begin, end, first, panel.iv, panel.iv)
             return
@@ -544,7 +544,7 @@ class _WinogradInnerProductBuilder:
             """For a line of the next panel."""
             at = (
                 self.packing.line_of(code, self.right_at, code.add(panel, self.held), number)
-                if c.packs_beside
+                if c.packs_per_task
                 else code.add(right, c.panel, code.mul(number, lanes))
             )
             if at is not None:
@@ -628,7 +628,7 @@ class _WinogradInnerProductBuilder:
         if c.is_ahead:
             return self._pack()
         memory = self.parts.memory_of(p.right.source)
-        if c.packs_beside:
+        if c.packs_per_task:
             return memory
         kernel = self.packing.kernel(p.request.name("weights"), p.contract.location)
         made = self.parts.new_scratch(dims.product(kernel.args[1].type.shape), f32)
@@ -641,7 +641,7 @@ class _WinogradInnerProductBuilder:
         if self.c.holds_all:
             # Some that are made beside the last one do not exist.
             return self.c.panels + self.packing.together - 1
-        return self.packing.together if self.c.packs_beside else self.c.panels
+        return self.packing.together if self.c.packs_per_task else self.c.panels
 
     @cached_property
     def packing(self) -> Packing:

@@ -265,11 +265,11 @@ def _slides(p: Problem, window: tensor.Window) -> tuple[Access, tuple[RowSlide, 
     low = (0,) * rank
     image = window.x
     if pad is not None:
-        beside = [i for i in range(rank) if i not in window.axes]
+        unwindowed = [i for i in range(rank) if i not in window.axes]
         if (
             pad.value != 0
             or any(n != 0 for n in pad.interior)
-            or any(pad.low[i] != 0 or pad.high[i] != 0 for i in beside)
+            or any(pad.low[i] != 0 or pad.high[i] != 0 for i in unwindowed)
             or not all(isinstance(n, int) for n in (*pad.low, *pad.high))
         ):
             return None

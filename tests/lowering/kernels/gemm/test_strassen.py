@@ -307,7 +307,7 @@ def test_threads_make_combinations_and_add_up_beside_the_products(
 
     def pick(all: list[Cut]) -> Cut:
         narrow = [replace(cut, piece=-(-case.m // (4 * pieces)), blocks=1) for cut in all if cut.vectors == 1]
-        possible = [cut for cut in narrow if cut.beside]
+        possible = [cut for cut in narrow if cut.is_pipelined]
         cut = possible[which % len(possible)]
         monkeypatch.setattr(strassen_plan, "RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
         return cut
@@ -328,7 +328,7 @@ def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is
     monkeypatch.setattr(strassen_plan, "RESULTS_BYTES", room)
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    cheapest = with_cut(lambda all: min((cut for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used)
+    cheapest = with_cut(lambda all: min((cut for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), used)
     lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
@@ -349,7 +349,7 @@ def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some
             for cut in all
             if cut.vectors == 1 and isinstance(cut.height, int)
         ]
-        possible = [cut for cut in narrow if cut.beside]
+        possible = [cut for cut in narrow if cut.is_pipelined]
         cut = possible[which % len(possible)]
         monkeypatch.setattr(strassen_plan, "MORE_RESULTS_BYTES", groups * cut.results_of_group * f32.bytes)
         return cut
@@ -368,7 +368,7 @@ def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_
     inputs, constants = case.arrays()
     used: list[Cut] = []
     cheapest = with_cut(
-        lambda all: min((replace(cut, half_packed=True) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), used
+        lambda all: min((replace(cut, half_packed=True) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), used
     )
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
@@ -380,7 +380,7 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
     case = Case(128, 784, 512, bias=True)
     inputs, constants = case.arrays()
     cheapest = with_cut(
-        lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.beside), key=lambda cut: cut.cycles), ("quarters",), []
+        lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), []
     )
     executable = bounds.machine_code(to_kernels(case.module(inputs, constants), host(), cheapest))
     before = get_num_threads()
@@ -464,7 +464,7 @@ def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        chunk = min((cut for cut in cuts(replace(found, m=32), [WAYS["quarters"]]) if cut.beside), key=lambda cut: cut.cycles)
+        chunk = min((cut for cut in cuts(replace(found, m=32), [WAYS["quarters"]]) if cut.is_pipelined), key=lambda cut: cut.cycles)
         halves = min((cut for cut in cuts(replace(found, m=32), [WAYS["halves"]]) if cut.rows % 2 == 0), key=lambda cut: cut.cycles)
         rest = replace(for_any_rows(halves, found.m), least=10, most=30, matrices=replace(found, m=mod(found.m, 32)), chunk=chunk)
         used.extend([chunk, rest])
@@ -589,7 +589,7 @@ def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_thro
 
     target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20))
     to_kernels(case.module(*case.arrays()), target, build)
-    assert (used[0] is not None and used[0].beside and used[0].pieces > 1) == by_pieces
+    assert (used[0] is not None and used[0].is_pipelined and used[0].pieces > 1) == by_pieces
 
 
 @pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (384, 768, 3072), (128, 512, 512), (196, 1024, 256)])
