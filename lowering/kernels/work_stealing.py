@@ -27,20 +27,20 @@ CLOSED = 1 << 20
 
 @dataclass(frozen=True)
 class Tickets:
-    """Who takes which of a thread's turns, noted in `memory`: `elements` of i64 for each thread, with at most `turns` turns."""
+    """Who takes which of a thread's turns, noted in `memory`: `elements` of i64 for each thread, with at most `items` turns."""
 
     code: Code
     memory: Value
-    turns: int
+    items: int
 
     @staticmethod
-    def elements(turns: int) -> int:
-        return -(-(LEFT + turns) // LINE) * LINE
+    def elements(items: int) -> int:
+        return -(-(LEFT + items) // LINE) * LINE
 
     def begin(self, thread: Index, are_open: Value) -> None:
         """Nothing is taken yet, of the turns of a thread."""
         code, notes = self.code, self._notes(thread)
-        with code.loop(0, self.elements(self.turns), name="note") as note:
+        with code.loop(0, self.elements(self.items), name="note") as note:
             code.store(code.constant(0, i64), self.memory, code.add(notes, note.iv))
         self._store(code.apply("select", are_open, code.value(0), code.value(CLOSED)), notes)
 
@@ -62,17 +62,17 @@ class Tickets:
         )
         at_end = code.div(taken, FROM_END)
         at_start = code.sub(taken, code.mul(at_end, FROM_END))
-        turn = code.apply("select", is_own, code.value(at_start), code.value(code.sub(code.sub(count, 1), at_end)))
+        item = code.apply("select", is_own, code.value(at_start), code.value(code.sub(code.sub(count, 1), at_end)))
         is_left = code.apply("lt", code.value(code.add(at_start, at_end)), code.value(count))
-        return code.apply("select", is_left, turn, code.value(count))
+        return code.apply("select", is_left, item, code.value(count))
 
-    def leave(self, thread: Index, turn: Index, place: Index) -> None:
+    def leave(self, thread: Index, item: Index, place: Index) -> None:
         """What a turn made is at this place, still to be put together."""
-        self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, turn))
+        self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, item))
 
-    def left(self, thread: Index, turn: Index) -> Value:
+    def left(self, thread: Index, item: Index) -> Value:
         """One more than the place of what is still to be put together of a turn, 0 if there is nothing. It is told once."""
-        at = self.code.add(self._notes(thread), LEFT, turn)
+        at = self.code.add(self._notes(thread), LEFT, item)
         place = self._load(at)
         self._store(0, at)
         return place
@@ -83,7 +83,7 @@ class Tickets:
         return self.code.apply("eq", self.code.value(self.code.add(before, did)), self.code.value(count))
 
     def _notes(self, thread: Index) -> Index:
-        return self.code.mul(thread, self.elements(self.turns))
+        return self.code.mul(thread, self.elements(self.items))
 
     def _load(self, at: Index) -> Value:
         return self.code.apply("cast", self.code.load(self.memory, at), dtype=index)

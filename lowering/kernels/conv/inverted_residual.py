@@ -242,7 +242,7 @@ def _is_picture(sliding: Sliding, given: int) -> bool:
 def _is_plain(product: Product) -> bool:
     """Whether all of a product is rows by lanes, of one type, from weights in memory."""
     p = product.problem
-    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
+    plain = p.word_letter is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
     return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
 
 
@@ -259,7 +259,7 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
         return None
     p = direct.p
     plain = (
-        p.near is None
+        p.word_letter is None
         and not p.is_narrow
         and not direct.keeps
         and isinstance(p.right.source, BlockArgument)

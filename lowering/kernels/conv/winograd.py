@@ -70,7 +70,7 @@ from polyreme.lowering.kernels.microkernel import Accumulators, Axis, accumulate
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.prefetch import ask_for_panel
+from polyreme.lowering.kernels.prefetch import prefetch_panel
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 
 
@@ -506,7 +506,7 @@ class _WinogradTask:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = ask_for_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
+                ahead = prefetch_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
                 acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):

@@ -13,7 +13,7 @@ from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
-from polyreme.lowering.kernels.gemm.contract import PAGE_BYTES, L2_WAYS
+from polyreme.lowering.kernels.gemm.contract import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request

@@ -176,7 +176,7 @@ class ProductBuilder:
     def _rows_of_block(self) -> int | None:
         """Rows of a block for tile registers, where the target has them for a product like this."""
         p = self.p
-        if p.near is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
+        if p.word_letter is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
             return None
         last = self.product.rows[-1] if self.product.rows else None
         width = VECTORS * self.lanes
@@ -192,7 +192,7 @@ class ProductBuilder:
         p, target = self.p, self.p.request.target
         if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
-        step = self.lanes * (p.dtype if p.near is not None else element_type(p.right.source.type)).bytes
+        step = self.lanes * (p.dtype if p.word_letter is not None else element_type(p.right.source.type)).bytes
         return self.k * step >= PAGE_BYTES and -(-self.n // self.lanes) * self.k * step > target.caches[1]
 
     @property
@@ -245,7 +245,7 @@ class ProductBuilder:
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
         unit = self._is_unit
-        in_place = not self._is_constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
+        in_place = not self._is_constant and p.word_letter is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
         reuse, threshold = self._reuse, self._min_rows_to_pack
         if in_place and isinstance(reuse, int) and reuse < threshold:
@@ -268,7 +268,7 @@ class ProductBuilder:
     @property
     def _packs_l1_blocks(self) -> bool:
         """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
-        if self._is_known or not self._packs_small_blocks or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
+        if self._is_known or not self._packs_small_blocks or not self._is_unit or self.p.word_letter is not None or self.p.is_narrow or self.lanes == 1:
             return False
         return isinstance(self.n, int) and isinstance(self.k, int) and self._pays_to_pack
 
@@ -327,7 +327,7 @@ class ProductBuilder:
                 self._double_buffered(memory, self.double_buffer, panels)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
-        packed = self.parts.packed(value, p.right_letters, p.right, panels, threshold, p.near)
+        packed = self.parts.packed(value, p.right_letters, p.right, panels, threshold, p.word_letter)
         if threshold is None:
             self._tiles(self._open("contract", [left, packed]), panels)
             return
@@ -355,9 +355,9 @@ class ProductBuilder:
             piece = None
         kernel = self._open("contract", memory)
         rest = lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)
-        DoubleBufferKernel(self.product, kernel, plan, panels, piece, rest, self.n == panels.width and self._rows_come_late()).write()
+        DoubleBufferKernel(self.product, kernel, plan, panels, piece, rest, self.n == panels.width and self._rows_need_prefetch()).write()
 
-    def _rows_come_late(self) -> bool:
+    def _rows_need_prefetch(self) -> bool:
         """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
         from far caches, and of several products also those from the second level, where whole lines of them leave room in the first one.
         """
@@ -412,7 +412,7 @@ class ProductBuilder:
         end = func.block.append(Return([]))
         code = Code(Builder(func.block, end, func.location), p.pairs)
         first, last = len(operands), len(operands) + len(p.epilogue.args)
-        left, right = func.args[:2] if p.near is None else map(code.words, func.args[:2])
+        left, right = func.args[:2] if p.word_letter is None else map(code.words, func.args[:2])
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
@@ -472,7 +472,7 @@ class ProductBuilder:
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from far caches for the first panel, and stay for the others.
                     far = code.apply("eq", panel.iv, code.value(0)) if self._rows_exceed_l2() else False
-                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_late=far)
+                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far)
             return
         near = self._resident_rows(panels, local)
         if near is not None:
@@ -566,17 +566,17 @@ class ProductBuilder:
         backward: Value | None = None,
         threads: Value | None = None,
         memory: Value | None = None,
-        rows_are_late: Value | bool = False,
+        rows_need_prefetch: Value | bool = False,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many
         `threads`; `backward` where the task after this one is the one before it. Local panels are made in `memory`, if that is given;
-        `rows_are_late` tells whether this block is the first one that reads rows of A from far.
+        `rows_need_prefetch` tells whether this block is the first one that reads rows of A from far.
         """
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward, tile.threads, tile.rows_are_late, tile.evenly = backward, threads, rows_are_late, self.evenly
+        tile.backward, tile.threads, tile.rows_need_prefetch, tile.evenly = backward, threads, rows_need_prefetch, self.evenly
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

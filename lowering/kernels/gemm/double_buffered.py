@@ -79,7 +79,7 @@ def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | N
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
         return None
-    if p.near is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
+    if p.word_letter is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
         return None
     if m < FEWEST_ROWS or k <= 2 * MOST_UNROLLED or is_packed_at_once(found, l3_is_slow):
         return None
@@ -300,10 +300,10 @@ class DoubleBufferTile(Tile):
         buffer: DoubleBuffer,
         panel: Index,
         sums_at: Index,
-        rows_are_late: bool,
+        rows_need_prefetch: bool,
     ):
         super().__init__(product, kernel, around, panel, panels, buffer.blocks.vectors, local=True)
-        self.buffer, self.panel, self.sums_at, self.rows_are_late = buffer, panel, sums_at, rows_are_late
+        self.buffer, self.panel, self.sums_at, self.rows_need_prefetch = buffer, panel, sums_at, rows_need_prefetch
 
     def cover_whole(self, first: Index, count: Index, sizes: list[int]) -> None:
         """The rows from `first` on, by tiles of `sizes` rows, of panels in one block."""
@@ -362,7 +362,7 @@ class DoubleBufferTile(Tile):
 class DoubleBufferKernel:
     """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places,
     part, memory)` writes one that makes part `part` of the rows of what is left of the lanes, in the same memory for panels. Partial sums
-    wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A.
+    wait in the kernel's third argument, if there are any. Where `rows_need_prefetch`, each tile asks for the next one's rows of A.
     """
 
     product: Product
@@ -371,7 +371,7 @@ class DoubleBufferKernel:
     panels: Panels
     piece: int | None
     rest: Callable[[dict[str, Index], Index, Value], None]
-    rows_are_late: bool = False
+    rows_need_prefetch: bool = False
 
     def write(self) -> None:
         code, found = self.kernel.code, self.product
@@ -452,7 +452,7 @@ class DoubleBufferKernel:
 
         def tile(panel: Index) -> DoubleBufferTile:
             sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
-            return DoubleBufferTile(self.product, self.kernel, places, self.panels, buffer, panel, sums_at, self.rows_are_late)
+            return DoubleBufferTile(self.product, self.kernel, places, self.panels, buffer, panel, sums_at, self.rows_need_prefetch)
 
         buffer.begin()
         if blocks.count == 1:

@@ -43,9 +43,9 @@ MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
 STREAM_BYTES = 4096
 # Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more
 # than it gains.
-NEARLY_STAYS = 1.25
+L2_SLACK = 1.25
 # Of vectors with as many lanes halves are worth putting together.
-LANES_WORTH_HALVES = 8
+MIN_LANES_FOR_HALVES = 8
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Blocks:
 @dataclass(frozen=True)
 class Prefetching:
     """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on,
-    `lines` in all; by the tile itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells.
+    `lines` in all. This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether they are worth asking for.
     """
 
     buffer: Value
@@ -86,7 +86,7 @@ class Prefetching:
     inner: int
     step: Dim
     stride: Dim
-    near: bool = False
+    in_tile: bool = False
     wanted: Value | None = None
 
     def prefetch(self, code: Code, line: Index) -> None:
@@ -98,8 +98,8 @@ class Prefetching:
     def share(self, code: Code, first: Index, each: int) -> Overlapped:
         """Asks for lines from the one of number `first` on, `each` in a round of steps."""
 
-        def prefetch(turn: Value) -> None:
-            line = code.add(first, code.mul(turn, each))
+        def prefetch(round_number: Value) -> None:
+            line = code.add(first, code.mul(round_number, each))
             with nullcontext() if self.wanted is None else code.when(self.wanted):
                 for i in range(each):
                     self.prefetch(code, code.add(line, i))
@@ -112,8 +112,8 @@ class Prefetching:
         own in each round.
         """
 
-        def prefetch(turn: Value) -> None:
-            begin = code.add(first, code.div(code.mul(pace, turn), ONE))
+        def prefetch(round_number: Value) -> None:
+            begin = code.add(first, code.div(code.mul(pace, round_number), ONE))
             for i in range(most):
                 self.prefetch(code, code.add(begin, i))
 
@@ -162,7 +162,7 @@ class Tile:
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
         # Whether rows of A come late, so that each tile asks for the next one's.
-        self.rows_are_late: Value | bool = False
+        self.rows_need_prefetch: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -272,16 +272,16 @@ class Tile:
         right, line = self.kernel.right, self._line(self.kernel.right)
         if self.product.m == 1:
             each = element_type(right.type).bytes
-            bytes_of_all, near = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= near or self.p.request.target.reads_ahead:
+            bytes_of_all, l2 = typical(panels.elements) * each, self.p.request.target.caches[1]
+            if bytes_of_all <= l2 or self.p.request.target.reads_ahead:
                 return None
             wanted = None
             if self.threads is not None:
                 wanted = self.code.apply(
-                    "lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all)
+                    "lt", self.code.value(self.code.mul(self.threads, int(L2_SLACK * l2))), self.code.value(bytes_of_all)
                 )
             return Prefetching(
-                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted
+                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, in_tile=True, wanted=wanted
             )
         following: Index = size
         if depth is None and self.backward is not None:
@@ -331,14 +331,14 @@ class Tile:
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
         # more.
-        begins = self.p.request.target.half_vectors and self.p.near is None
+        begins = self.p.request.target.half_vectors and self.p.word_letter is None
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, begins), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:
         """Whether the last vector of each row is half full, so that two rows can share one."""
         lanes = self.product.lanes
         fits = vectors > 1 and valid == vectors * lanes - lanes // 2 and rows % 2 == 0
-        return fits and lanes >= LANES_WORTH_HALVES and self.panels is not None and self.p.near is None
+        return fits and lanes >= MIN_LANES_FOR_HALVES and self.panels is not None and self.p.word_letter is None
 
     def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> None:
         """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second.
@@ -381,28 +381,28 @@ class Tile:
             buffer = self.kernel.buffers[arg]
             line = self._line(buffer)
             in_a_row = -(-vectors * self.product.lanes // line)
-            lines = Prefetching(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, near=True)
+            lines = Prefetching(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, in_tile=True)
             if rounds:
                 shares.append(lines.share(code, 0, -(-lines.lines // rounds)))
                 continue
             for i in range(lines.lines):
                 lines.prefetch(code, i)
 
-        def prefetch(turn: Value) -> None:
+        def prefetch(round_number: Value) -> None:
             for share in shares:
-                share(turn)
+                share(round_number)
 
         return [prefetch, *per_round[1:]] if shares else None
 
     def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Overlapped]:
         """Asks for the rows of A of the next tile, where they come late and stand in lines."""
-        if self.rows_are_late is False or not rounds or steps.axes[0].a != 1:
+        if self.rows_need_prefetch is False or not rounds or steps.axes[0].a != 1:
             return []
         code, left, depth = self.code, self.kernel.left, typical(steps.axes[0].size)
         line = self._line(left)
         at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
-        wanted = self.rows_are_late if isinstance(self.rows_are_late, Value) else None
-        lines = Prefetching(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
+        wanted = self.rows_need_prefetch if isinstance(self.rows_need_prefetch, Value) else None
+        lines = Prefetching(left, at, rows * in_a_row, in_a_row, line, self.row_left, in_tile=True, wanted=wanted)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def overlapped(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Overlapped | None:
@@ -413,19 +413,19 @@ class Tile:
         code, prefetching, rounds, whole = self.code, steps.prefetching, steps.rounds, sizes[0]
         if prefetching is None or not rounds:
             return None
-        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._is_far):
+        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._exceeds_l2):
             pace = code.add(code.div(rows * prefetching.lines * ONE // rounds, count), 1)
             return prefetching.pace(code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND))
         if rows != whole:
             return None
         tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
         each = -(-prefetching.lines // (tiles * rounds))
-        if not prefetching.near:
+        if not prefetching.in_tile:
             each = min(each, MOST_PREFETCHED)
         return prefetching.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     @property
-    def _is_far(self) -> bool:
+    def _exceeds_l2(self) -> bool:
         """Whether B is more than the second-level cache holds, so that few rows wait for it."""
         return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 

@@ -37,7 +37,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.strassen_pipelined import GOES_ON, VARIABLES, Share, Turns
+from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, Share
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
 from polyreme.lowering.kernels.gemm.strassen_task import Memory, StrassenTask, TaskRows
@@ -126,7 +126,7 @@ class StrassenBuilder:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
         if cut.is_pipelined:
-            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
+            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.items_of_run), i64)
             before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
         else:
             before = [source, self.parts.new_scratch(cut.combined, f32)]
@@ -182,13 +182,13 @@ class StrassenBuilder:
         """
         cut = self.cut
         threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
-        tickets = Tickets(code, notes, cut.turns_of_run)
+        tickets = Tickets(code, notes, cut.items_of_run)
         with code.loop(0, threads, name="thread") as each:
             tickets.begin(each.iv, _RunsOf(code, cut, threads, each.iv).are_one)
         with code.parallel(threads, name="thread") as thread:
             variables = Variables.of(code, VARIABLES)
             for which in range(VARIABLES):
-                variables.set(which, int(which == GOES_ON))
+                variables.set(which, int(which == CONTINUES))
             with code.loop(0, threads, name="away") as away:
                 owner = code.value(code.mod(code.add(thread, away.iv), threads))
                 is_own = code.apply("eq", away.iv, code.value(0))
@@ -200,7 +200,7 @@ class StrassenBuilder:
                 ) as piece:
                     first, end = runs.groups_of(piece.iv)
                     begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
-                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(GOES_ON)):
+                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(CONTINUES)):
                         groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
                         is_last = code.apply(
                             "and",
@@ -208,7 +208,7 @@ class StrassenBuilder:
                             code.apply("eq", group.iv, code.value(runs.last_run)),
                         )
                         share = Share(tickets, owner, is_own, is_last)
-                        Turns(
+                        PipelinedWork(
                             StrassenTask(code, rows, memory, group.iv, piece.iv),
                             source,
                             self.stride,

@@ -183,7 +183,7 @@ def find_rows(request: Request) -> WinogradInnerProductRows | None:
     """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a
     convolution by weights that are packed ahead.
     """
-    matrices = find_matrices(request, ahead=False)
+    matrices = find_matrices(request, packed_ahead=False)
     return _of_windows(request) if matrices is None or not _are_apart(matrices) else _of_matrix(matrices)
 
 

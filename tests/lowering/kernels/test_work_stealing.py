@@ -42,10 +42,10 @@ def shared_work(opens: bool) -> Module:
             with code.when(is_own):
                 tickets.open(owner)
         with code.loop(0, TURNS), code.when(code.apply("or", is_own, tickets.are_open(owner))):
-            turn = tickets.take(owner, TURNS, is_own)
-            with code.when(code.apply("lt", turn, code.value(TURNS))):
-                code.fetch_add(1, counts, code.add(code.mul(owner, TURNS), turn))
-                tickets.leave(owner, turn, code.add(code.mul(owner, 100), turn))
+            item = tickets.take(owner, TURNS, is_own)
+            with code.when(code.apply("lt", item, code.value(TURNS))):
+                code.fetch_add(1, counts, code.add(code.mul(owner, TURNS), item))
+                tickets.leave(owner, item, code.add(code.mul(owner, 100), item))
                 code.fetch_add(1, did, 0)
         mine = code.fetch_add(0, did, 0)
         with code.when(code.apply("gt", mine, code.value(0))), code.when(tickets.are_done(owner, mine, TURNS)):
@@ -58,7 +58,7 @@ def shared_work(opens: bool) -> Module:
 
 
 def expected_sums() -> list[int]:
-    return [sum(100 * owner + turn + 1 for turn in range(TURNS)) for owner in range(OWNERS)]
+    return [sum(100 * owner + item + 1 for item in range(TURNS)) for owner in range(OWNERS)]
 
 
 def check(counts: np.ndarray, sums: np.ndarray, ends: np.ndarray) -> None:
@@ -103,8 +103,8 @@ def test_turns_are_taken_from_the_first_one_on_by_their_owner_and_from_the_last_
     tickets.begin(0, code.apply("lt", code.value(0), code.value(1)))
     for i in range(TURNS + 2):
         is_own = code.apply("eq", code.value(int(own_first)), code.value((i + 1) % 2))
-        turn = tickets.take(0, TURNS, is_own)
-        code.store(code.apply("cast", turn, dtype=i64), made, i)
+        item = tickets.take(0, TURNS, is_own)
+        code.store(code.apply("cast", item, dtype=i64), made, i)
     b(Return, ())
     mine, theirs = iter([0, 1, 2]), iter([5, 4, 3])
     wanted = [next(mine if (i % 2 == 0) == own_first else theirs) for i in range(TURNS)]

@@ -25,7 +25,7 @@ from polyreme.lowering.kernels.gemm import strassen, strassen_plan
 from polyreme.lowering.kernels.gemm.strassen import StrassenBuilder, build_strassen
 from polyreme.lowering.kernels.gemm.strassen_plan import (
     ACCURACY,
-    WAYS,
+    CUT_SCHEMES,
     Cut,
     Matrices,
     best_cut,
@@ -47,7 +47,7 @@ from tests.lowering.products import root_of
 
 SCHEMES = pytest.mark.parametrize(
     "scheme",
-    [STRASSEN, BY_THIRDS, BY_THIRDS.turned, STRASSEN.few, BY_THIRDS.few],
+    [STRASSEN, BY_THIRDS, BY_THIRDS.transposed, STRASSEN.few, BY_THIRDS.few],
     ids=["halves", "thirds", "thirds of rows", "few by halves", "few by thirds"],
 )
 
@@ -100,14 +100,14 @@ def test_parts_are_numbered_from_the_outermost_level() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """x [rows, steps] by known weights [steps, lanes] ([lanes, steps] when `turned`), and what follows; with `split` the rows are two
+    """x [rows, steps] by known weights [steps, lanes] ([lanes, steps] when `transposed`), and what follows; with `split` the rows are two
     letters.
     """
 
     m: int
     k: int
     n: int
-    turned: bool = False
+    transposed: bool = False
     bias: bool = False
     residual: bool = False
     split: int = 1
@@ -127,7 +127,7 @@ class Case:
         )
         rows = (self.split, self.m // self.split) if self.split > 1 else (self.m,)
         inputs = [x.reshape(*rows, self.k), *([residual.reshape(*rows, self.n)] if self.residual else [])]
-        constants = [w.T if self.turned else w, *([bias] if self.bias else [])]
+        constants = [w.T if self.transposed else w, *([bias] if self.bias else [])]
         return [a.astype(np.float32) for a in inputs], [np.ascontiguousarray(a, np.float32) for a in constants]
 
     def module(self, inputs: Sequence[Array], constants: Sequence[Array], free: bool = False) -> Module:
@@ -145,7 +145,7 @@ class Case:
         return root_of([TensorType((*sizes, a.shape[-1]) if free else a.shape, f32) for a in inputs], make, constants)
 
     def expected(self, inputs: Sequence[Array], constants: Sequence[Array]) -> Array:
-        w = constants[0].T if self.turned else constants[0]
+        w = constants[0].T if self.transposed else constants[0]
         y = inputs[0].astype(np.float64) @ w.astype(np.float64)
         for other in (*constants[1:], *inputs[1:]):
             y = y + other
@@ -153,9 +153,9 @@ class Case:
 
     def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
         """`ACCURACY` with the magnitude that the module declares for it."""
-        x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.turned else constants[0]))
+        x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.transposed else constants[0]))
         magnitude = np.concatenate([magnitude_of(part, w, sized) for part, sized in chunks_of(x, cut)])
-        exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.turned else constants[0]).astype(np.float64)
+        exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.transposed else constants[0]).astype(np.float64)
         bound = ACCURACY.bound(exact, f32, magnitude, self.k)
         # Each of the sums after it rounds once more.
         expected = self.expected(inputs, constants)
@@ -211,14 +211,14 @@ def _split(values: list[Array], count: int) -> list[list[Array]]:
 
 
 def with_cut(
-    pick: Callable[[list[Cut]], Cut], ways: Sequence[str] = tuple(WAYS), used: list[Cut] | None = None
+    pick: Callable[[list[Cut]], Cut], choices: Sequence[str] = tuple(CUT_SCHEMES), used: list[Cut] | None = None
 ) -> Callable[[Request], KernelPlan | None]:
     """A builder that makes any product it can by Strassen's algorithm, cut as `pick` says."""
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        cut = pick(list(cuts(found, [WAYS[way] for way in ways])))
+        cut = pick(list(cuts(found, [CUT_SCHEMES[choice] for choice in choices])))
         if used is not None:
             used.append(cut)
         return StrassenBuilder(cut).build()
@@ -232,17 +232,17 @@ CASES = st.builds(Case, st.integers(1, 14), st.integers(2, 40), st.integers(2, 7
 @settings(max_examples=15, deadline=None)
 @example(Case(7, 37, 70, bias=True), "x86-64-avx512", "quarters", 5, 3.0, 1)
 @example(Case(6, 19, 33, residual=True, split=2), "aarch64", "thirds", 9, 0.0, 2)
-@example(Case(9, 33, 50, turned=True, bias=True), "x86-64-avx2", "halves", 7, 0.0, 3)
+@example(Case(9, 33, 50, transposed=True, bias=True), "x86-64-avx2", "halves", 7, 0.0, 3)
 @given(
     CASES,
     st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]),
-    st.sampled_from(list(WAYS)),
+    st.sampled_from(list(CUT_SCHEMES)),
     st.integers(0, 1000),
     st.sampled_from([0.0, 3.0]),
     st.integers(1, 3),
 )
 def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
-    case: Case, target: str, way: str, which: int, spread: float, pieces: int
+    case: Case, target: str, choice: str, which: int, spread: float, pieces: int
 ) -> None:
     """However the work is cut, for any target, and for rows and steps of very different sizes."""
     inputs, constants = case.arrays(spread)
@@ -253,22 +253,22 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
         assert isinstance(cut.height, int)
         return replace(cut, piece=-(-cut.height // pieces), blocks=min(pieces, 2))
 
-    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (way,), used))
+    lowered = to_kernels(case.module(inputs, constants), TARGETS[target], with_cut(pick, (choice,), used))
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
 
 @pytest.mark.parametrize("chunk", [10, 8], ids=["even", "rest"])
 @pytest.mark.parametrize("way", ["halves", "thirds"])
-@pytest.mark.parametrize("case", [Case(20, 37, 70, bias=True, residual=True), Case(20, 33, 50, turned=True, split=4)], ids=str)
+@pytest.mark.parametrize("case", [Case(20, 37, 70, bias=True, residual=True), Case(20, 33, 50, transposed=True, split=4)], ids=str)
 def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_memory_outside_of_their_buffers(
-    case: Case, way: str, chunk: int
+    case: Case, choice: str, chunk: int
 ) -> None:
     used: list[Cut] = []
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        used.append(min(cuts(replace(found, m=chunk), [WAYS[way]]), key=lambda cut: cut.cycles))
+        used.append(min(cuts(replace(found, m=chunk), [CUT_SCHEMES[choice]]), key=lambda cut: cut.cycles))
         return StrassenBuilder(used[0]).build()
 
     inputs, constants = case.arrays()
@@ -278,16 +278,16 @@ def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_mem
     bounds.check_machine_code(lowered, inputs, expected, bound)
 
 
-@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.parametrize("way", list(CUT_SCHEMES))
 @pytest.mark.parametrize(
     "case",
-    [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, turned=True), Case(64, 64, 77, split=4)],
+    [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, transposed=True), Case(64, 64, 77, split=4)],
     ids=str,
 )
-def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
+def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, choice: str) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
-    cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (way,), used)
+    cheapest = with_cut(lambda all: min(all, key=lambda cut: cut.cycles), (choice,), used)
     lowered = to_kernels(case.module(inputs, constants), host(), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
 
@@ -396,7 +396,7 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
 
 
 def with_any_rows(
-    way: str, which: int, used: list[Cut], tiles: int = 0, least: int = 0, most: int = 0
+    choice: str, which: int, used: list[Cut], tiles: int = 0, least: int = 0, most: int = 0
 ) -> Callable[[Request], KernelPlan | None]:
     """A builder for an unknown number of rows, with one of the ways to cut; `tiles` of a task, and the `least` and `most` rows of a chunk,
     if they are given.
@@ -405,7 +405,7 @@ def with_any_rows(
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        usual = [cut for cut in cuts(replace(found, m=64), [WAYS[way]]) if cut.rows % 2 == 0]
+        usual = [cut for cut in cuts(replace(found, m=64), [CUT_SCHEMES[choice]]) if cut.rows % 2 == 0]
         cut = for_any_rows(usual[which % len(usual)], found.m)
         used.append(replace(cut, piece=tiles * cut.rows, blocks=tiles, least=least, most=max(most, least)) if tiles else cut)
         return StrassenBuilder(used[0]).build()
@@ -416,18 +416,18 @@ def with_any_rows(
 @settings(max_examples=3, deadline=None)
 @example(Case(1, 25, 70, bias=True), "x86-64-avx512", "thirds", 5, 3, 11, 2, [2, 11, 12])
 @example(Case(6, 19, 33, residual=True, split=2), "aarch64", "halves", 9, 4, 100, 1, [1, 7])
-@example(Case(2, 17, 50, turned=True, bias=True), "x86-64-avx2", "thirds", 7, 1, 5, 1, [5, 16])
+@example(Case(2, 17, 50, transposed=True, bias=True), "x86-64-avx2", "thirds", 7, 1, 5, 1, [5, 16])
 @given(
     CASES, st.sampled_from(["x86-64-avx512", "x86-64-avx2", "aarch64"]), st.sampled_from(["halves", "thirds"]), st.integers(0, 1000),
     st.integers(1, 9), st.integers(1, 20), st.integers(1, 2), st.lists(st.integers(1, 20), min_size=2, max_size=2),
 )  # fmt: skip
 def test_one_kernel_serves_any_number_of_rows(
-    case: Case, target: str, way: str, which: int, least: int, most: int, tiles: int, sizes: list[int]
+    case: Case, target: str, choice: str, which: int, least: int, most: int, tiles: int, sizes: list[int]
 ) -> None:
     """By all products of a scheme, in chunks of rows where there are many, or by those for few rows, whichever their number asks for."""
     used: list[Cut] = []
     inputs, constants = case.arrays()
-    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS[target], with_any_rows(way, which, used, tiles, least, most))
+    lowered = to_kernels(case.module(inputs, constants, free=True), TARGETS[target], with_any_rows(choice, which, used, tiles, least, most))
     for m in sizes:
         sized = replace(case, m=m * case.split)
         inputs, _ = sized.arrays()
@@ -436,12 +436,12 @@ def test_one_kernel_serves_any_number_of_rows(
 
 @pytest.mark.parametrize("way", ["halves", "thirds"])
 @pytest.mark.parametrize(
-    "case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, turned=True, split=2)], ids=str
+    "case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, transposed=True, split=2)], ids=str
 )
-def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, way: str) -> None:
+def test_machine_code_for_any_number_of_rows_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, choice: str) -> None:
     used: list[Cut] = []
     inputs, constants = case.arrays()
-    lowered = to_kernels(case.module(inputs, constants, free=True), host(), with_any_rows(way, -4, used))
+    lowered = to_kernels(case.module(inputs, constants, free=True), host(), with_any_rows(choice, -4, used))
     executable = bounds.machine_code(lowered)
     for m in (2, 6, 18, 66, 500, used[0].most // 2 * 2 + 2):
         sized = replace(case, m=m)
@@ -457,15 +457,15 @@ def test_no_rows_at_all_give_none() -> None:
     assert executable.run([inputs[0][:0]])[0].shape == (0, 200)
 
 
-@pytest.mark.parametrize("case", [Case(4, 144, 300, bias=True), Case(4, 288, 250, turned=True, residual=True)], ids=str)
+@pytest.mark.parametrize("case", [Case(4, 144, 300, bias=True), Case(4, 288, 250, transposed=True, residual=True)], ids=str)
 def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -> None:
     used: list[Cut] = []
 
     def build(request: Request) -> KernelPlan | None:
         found = find_matrices(request)
         assert found is not None
-        chunk = min((cut for cut in cuts(replace(found, m=32), [WAYS["quarters"]]) if cut.is_pipelined), key=lambda cut: cut.cycles)
-        halves = min((cut for cut in cuts(replace(found, m=32), [WAYS["halves"]]) if cut.rows % 2 == 0), key=lambda cut: cut.cycles)
+        chunk = min((cut for cut in cuts(replace(found, m=32), [CUT_SCHEMES["quarters"]]) if cut.is_pipelined), key=lambda cut: cut.cycles)
+        halves = min((cut for cut in cuts(replace(found, m=32), [CUT_SCHEMES["halves"]]) if cut.rows % 2 == 0), key=lambda cut: cut.cycles)
         rest = replace(for_any_rows(halves, found.m), least=10, most=30, matrices=replace(found, m=mod(found.m, 32)), chunk=chunk)
         used.extend([chunk, rest])
         return StrassenBuilder(rest).build()
@@ -515,9 +515,9 @@ def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: i
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_kernel_that_packs_weights_does_what_the_pack_says(turned: bool) -> None:
+def test_the_kernel_that_packs_weights_does_what_the_pack_says(transposed: bool) -> None:
     """For weights that are arguments, as in `to_static`; the function is what constants go through."""
-    case = Case(20, 37, 70, turned)
+    case = Case(20, 37, 70, transposed)
     inputs, constants = case.arrays()
     packs = []
 
@@ -559,7 +559,7 @@ def chosen(
 
 @pytest.mark.parametrize(("k", "n", "way"), [(768, 768, "thirds"), (3072, 768, "thirds of rows")])
 def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes_would_not_stay_in_the_cache(
-    k: int, n: int, way: str, monkeypatch: pytest.MonkeyPatch
+    k: int, n: int, choice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[Cut] = []
     monkeypatch.setitem(TARGETS, "x86-64-avx512", replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20)))
@@ -570,7 +570,7 @@ def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes
 
     monkeypatch.setattr(strassen, "StrassenBuilder", watched)
     assert chosen((384, k), (k, n))
-    assert used[0].schemes == WAYS[way]
+    assert used[0].schemes == CUT_SCHEMES[choice]
 
 
 @pytest.mark.parametrize(
@@ -624,7 +624,7 @@ def test_large_products_go_by_two_levels_where_vectors_are_multiplied_at_half_th
 ) -> None:
     """For panels can be made beside that, of weights that are hardly more than one level packs."""
     case = Case(*sizes)
-    names = {schemes: name for name, schemes in WAYS.items()}
+    names = {schemes: name for name, schemes in CUT_SCHEMES.items()}
     used: list[str] = []
 
     def build(request: Request) -> KernelPlan | None:
@@ -704,7 +704,7 @@ def test_large_products_with_known_weights_are_taken() -> None:
     ("steps", "lanes", "is_near", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)]
 )
 def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(
-    steps: int, lanes: int, is_near: bool, pace: float
+    steps: int, lanes: int, fits_in_l3: bool, pace: float
 ) -> None:
     case = Case(128, steps, lanes)
     chunks: list[Cut | None] = []
@@ -717,7 +717,7 @@ def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_sta
 
     target = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 1 << 20, 32 << 20), multiply_adds=pace)
     to_kernels(case.module(*case.arrays(), free=True), target, build)
-    assert (chunks[0] is not None) == is_near
+    assert (chunks[0] is not None) == fits_in_l3
 
 
 def test_large_products_of_an_unknown_number_of_rows_are_taken() -> None:
