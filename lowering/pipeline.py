@@ -24,15 +24,15 @@ from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
-from polyreme.lowering.kernels.conv.conv import build_conv
 from polyreme.lowering.kernels.conv.depthwise import build_sliding
 from polyreme.lowering.kernels.conv.direct import build_direct
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
+from polyreme.lowering.kernels.conv.nchw_choice import build_conv
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.gemm.bf16x3 import build_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_contract
-from polyreme.lowering.kernels.gemm.inner_product import build_inner_product
 from polyreme.lowering.kernels.gemm.strassen import build_strassen
+from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.general.cumulate import build_cumulate
 from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
 from polyreme.lowering.kernels.general.loops import build_loops
@@ -40,7 +40,7 @@ from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.kernels.plan import KernelBuilder
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
-from polyreme.lowering.kernels.sequence.recurrent import preferred_layout_of_inputs
+from polyreme.lowering.kernels.sequence.recurrent import preferred_order_of_input
 from polyreme.lowering.kernels.sequence.scan import build_scan
 from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
@@ -75,7 +75,7 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_inner_product, build_bf16x3,
+    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_winograd_inner_product, build_bf16x3,
     build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
     build_sort, build_loops,
 )  # fmt: skip
@@ -95,7 +95,7 @@ def builders(target: Target) -> tuple[KernelBuilder, ...]:
 
 
 def _to_kernels(target: Target, prepare: str, watch: Watch | None = None, progress: Progress | None = None) -> TensorToKernel:
-    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else preferred_layout_of_inputs)
+    return TensorToKernel(target, builders(target), prepare, watch, progress, None if target.code == "ptx" else preferred_order_of_input)
 
 
 @register_pass

@@ -94,7 +94,7 @@ class Attention:
         assert isinstance(size, int)
         return size
 
-    def beside(self, op: tensor.Map) -> list[Value]:
+    def side_operands(self, op: tensor.Map) -> list[Value]:
         """The operands of a step that are not made of the scores."""
         inner = _towards(op, self.first)
         return [x for x in op.xs if x is not inner]
@@ -119,7 +119,7 @@ class Attention:
             if shape_of(op.result) != shape_of(self.masked):
                 return None
             # From here to the softmax there are only sums, which leave -inf as it is.
-            for x in self.beside(op):
+            for x in self.side_operands(op):
                 found = self._limit(x) if op.fn == "add" else None
                 if found is not None:
                     return found

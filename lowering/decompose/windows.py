@@ -126,8 +126,8 @@ def _by_planes(
         stops = (batch, channels, first + (places - 1) * strides[0] + 1, *sizes)
         plane = b(tt.Slice, x, starts=(0, 0, first, 0, 0), stops=stops, strides=(1, 1, strides[0], 1, 1))
         planes.append(b(tt.Transpose, plane, perm=(0, 2, 1, 3, 4)))
-    beside = b(tt.Concat, planes, axis=2) if len(planes) > 1 else planes[0]
-    images = b(tt.Reshape, beside, shape=(batch * places, len(used) * channels, *sizes))
+    stacked = b(tt.Concat, planes, axis=2) if len(planes) > 1 else planes[0]
+    images = b(tt.Reshape, stacked, shape=(batch * places, len(used) * channels, *sizes))
     images = _pad(b, images, tuple(low for low, _ in pairs[1:]), tuple(high for _, high in pairs[1:]))
     turned = view_of_weight(b, tt.Transpose, weight, perm=(0, 2, 1, 3, 4))
     flat = view_of_weight(b, tt.Reshape, turned, shape=(out, len(used) * channels, *kernel))
@@ -149,8 +149,8 @@ def _is_cut_to_patches(
         or _counts_steps(x)
     ):
         return False
-    beside = strides == tuple(kernel) and all(size % k == 0 for size, k in zip(sizes, kernel, strict=True))
-    return beside and all(pair == (0, 0) for pair in pairs) and all(d == 1 for d in dilations)
+    do_not_overlap = strides == tuple(kernel) and all(size % k == 0 for size, k in zip(sizes, kernel, strict=True))
+    return do_not_overlap and all(pair == (0, 0) for pair in pairs) and all(d == 1 for d in dilations)
 
 
 def _of_patches(b: Builder, x: Value, weight: Value) -> Value:

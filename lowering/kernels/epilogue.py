@@ -54,8 +54,8 @@ class Epilogue:
         return sorted((v for v in found if isinstance(v, BlockArgument)), key=lambda v: v.index)
 
     @property
-    def beside(self) -> list[BlockArgument]:
-        """Those of them with an element for each of the results', such as a residual."""
+    def residuals(self) -> list[BlockArgument]:
+        """The arguments with the shape of the results, such as a residual connection."""
         return [arg for arg in self.args if arg.type.shape == self.shape]
 
     def emitter(self, code: Code, buffers: Mapping[Value, Value], leaf: Leaf) -> ElementEmitter:
@@ -72,8 +72,8 @@ class Epilogue:
         outputs: Sequence[Value] = (),
         to: Sequence[Position] | None = None,
     ) -> None:
-        """Ask for what `beside` has at `places`, and for the lines there of `outputs`, or those at `to`, to write them."""
-        for arg in self.beside:
+        """Ask for what `residuals` have at `places`, and for the lines there of `outputs`, or those at `to`, to write them."""
+        for arg in self.residuals:
             code.prefetch(buffers[arg], linear(code, places, self.shape).scalar(code))
         for buffer in outputs:
             code.prefetch(buffer, linear(code, to or places, self.shape).scalar(code), write=True)

@@ -29,9 +29,9 @@ from polyreme.lowering.machines.targets import Target
 
 Read = Callable[[int, Index], Value]
 ReadRow = Callable[[int, Index], Value | list[Value]]
-Beside = Callable[[Value], None]
-# What is done beside each round of steps, or beside each of some rounds that go together.
-Besides = Beside | Sequence[Beside] | None
+Overlapped = Callable[[Value], None]
+# Writes the work that overlaps each round of steps; several take the rounds in turn.
+OverlappedRounds = Overlapped | Sequence[Overlapped] | None
 Accumulators = list[list[Value]]
 
 UNROLL = 4
@@ -106,15 +106,15 @@ def accumulate(
     acc: Accumulators,
     at_a: Index = 0,
     at_b: Index = 0,
-    beside: Besides = None,
+    overlapped: OverlappedRounds = None,
     fresh: bool = False,
 ) -> Accumulators:
     """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros
     and no loop carries them, the first step makes them.
 
     `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector,
-    position)` a vector. `beside(round)` writes what is done beside the `UNROLL` steps of each round of a single long axis; given several,
-    each is for one of as many rounds, and told how many times these came before.
+    position)` a vector. `overlapped(round)` writes the work that overlaps the `UNROLL` steps of each round of a single long axis; several are
+    taken in turn, one a round, and told how many times all of them came before.
     """
     outer = list(axes)
     steps: list[tuple[Index, Index]] = [(0, 0)]
@@ -125,9 +125,9 @@ def accumulate(
     if fresh and not outer:
         return _unrolled(code, steps, a, b, acc, at_a, at_b, fresh)
     if outer and len(steps) == 1:
-        beside = beside if len(outer) == 1 else None
+        overlapped = overlapped if len(outer) == 1 else None
         return _nest(
-            code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, beside), acc, at_a, at_b, outer[-1].size
+            code, outer[:-1], lambda acc, x, y: _long_axis(code, outer[-1], a, b, acc, x, y, overlapped), acc, at_a, at_b, outer[-1].size
         )
     return _nest(code, outer, lambda acc, x, y: _unrolled(code, steps, a, b, acc, x, y), acc, at_a, at_b, len(steps))
 
@@ -215,16 +215,16 @@ def _repeat(
 
 
 def _long_axis(
-    code: Code, axis: Axis, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, beside: Besides = None
+    code: Code, axis: Axis, a: ReadRow, b: Read, acc: Accumulators, at_a: Index, at_b: Index, overlapped: OverlappedRounds = None
 ) -> Accumulators:
     """`UNROLL` steps at a time, or several such rounds, then those left over."""
-    besides = beside if isinstance(beside, Sequence) else [beside]
-    together = UNROLL * len(besides)
+    per_round = overlapped if isinstance(overlapped, Sequence) else [overlapped]
+    together = UNROLL * len(per_round)
     if PART % together or not _is_float32(acc) or not _is_long(axis.size):
-        return _rounds(code, axis, axis.size, a, b, acc, at_a, at_b, besides, 0)
+        return _rounds(code, axis, axis.size, a, b, acc, at_a, at_b, per_round, 0)
 
     def part(acc: Accumulators, count: Index, x: Index, y: Index, first: Index) -> Accumulators:
-        return _rounds(code, axis, count, a, b, acc, x, y, besides, code.div(first, together))
+        return _rounds(code, axis, count, a, b, acc, x, y, per_round, code.div(first, together))
 
     return _in_parts(code, axis, PART, part, acc, at_a, at_b)
 
@@ -238,17 +238,17 @@ def _rounds(
     acc: Accumulators,
     at_a: Index,
     at_b: Index,
-    besides: Sequence[Beside | None],
+    per_round: Sequence[Overlapped | None],
     before: Index,
 ) -> Accumulators:
-    """As many rounds, of `UNROLL` steps for each of `besides`, as there are in `size` elements of the axis, then the steps left over;
+    """As many rounds, of `UNROLL` steps for each of `per_round`, as there are in `size` elements of the axis, then the steps left over;
     `before` of them came before.
     """
-    together = UNROLL * len(besides)
+    together = UNROLL * len(per_round)
     steps = [(code.mul(u, axis.a), code.mul(u, axis.b)) for u in range(together)]
 
     def body(acc: Accumulators, x: Index, y: Index, turn: Value) -> Accumulators:
-        for i, do in enumerate(besides):
+        for i, do in enumerate(per_round):
             if do is not None:
                 do(code.value(code.add(before, turn)))
             acc = _unrolled(code, steps[i * UNROLL : (i + 1) * UNROLL], a, b, acc, x, y)

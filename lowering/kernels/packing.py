@@ -79,9 +79,9 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
     return func, b, mapping.get(value, value)
 
 
-def panels_of(value: Value, letters: str, panels: Panels, near: str | None = None) -> Func:
+def panels_of(value: Value, letters: str, panels: Panels, word_letter: str | None = None) -> Func:
     """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels.
-    With `near`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together.
+    With `word_letter`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together.
     """
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
@@ -90,8 +90,8 @@ def panels_of(value: Value, letters: str, panels: Panels, near: str | None = Non
     x = b(tensor.Transpose, x, perm=tuple(perm))
     around, n = product(panels.sizes[c] for c in panels.outer), panels.sizes[panels.lane]
     word: tuple[int, ...] = ()
-    if near is not None:
-        word, at = (BYTES // element_type(value.type).bytes,), order.index(near) + 1
+    if word_letter is not None:
+        word, at = (BYTES // element_type(value.type).bytes,), order.index(word_letter) + 1
         sizes = [panels.sizes[c] for c in order]
         x = b(tensor.Reshape, x, shape=(*sizes[:at], *word, *sizes[at:]))
         x = b(tensor.Transpose, x, perm=(*range(at), *range(at + 1, len(sizes) + 1), at))
@@ -108,12 +108,12 @@ def panels_of(value: Value, letters: str, panels: Panels, near: str | None = Non
     return func.finish()
 
 
-Worth = tuple[Dim, int] | None
+Threshold = tuple[Dim, int] | None
 
 
-def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, lanes: int, worth: Worth = None) -> Func:
+def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, lanes: int, threshold: Threshold = None) -> Func:
     """A kernel from the memory of `access` to panels: copies of vectors where lanes are neighbours, transposed blocks where a contracted
-    letter's elements are, single elements elsewhere. With `worth`, (size, least), it does nothing when the size is below the least.
+    letter's elements are, single elements elsewhere. With `threshold`, (size, least), it does nothing when the size is below the least.
     """
     source = access.source.type
     assert isinstance(source, TensorType)
@@ -123,8 +123,8 @@ def pack_kernel(name: str, access: Access, panels: Panels, dtype: ScalarType, la
     sizes = [panels.sizes[c] for c in panels.outer]
     cost = panels.panel_size if isinstance(panels.panel_size, int) else 4096
     count: Index = product(sizes) * panels.count
-    if worth is not None:
-        many = code.condition("ge", *worth)
+    if threshold is not None:
+        many = code.condition("ge", *threshold)
         assert isinstance(many, Value)
         count = code.apply("select", many, code.value(count), code.value(0))
     with code.parallel(code.value(count), grain=max(1, 8192 // max(cost, 1)), name="panel") as task:
@@ -152,12 +152,12 @@ class PanelFill:
 
     def fill(self, start: Index, target: Index, left: Index) -> None:
         letters = [c for c in self.panels.contracted if self.panels.sizes[c] != 1]
-        near = next((c for c in letters if self.access.stride(c) == 1 and isinstance(self.panels.sizes[c], int)), None)
-        if self.access.stride(self.panels.lane) == 1 or near is None or self.lanes == 1:
+        unit_letter = next((c for c in letters if self.access.stride(c) == 1 and isinstance(self.panels.sizes[c], int)), None)
+        if self.access.stride(self.panels.lane) == 1 or unit_letter is None or self.lanes == 1:
             self._nest(letters, start, target, lambda at, to: self._row(at, to, left))
         else:
-            rest = [c for c in letters if c != near]
-            self._nest(rest, start, target, lambda at, to: self._transposed(near, at, to, left))
+            rest = [c for c in letters if c != unit_letter]
+            self._nest(rest, start, target, lambda at, to: self._transposed(unit_letter, at, to, left))
 
     def _nest(self, letters: Sequence[str], at: Index, to: Index, body: Callable[[Index, Index], None]) -> None:
         if not letters:
@@ -185,20 +185,20 @@ class PanelFill:
                 row = code.b(kernel.Gather, self.read, places, mask)
             code.store(row, self.write, code.add(to, v))
 
-    def _transposed(self, near: str, at: Index, to: Index, left: Index) -> None:
-        """Square blocks: `lanes` elements along `near` for each of `lanes` lanes."""
-        code, lanes, count = self.code, self.lanes, self.panels.sizes[near]
+    def _transposed(self, unit_letter: str, at: Index, to: Index, left: Index) -> None:
+        """Square blocks: `lanes` elements along `unit_letter` for each of `lanes` lanes."""
+        code, lanes, count = self.code, self.lanes, self.panels.sizes[unit_letter]
         assert isinstance(count, int)
         blocks, rest = divmod(count, lanes)
         if blocks:
-            with code.loop(0, blocks, name=near) as loop:
+            with code.loop(0, blocks, name=unit_letter) as loop:
                 here = code.add(at, code.mul(loop.iv, lanes))
-                there = code.add(to, code.mul(code.mul(loop.iv, lanes), self.panels.strides[near]))
-                self._block(near, here, there, left, lanes)
+                there = code.add(to, code.mul(code.mul(loop.iv, lanes), self.panels.strides[unit_letter]))
+                self._block(unit_letter, here, there, left, lanes)
         if rest:
-            self._block(near, code.add(at, blocks * lanes), code.add(to, code.mul(blocks * lanes, self.panels.strides[near])), left, rest)
+            self._block(unit_letter, code.add(at, blocks * lanes), code.add(to, code.mul(blocks * lanes, self.panels.strides[unit_letter])), left, rest)
 
-    def _block(self, near: str, at: Index, to: Index, left: Index, rows: int) -> None:
+    def _block(self, unit_letter: str, at: Index, to: Index, left: Index, rows: int) -> None:
         code, lanes, stride = self.code, self.lanes, self.access.stride(self.panels.lane)
         for v in range(0, self.panels.width, lanes):
             columns = []
@@ -208,7 +208,7 @@ class PanelFill:
                 mask = code.lane_mask(code.min(exists, rows), lanes)
                 columns.append(code.load(self.read, code.add(at, code.mul(v + i, stride)), lanes, mask))
             for k, row in enumerate(transpose_lanes(code, columns)[:rows]):
-                code.store(row, self.write, code.add(to, code.mul(k, self.panels.strides[near]), v))
+                code.store(row, self.write, code.add(to, code.mul(k, self.panels.strides[unit_letter]), v))
 
 
 # --- plans that need more than their main kernel
@@ -289,28 +289,28 @@ class PlanParts:
         ]
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
-    def packed(self, value: Value, letters: str, access: Access, panels: Panels, worth: Worth = None, near: str | None = None) -> Slot:
-        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `worth`
-        it. `near` is that of `panels_of`.
+    def packed(self, value: Value, letters: str, access: Access, panels: Panels, threshold: Threshold = None, word_letter: str | None = None) -> Slot:
+        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `threshold`
+        it. `word_letter` is that of `panels_of`.
         """
         source = access.source
-        if near is not None:
+        if word_letter is not None:
             assert isinstance(source, BlockArgument)
-            self.packs.append(Pack(source.index, panels_of(value, letters, panels, near)))
+            self.packs.append(Pack(source.index, panels_of(value, letters, panels, word_letter)))
             return pack(len(self.packs) - 1)
         dtype = source.type.dtype
         made = partial(pack_kernel, self.request.name("pack"), access, panels, dtype, gcd(self.request.target.lanes(dtype), panels.width))
-        if isinstance(source, BlockArgument) and worth is None and source.index in self.request.constant | self.request.kept:
+        if isinstance(source, BlockArgument) and threshold is None and source.index in self.request.constant | self.request.kept:
             kernel = made() if source.index in self.request.kept else None
             self.packs.append(Pack(source.index, panels_of(value, letters, panels), kernel))
             return pack(len(self.packs) - 1)
         memory = self.memory_of(source)
         slot = self.new_scratch(panels.elements, dtype)
-        self.steps.append(Step(made(worth), (memory, slot)))
+        self.steps.append(Step(made(threshold), (memory, slot)))
         return slot
 
-    def plan(self, builder: str, weave: AxisOrder | None = None) -> KernelPlan:
-        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), weave=weave)
+    def plan(self, builder: str, result_order: AxisOrder | None = None) -> KernelPlan:
+        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), result_order=result_order)
 
 
 def _ancestors(value: Value) -> set[Op]:

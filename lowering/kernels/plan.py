@@ -138,8 +138,8 @@ class KernelPlan:
 
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the
     same element of the result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch
-    buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `weave` is the order in
-    which the one result lies.
+    buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `result_order` is the order
+    of the result's last axis; None: as it is.
     """
 
     steps: tuple[Step, ...]
@@ -148,7 +148,7 @@ class KernelPlan:
     builder: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
     of_thread: tuple[tuple[int, int], ...] = ()
-    weave: AxisOrder | None = None
+    result_order: AxisOrder | None = None
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,10 @@ class Request:
     """A root to be scheduled. `func` is detached, at tensor level: its arguments are the root's operands, its block the root's op or the
     group's ops, and it returns the root's results. Do not change it (clone it). `constant` numbers the operands for which a pack costs
     nothing, known at compile time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes;
-    `known` those whose packs are made when the model is compiled, by running their functions on numpy. Whoever reads the one result likes
-    it in the order `liked`, which a plan may choose, and then says so; the operands in `woven` lie in orders that whoever reads them asked
-    for.
+    `known` those whose packs are made when the model is compiled, by running their functions on numpy.
+
+    The reader of the one result prefers it in `preferred_order`; a plan that follows says so in `result_order`. `operand_orders` numbers the
+    operands that do not lie in row-major order, with their orders.
     """
 
     func: Func
@@ -166,8 +167,8 @@ class Request:
     constant: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
-    liked: AxisOrder | None = None
-    woven: tuple[tuple[int, AxisOrder], ...] = ()
+    preferred_order: AxisOrder | None = None
+    operand_orders: tuple[tuple[int, AxisOrder], ...] = ()
 
     @property
     def operand_types(self) -> list[TensorType]:
@@ -186,7 +187,7 @@ class Request:
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
         text = repr(
-            (structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.liked, self.woven, self.target)
+            (structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.preferred_order, self.operand_orders, self.target)
         )
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

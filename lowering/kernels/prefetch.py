@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.microkernel import UNROLL, Beside
+from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
 
 # Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the
 # third-level cache; fewer ask for a part of it, the first lines.
-FEWEST_ROWS, FEWEST_ROWS_NEAR = 16, 32
+FEWEST_ROWS, FEWEST_ROWS_L3 = 16, 32
 # In what fractions of a line an even pace is counted.
 ONE = 1 << 16
 
 
-def ask_for_panel(
+def prefetch_panel(
     code: Code,
     weights: Value,
     panel: Index,
@@ -26,7 +26,7 @@ def ask_for_panel(
     rows: int,
     in_all: Index,
     fewest: int = FEWEST_ROWS,
-) -> Beside:
+) -> Overlapped:
     """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest`
     are enough to ask for all of it. It asks for its share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line
     each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way.
@@ -38,14 +38,14 @@ def ask_for_panel(
     if isinstance(in_all, Value):
         pace = code.div(lines * ONE // rounds, code.apply("max", in_all, code.value(fewest)))
         before = code.mul(at, rounds)
-        line = lambda turn: code.div(code.mul(code.add(before, code.mul(turn, rows)), pace), ONE)
+        line = lambda round_number: code.div(code.mul(code.add(before, code.mul(round_number, rows)), pace), ONE)
     else:
         first = code.div(code.mul(at, lines), most)
-        line = lambda turn: code.add(first, code.mul(turn, each))
+        line = lambda round_number: code.add(first, code.mul(round_number, each))
 
-    def ask(turn: Value) -> None:
-        begin = line(turn)
+    def prefetch(round_number: Value) -> None:
+        begin = line(round_number)
         for i in range(each):
             code.prefetch(weights, code.add(panel, code.mul(code.add(begin, i), lanes)))
 
-    return ask
+    return prefetch

@@ -49,7 +49,7 @@ class Problem:
     right_is_b: bool = True
     halves: bool = False  # whether vectors have half as many lanes as the target's
     # of products of bytes or 16-bit integers: the letter whose steps, and so all of the problem, are words of four or two of them
-    near: str | None = None
+    word_letter: str | None = None
 
     @cached_property
     def dtype(self) -> ScalarType:
@@ -67,7 +67,7 @@ class Problem:
             registers = replace(registers, lanes=registers.lanes // 2)
         if self.pairs:
             return replace(registers, factors=FACTORS_OF_PAIRS)
-        return registers if self.near is None else replace(registers, count=registers.count - dot_registers(self.request.target))
+        return registers if self.word_letter is None else replace(registers, count=registers.count - dot_registers(self.request.target))
 
     @property
     def pairs(self) -> bool:
@@ -81,9 +81,9 @@ class Problem:
 
     def in_words(self, moves: dict[str, Dim]) -> dict[str, Dim]:
         """How far letters move in A: in elements, or in words where the problem is one of words."""
-        if self.near is None:
+        if self.word_letter is None:
             return moves
-        return {c: 1 if c == self.near else floordiv(move, self.per_word) for c, move in moves.items()}
+        return {c: 1 if c == self.word_letter else floordiv(move, self.per_word) for c, move in moves.items()}
 
     @cached_property
     def contracted(self) -> list[str]:
@@ -160,21 +160,21 @@ def in_words(problem: Problem) -> Problem | None:
         right.source, BlockArgument
     ):
         return None
-    near = _near(problem, left)
-    if near is None:
+    letter = _word_letter(problem, left)
+    if letter is None:
         # Channels are apart: they are brought together first.
         left = trace_copied(problem.contract.a if problem.right_is_b else problem.contract.b, problem.left_letters)
-        near = _near(problem, left)
+        letter = _word_letter(problem, left)
     per_word = problem.per_word
-    if near is None or any(
-        mod(n, per_word) != 0 for n in (left.base, *(s for c, s in left.strides.items() if c != near and problem.size(c) != 1))
+    if letter is None or any(
+        mod(n, per_word) != 0 for n in (left.base, *(s for c, s in left.strides.items() if c != letter and problem.size(c) != 1))
     ):
         return None
-    found = replace(problem, near=near, sizes={**problem.sizes, near: floordiv(problem.size(near), per_word)})
+    found = replace(problem, word_letter=letter, sizes={**problem.sizes, letter: floordiv(problem.size(letter), per_word)})
     return replace(found, left=Access(left.source, floordiv(left.base, per_word), found.in_words(left.strides)))
 
 
-def _near(problem: Problem, left: Access) -> str | None:
+def _word_letter(problem: Problem, left: Access) -> str | None:
     return next((c for c in problem.contracted if left.stride(c) == 1 and mod(problem.size(c), problem.per_word) == 0), None)
 
 
@@ -235,6 +235,6 @@ def _is_better_in_halves(found: Product) -> bool:
     whatever its vectors are.
     """
     p, n, lanes = found.problem, found.n, found.lanes
-    if not p.request.target.half_vectors or p.near is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
+    if not p.request.target.half_vectors or p.word_letter is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
         return False
     return lanes < n < MOST_HALVED * lanes and 0 < n % lanes <= lanes // 2

@@ -236,11 +236,11 @@ def write_library(
     if not path.parent.is_dir():
         raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
     target = target or _target_of(artifact.manifest)
-    beside = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
+    own_file = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
     weights_path = path.with_suffix(".weights")
     place = Weights()
     extra = dict(artifact.manifest.extra)
-    if beside:
+    if own_file:
         header = weights_header(artifact.constants)
         place = Weights(weights_path.name, header, len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
@@ -251,11 +251,11 @@ def write_library(
         "interface.o": native_object(c_interface(manifest, name, place, identity), target),
         "pool.o": native_object(pool_text(target), target),
     }
-    if manifest.constants and not beside:
+    if manifest.constants and not own_file:
         # Constants without elements have an address all the same.
         objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
     elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
-    written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if beside else {}
+    written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
     written |= {path: [library_bytes(elf, manifest, identity)], path.with_suffix(".h"): [c_header(manifest, name, place).encode()]}
     for file, parts in written.items():
         try:

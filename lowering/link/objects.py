@@ -91,13 +91,13 @@ def make_objects(
     module: Module | Program,
     target: Target,
     name: str,
-    beside: Sequence[tuple[int, Callable[[], T]]] = (),
+    other_work: Sequence[tuple[int, Callable[[], T]]] = (),
     early: EarlyObjects | None = None,
 ) -> tuple[list[bytes], list[T]]:
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has
     `main`.
 
-    `beside` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some
+    `other_work` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some
     of the objects already.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
@@ -105,14 +105,14 @@ def make_objects(
     kept = _kept()
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.
-    works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in beside]
+    works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in other_work]
     works.append((main.ops, partial(_object, main, target, None)))
     left = [part for part in kernels if part.functions[0].sym_name not in begun]
     made = _shared_out([*works, *((part.ops, partial(_object, part, target, kept)) for part in left)], target)
     objects = dict(zip(left, made[len(works) :], strict=True)) | (early.made(kernels) if early is not None else {})
     left = [part for part in kernels if part not in objects]
     objects |= zip(left, _shared_out([(part.ops, partial(_object, part, target, kept)) for part in left], target), strict=True)
-    return [made[len(beside)], *(objects[part] for part in kernels)], made[: len(beside)]
+    return [made[len(other_work)], *(objects[part] for part in kernels)], made[: len(other_work)]
 
 
 def _shared_out(works: Sequence[tuple[float, Callable[[], Any]]], target: Target) -> list[Any]:

@@ -91,7 +91,7 @@ class TensorToKernel(Pass):
     if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
     making at every run, "always" packs weights wherever a constant would be.
 
-    `weaves` says of a root and one of its operands in which order it likes to find that, which the root that makes it may then choose.
+    `preferred_order` gives the order in which a root prefers one of its operands; the root that makes that operand may choose it.
 
     `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of
     its kernels.
@@ -105,7 +105,7 @@ class TensorToKernel(Pass):
     prepare: str = ""
     watch: Watch | None = None
     progress: Progress | None = None
-    weaves: Callable[[Request, int], AxisOrder | None] | None = None
+    preferred_order: Callable[[Request, int], AxisOrder | None] | None = None
 
     def options(self) -> dict[str, Any]:
         # As text has it: builders follow from the target.
@@ -137,8 +137,8 @@ class _Bufferize:
             options.watch,
             options.progress,
         )
-        self.weaves = options.weaves
-        self.woven: dict[Value, AxisOrder] = {}
+        self.preferred_order = options.preferred_order
+        self.orders: dict[Value, AxisOrder] = {}
         self.plans: dict[str, KernelPlan | None] = {}
         self.kernels: dict[Func, Func] = {}
         self.names: set[str] = {"main", "prepare"}
@@ -183,8 +183,8 @@ class _Bufferize:
                 self.memory[op.result] = op.value
             elif isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in self.memory:
                 self.memory[op.result] = self.memory[op.x]
-                if op.x in self.woven:
-                    self.woven[op.result] = self.woven[op.x]
+                if op.x in self.orders:
+                    self.orders[op.result] = self.orders[op.x]
             elif isinstance(op, Return):
                 self._return(op, outputs, results)
             elif isinstance(op, CONTROL) and (not isinstance(op, tensor.Scan) or runs_general(op)):
@@ -310,8 +310,8 @@ class _Bufferize:
         # What stays the same in all rounds of a loop is packed once, in front of it.
         stays = [i for i, m in enumerate(memory) if self.in_loop and isinstance(m, Value) and not self._changes(m)]
         request = request_of(op, self.target, known + kept * self.always + stays, kept, known)
-        woven = [(i, self.woven[v]) for i, v in enumerate(op.operands) if v in self.woven]
-        request = replace(request, liked=self._liked(op), woven=tuple(woven))
+        operand_orders = [(i, self.orders[v]) for i, v in enumerate(op.operands) if v in self.orders]
+        request = replace(request, preferred_order=self._preferred_order(op), operand_orders=tuple(operand_orders))
         plan = self._plan(request)
         if plan is None:
             self._split(op, request, outputs)
@@ -327,8 +327,8 @@ class _Bufferize:
             results.append(buffer)
         self._run_plan(request, op.operands, results)
         self.memory.update(zip(op.results, results, strict=True))
-        if plan.weave is not None:
-            self.woven[op.results[0]] = plan.weave
+        if plan.result_order is not None:
+            self.orders[op.results[0]] = plan.result_order
         for buffer in taken.values():
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
@@ -343,8 +343,8 @@ class _Bufferize:
         results = [outputs.get(v) or self.alloc(_buffer_type(v, op.location)) for v in op.results]
         for value, arg in zip(op.operands, parts.args, strict=True):
             self.memory[arg] = self.memory[value]
-            if value in self.woven:
-                self.woven[arg] = self.woven[value]
+            if value in self.orders:
+                self.orders[arg] = self.orders[value]
         saved = self.order, self.last_uses
         self.order = {inner: i for i, inner in enumerate(parts.block)}
         self.last_uses = self.find_last_uses(parts)
@@ -357,15 +357,15 @@ class _Bufferize:
         made = memory.producer()
         return made is not None and made.parent is not self.new.block
 
-    def _liked(self, op: Op) -> AxisOrder | None:
-        """The order in which the one root that reads the result of `op` likes to find it."""
-        if self.weaves is None or len(op.results) != 1:
+    def _preferred_order(self, op: Op) -> AxisOrder | None:
+        """The order in which the only reader of the result of `op` prefers it."""
+        if self.preferred_order is None or len(op.results) != 1:
             return None
         value = op.results[0]
         while len(value.uses) == 1:
             ((user, index),) = value.uses
             if isinstance(user, tensor.Scan):
-                return self.weaves(request_of(user, self.target), index)
+                return self.preferred_order(request_of(user, self.target), index)
             if not isinstance(user, tensor.Reshape) or shape_of(user.result)[-1:] != shape_of(value)[-1:]:
                 return None
             value = user.result

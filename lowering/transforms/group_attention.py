@@ -78,7 +78,7 @@ def _write_out_masks(found: Attention) -> bool:
     """
     changed = False
     for op in list(found.steps()):
-        for x in found.beside(op):
+        for x in found.side_operands(op):
             array = (
                 _known(x)
                 if op.fn == "add" and shape_of(op.result) == shape_of(found.masked) and found.axes[-2:] == (found.query, found.key)

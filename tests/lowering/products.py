@@ -15,7 +15,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.ir.verify import verify
-from polyreme.lowering.kernels.conv.conv import build_conv
+from polyreme.lowering.kernels.conv.nchw_choice import build_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.plan import KernelPlan, Request

@@ -33,7 +33,7 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct_block import DirectBlock
+from polyreme.lowering.kernels.conv.direct_amx import DirectBlock
 from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.kernels.epilogue import place
@@ -158,8 +158,8 @@ class DirectTask:
         self.direct, self.p, self.code = direct, direct.p, code
         count = len(self.p.epilogue.args)
         # Words of the weights, and of the image unless it is copied first.
-        self.image = args[0] if direct.pad is not None or self.p.near is None else code.words(args[0])
-        self.weights = args[1] if self.p.near is None else code.words(args[1])
+        self.image = args[0] if direct.pad is not None or self.p.word_letter is None else code.words(args[0])
+        self.weights = args[1] if self.p.word_letter is None else code.words(args[1])
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.results = list(args[2 + count :])
         self.around, self.starts, self.outputs = around, list(starts), list(outputs)
@@ -236,7 +236,7 @@ class DirectTask:
         # A region of unknown size may reach further than the image and its padding.
         edges = tuple((pad.low[i] != 0, pad.high[i] != 0 or isinstance(counts.get(letters[i], 0), Value)) for i in range(rank))
         copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes).make()
-        self.image = copy if p.near is None else code.words(copy)
+        self.image = copy if p.word_letter is None else code.words(copy)
         return direct.moves(region)
 
     # --- tiles
@@ -338,7 +338,7 @@ class DirectTask:
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
         at = code.add(at, pixels.first)
-        if not self.direct.keeps and self.p.epilogue.beside:
+        if not self.direct.keeps and self.p.epilogue.residuals:
             self.prefetch(pixels, lane0, vectors)
         if add:
             acc = [[code.load(self.sums, code.add(to, v * lanes), lanes, None, align) for v in range(vectors)] for to in pixels.kept]

@@ -14,11 +14,11 @@ from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
+from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
-from polyreme.lowering.kernels.tile_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once
@@ -127,7 +127,7 @@ class Direct:
     @cached_property
     def numbered(self) -> bool:
         """Whether tiles are runs of an image's pixels, numbered through, and not parts of a row."""
-        open_rows = len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.near is None
+        open_rows = len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.word_letter is None
         return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW
 
     @property
@@ -253,7 +253,7 @@ class Direct:
         """
         p, target = self.p, self.p.request.target
         if (
-            p.near is None
+            p.word_letter is None
             or self.by_rows
             or p.epilogue.pools
             or not target_has_blocks(target)
@@ -261,7 +261,7 @@ class Direct:
         ):
             return False
         near = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
-        return near and typical(p.size(p.near)) % STEP == 0 and self._block is not None
+        return near and typical(p.size(p.word_letter)) % STEP == 0 and self._block is not None
 
     @property
     def _block(self) -> tuple[int, int] | None:
@@ -395,7 +395,7 @@ class Direct:
     def packed(self, parts: PlanParts) -> Slot:
         """The weights, packed for the plan that `parts` belong to."""
         p = self.p
-        return parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, near=p.near)
+        return parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, word_letter=p.word_letter)
 
     @property
     def count(self) -> int:

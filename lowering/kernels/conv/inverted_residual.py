@@ -39,13 +39,13 @@ from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import run
 from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
-from polyreme.lowering.kernels.tidy import tidy
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
 ROOM_SHARE, WEIGHTS_SHARE = 2, 4
@@ -234,14 +234,14 @@ def _is_picture(sliding: Sliding, given: int) -> bool:
     image = sliding.image
     if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
         return False
-    beside = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
-    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in beside)
+    extra_operands = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
+    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in extra_operands)
 
 
 def _is_plain(product: Product) -> bool:
     """Whether all of a product is rows by lanes, of one type, from weights in memory."""
     p = product.problem
-    plain = p.near is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
+    plain = p.word_letter is None and not p.is_narrow and not product.outer and isinstance(product.n, int) and isinstance(product.k, int)
     return plain and isinstance(p.right.source, BlockArgument) and isinstance(p.left.source, BlockArgument)
 
 
@@ -258,7 +258,7 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
         return None
     p = direct.p
     plain = (
-        p.near is None
+        p.word_letter is None
         and not p.is_narrow
         and not direct.keeps
         and isinstance(p.right.source, BlockArgument)
@@ -410,14 +410,14 @@ class _ResidualKernel:
         c = self.c
         weights = [product.weights for product in (self.first, self.last) if product is not None]
         # What the epilogues read, by the group's arguments.
-        beside = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
+        extra_operands = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
         shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
         slots = [
             self.first.image,
             *weights,
             *self.middle.panels(),
             *shared,
-            *map(operand, beside),
+            *map(operand, extra_operands),
             *(result(i) for i in range(len(c.request.results))),
         ]
         func = Func.empty(c.request.name("inverted_residual"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
@@ -425,7 +425,7 @@ class _ResidualKernel:
         image, *args = func.args
         packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]
         scratch, args = args[: len(shared)], args[len(shared) :]
-        self.buffers, outputs = dict(zip(beside, args, strict=False)), args[len(beside) :]
+        self.buffers, outputs = dict(zip(extra_operands, args, strict=False)), args[len(extra_operands) :]
         self.middle.begin(code)
         with self._tasks(code) as (task, picture, start, stop):
             if c.is_open:

@@ -65,12 +65,12 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
 from polyreme.lowering.kernels.conv.winograd_transforms import Linear
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
-from polyreme.lowering.kernels.gemm.inner_product import find_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covered_by_any, covering, zeros
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.prefetch import ask_for_panel
+from polyreme.lowering.kernels.prefetch import prefetch_panel
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 
 
@@ -90,7 +90,7 @@ def build_winograd(request: Request) -> KernelPlan | None:
 
 def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
-    by_pairs = find_inner_product(request)
+    by_pairs = find_winograd_inner_product(request)
     return by_pairs is not None and 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts) > PAIRS_SHARE * by_pairs.cycles
 
 
@@ -506,7 +506,7 @@ class _WinogradTask:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = ask_for_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
+                ahead = prefetch_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
                 acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):

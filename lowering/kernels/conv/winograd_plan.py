@@ -181,8 +181,8 @@ class WinogradImage:
         arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
         loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
         if target.spare_adders:
-            return _beside(DIRECT_MORE * arithmetic, loading)
-        return _beside(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
+            return _overlapped_cycles(DIRECT_MORE * arithmetic, loading)
+        return _overlapped_cycles(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
 
     @property
     def _inside(self) -> float:
@@ -196,7 +196,7 @@ class WinogradImage:
         return part
 
 
-def _beside(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
+def _overlapped_cycles(first: float, second: float, shows: float = LOADING_SHOWS) -> float:
     """Cycles of two things at the same time."""
     return max(first, second) + shows * min(first, second)
 
@@ -390,7 +390,7 @@ class Blocking:
         loading = weights / target.memory_bytes + (blocks - 1) * weights / again
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
-        return (_beside(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
+        return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
         """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and

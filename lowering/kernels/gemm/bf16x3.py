@@ -36,6 +36,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import f32, i1, i32, i64
+from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct
 from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
@@ -45,8 +46,7 @@ from polyreme.lowering.kernels.microkernel import cover, transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
-from polyreme.lowering.kernels.sharing import Tickets
-from polyreme.lowering.kernels.tile_blocks import beside
+from polyreme.lowering.kernels.work_stealing import Tickets
 
 # Pairs of rows ahead of what is cut that are asked for.
 PAIRS_AHEAD = 32
@@ -491,7 +491,7 @@ class _Bf16x3Task:
     def _ask(self, panel: Index, tile: Index) -> None:
         """Ask for what is read at the places of a tile's results, and for these places where they are far."""
         code, plan, epilogue = self.code, self.plan, self.plan.matrices.product.problem.epilogue
-        asked = [(self.made.buffers[arg], False) for arg in epilogue.beside]
+        asked = [(self.made.buffers[arg], False) for arg in epilogue.residuals]
         if plan.results_are_far:
             asked += [(buffer, True) for buffer in self.made.outputs]
         if not asked:
@@ -522,7 +522,7 @@ class _Bf16x3Task:
             ]
             results.close(code.add(row0, first), acc, valid)
 
-        some = beside(plan.height)
+        some = rows_at_once(plan.height)
         if plan.is_even:
             cover(code, plan.height, [some], rows)
             return

@@ -13,7 +13,7 @@ from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
-from polyreme.lowering.kernels.gemm.contract import PAGE_BYTES, WAYS
+from polyreme.lowering.kernels.gemm.contract import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request
@@ -275,7 +275,7 @@ class Plan:
         a, several = self.matrices, self.products > 1
         vectors = -(-a.n // VECTOR)
         epilogue = a.product.problem.epilogue
-        far = len(epilogue.values) + len(epilogue.beside) if self.results_are_far else 0
+        far = len(epilogue.values) + len(epilogue.residuals) if self.results_are_far else 0
         direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
         row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far) / 2
         tile = self.steps * self.panels * len(PRODUCTS) * self.height * PRODUCT_CYCLES
@@ -299,5 +299,5 @@ class Plan:
         # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them
         # has left it when the next panel needs it.
         row = self.apart * f32.bytes
-        near = self.target.caches[1] // gcd(row, self.target.caches[1] // WAYS)
+        near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
         return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

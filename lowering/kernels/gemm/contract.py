@@ -23,15 +23,16 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
+from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.double_buffered import (
-    LEFT_SHARE,
+    L2_SHARE_OF_LEFT,
     DoubleBufferKernel,
     DoubleBufferPlan,
     is_packed_at_once,
     plan_double_buffer,
 )
-from polyreme.lowering.kernels.gemm.product_block import BlockTile
+from polyreme.lowering.kernels.gemm.product_amx import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import (
     UNROLL,
@@ -48,48 +49,47 @@ from polyreme.lowering.kernels.microkernel import (
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
-from polyreme.lowering.kernels.tile_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the
 # second-level cache as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
-ROWS_WORTH_PACKING, ROWS_WORTH_PACKING_NEAR, ROWS_WORTH_PACKING_DOTS, ROWS_WORTH_KEEPING = 48, 130, 32, 16
+MIN_ROWS_TO_PACK, MIN_ROWS_TO_PACK_L2_PANEL, MIN_ROWS_TO_PACK_DOTS, MIN_ROWS_TO_PACK_ONCE = 48, 130, 32, 16
 # The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack
 # ask for it ahead, and for one that stays there.
-ROWS_WORTH_PACKING_FAR, ROWS_WORTH_PACKING_STAYING = 8, 96
+MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
 # Lines that the second-level cache has for addresses which it takes for neighbours.
-WAYS = 16
+L2_WAYS = 16
 # Threads of other programs that call a library may have small stacks.
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
-ROWS_WORTH_BLOCKS = 32
+MIN_ROWS_FOR_K_BLOCKS = 32
 # Where the third level gives fewer bytes a cycle than this, far caches are slow, and more is done to keep what is used again near.
-FAST_THIRD_LEVEL = 12
+FAST_L3_BYTES = 12
 # There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would
 # be read from there and take the place of what was asked for ahead, lines as far apart as B's rows, which share few of its places.
-PACKED_SHARE = 3
+L1_SHARE_OF_BLOCK = 3
 # These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the
 # machine itself then reads ahead, and fewer loads for the tile.
-VECTORS_NEAR, PANELS_WORTH_CUTTING = 4, 4
+L1_BLOCK_VECTORS, MIN_PANELS_TO_NARROW = 4, 4
 # With 16 registers tiles have no room for so many.
-FEW_VECTORS_NEAR = 3
+L1_BLOCK_VECTORS_OF_16_REGISTERS = 3
 # A task packs the panels that it needs for itself when it has so many rows for each.
-ROWS_WORTH_PACKING_TWICE = 48
+MIN_ROWS_TO_PACK_PER_TASK = 48
 # The tile where lanes run over the contracted axis.
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
 # Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
 # Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 /
 # so much, stay there while all panels pass. Pieces of fewer rows do not pay for reading the panels for each.
-NEAR_SHARE, ROWS_WORTH_STAYING = 3, 64
+L2_SHARE_OF_ROWS, MIN_RESIDENT_ROWS = 3, 64
 # Rows of a tile and of the next one are asked for from the second level where they are at most this part of the first one, 1 / so much.
-TILES_SHARE = 4
+L1_SHARE_OF_TILES = 4
 # Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results
 # leave it half made.
 ROWS_OF_TASK = 192
 # The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of
 # which A stays near while all panels pass, in as even pieces as can be between these bounds.
-PANELS_NEAR_SHARE, LEAST_NEAR_ROWS, MOST_NEAR_ROWS = 4, 24, 56
+L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
 # Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be,
 # for a part of them worth mentioning to be there at the next call.
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
@@ -145,25 +145,25 @@ class ProductBuilder:
         self.in_blocks = False
         # Whether each vector of a tile has a panel of its own, so that B is read in so many streams.
         self.in_streams = False
-        turns = self._turns()
-        self.turned = turns and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
+        transposes = self._transposes()
+        self.transposes_panels = transposes and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
         # How B is copied beside the multiplications, where it is.
-        self.ring = plan_double_buffer(product, self._far_is_slow) if self._is_worth_packing else None
-        if self.ring is not None:
-            self.tile = self.ring.tile
-        elif self.turned:
+        self.double_buffer = plan_double_buffer(product, self._l3_is_slow) if self._pays_to_pack else None
+        if self.double_buffer is not None:
+            self.tile = self.double_buffer.tile
+        elif self.transposes_panels:
             # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache
             # once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
-        elif turns and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
+        elif transposes and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
             # Narrow panels turn as fast, and these leave no part of one over.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
-        elif self._packs_near and (
-            self.n % (self._vectors_near * self.lanes) == 0 or self.n > PANELS_WORTH_CUTTING * self._vectors_near * self.lanes
+        elif self._packs_l1_blocks and (
+            self.n % (self._block_vectors * self.lanes) == 0 or self.n > MIN_PANELS_TO_NARROW * self._block_vectors * self.lanes
         ):
             ranked = rank_tiles(self.m, self.n, self.k, self.p.registers)
-            self.tile = next((tile for tile in ranked if tile[1] == self._vectors_near), self.tile)
+            self.tile = next((tile for tile in ranked if tile[1] == self._block_vectors), self.tile)
         elif (rows := self._rows_of_block()) is not None:
             self.tile = rows, VECTORS
             self.in_blocks = True
@@ -175,7 +175,7 @@ class ProductBuilder:
     def _rows_of_block(self) -> int | None:
         """Rows of a block for tile registers, where the target has them for a product like this."""
         p = self.p
-        if p.near is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
+        if p.word_letter is None or not target_has_blocks(p.request.target) or not isinstance(self.m, int) or not isinstance(self.n, int):
             return None
         last = self.product.rows[-1] if self.product.rows else None
         width = VECTORS * self.lanes
@@ -191,7 +191,7 @@ class ProductBuilder:
         p, target = self.p, self.p.request.target
         if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
-        step = self.lanes * (p.dtype if p.near is not None else element_type(p.right.source.type)).bytes
+        step = self.lanes * (p.dtype if p.word_letter is not None else element_type(p.right.source.type)).bytes
         return self.k * step >= PAGE_BYTES and -(-self.n // self.lanes) * self.k * step > target.caches[1]
 
     @property
@@ -206,27 +206,27 @@ class ProductBuilder:
         source = self.p.right.source
         return self._is_constant or (isinstance(source, BlockArgument) and source.index in self.p.request.kept)
 
-    def _turns(self) -> bool:
+    def _transposes(self) -> bool:
         """Whether tasks turn panels of B, of known sizes, whose steps are neighbours, or blocks of panels too deep for one."""
         letters = self.p.step_letters
         if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
             return False
-        if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < ROWS_WORTH_PACKING_TWICE or self.lanes == 1:
+        if not isinstance(self.m, int) or not isinstance(self.k, int) or self.m < MIN_ROWS_TO_PACK_PER_TASK or self.lanes == 1:
             return False
         return not self._is_known
 
     @property
-    def _far_is_slow(self) -> bool:
+    def _l3_is_slow(self) -> bool:
         """Whether the third-level cache is much slower than the second one."""
-        return self.p.request.target.third_level_bytes < FAST_THIRD_LEVEL
+        return self.p.request.target.third_level_bytes < FAST_L3_BYTES
 
     @property
-    def _packs_blocks(self) -> bool:
+    def _packs_small_blocks(self) -> bool:
         """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few
         registers, so that a row of a panel is a line or two of a B that is far away.
         """
-        if self._far_is_slow or self.p.registers.count >= MANY_REGISTERS:
-            return self._far_is_slow
+        if self._l3_is_slow or self.p.registers.count >= MANY_REGISTERS:
+            return self._l3_is_slow
         return (
             isinstance(self.k, int)
             and isinstance(self.n, int)
@@ -234,9 +234,9 @@ class ProductBuilder:
         )
 
     @property
-    def _vectors_near(self) -> int:
+    def _block_vectors(self) -> int:
         """Vectors of such a block."""
-        return VECTORS_NEAR if self.p.registers.count >= MANY_REGISTERS else FEW_VECTORS_NEAR
+        return L1_BLOCK_VECTORS if self.p.registers.count >= MANY_REGISTERS else L1_BLOCK_VECTORS_OF_16_REGISTERS
 
     def build(self) -> KernelPlan:
         p, source = self.p, self.p.right.source
@@ -244,14 +244,14 @@ class ProductBuilder:
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
         # B may be read where it stands: along its lanes, or else along a contracted letter.
         unit = self._is_unit
-        in_place = not self._is_constant and p.near is None and (unit or (dot is not None and self.lanes > 1))
+        in_place = not self._is_constant and p.word_letter is None and (unit or (dot is not None and self.lanes > 1))
         along = None if unit else dot
-        reuse, worth = self._reuse, self._rows_worth_packing
-        if in_place and isinstance(reuse, int) and reuse < worth:
+        reuse, threshold = self._reuse, self._min_rows_to_pack
+        if in_place and isinstance(reuse, int) and reuse < threshold:
             kernel = self._open("contract" if unit else "dot", [left, self.parts.memory_of(source)])
             self._read_in_place(kernel, along)
         else:
-            self._read_panels(left, (reuse, worth) if in_place and not isinstance(reuse, int) else None, along)
+            self._read_panels(left, (reuse, threshold) if in_place and not isinstance(reuse, int) else None, along)
         return self.parts.plan("contract")
 
     @property
@@ -265,37 +265,37 @@ class ProductBuilder:
         return product([self.m, *(self.p.size(c) for c in self.outer if self.p.right.stride(c) == 0)])
 
     @property
-    def _packs_near(self) -> bool:
+    def _packs_l1_blocks(self) -> bool:
         """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
-        if self._is_known or not self._packs_blocks or not self._is_unit or self.p.near is not None or self.p.is_narrow or self.lanes == 1:
+        if self._is_known or not self._packs_small_blocks or not self._is_unit or self.p.word_letter is not None or self.p.is_narrow or self.lanes == 1:
             return False
-        return isinstance(self.n, int) and isinstance(self.k, int) and self._is_worth_packing
+        return isinstance(self.n, int) and isinstance(self.k, int) and self._pays_to_pack
 
     @property
-    def _is_worth_packing(self) -> bool:
+    def _pays_to_pack(self) -> bool:
         """Whether known rows of A are enough for tasks to pack B, whose lanes are neighbours."""
         if self._is_known or not isinstance(self.m, int) or not isinstance(self._reuse, int):
             return False
-        return self._reuse >= self._rows_worth_packing and (self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared)
+        return self._reuse >= self._min_rows_to_pack and (self.m >= MIN_ROWS_TO_PACK_PER_TASK or not self._is_shared)
 
     @property
-    def _rows_worth_packing(self) -> int:
+    def _min_rows_to_pack(self) -> int:
         """From how many rows on B is packed at run time."""
         source, target = self.p.right.source, self.p.request.target
         if isinstance(source, BlockArgument) and source.index in self.p.request.kept:
-            return ROWS_WORTH_KEEPING
+            return MIN_ROWS_TO_PACK_ONCE
         if not self._is_unit:
-            return ROWS_WORTH_PACKING_DOTS
+            return MIN_ROWS_TO_PACK_DOTS
         if not isinstance(self._reuse, int):
-            return ROWS_WORTH_PACKING
-        if not self._packs_blocks:
-            return ROWS_WORTH_PACKING_NEAR if self._stays_near() else ROWS_WORTH_PACKING
+            return MIN_ROWS_TO_PACK
+        if not self._packs_small_blocks:
+            return MIN_ROWS_TO_PACK_L2_PANEL if self._panel_stays_in_l2() else MIN_ROWS_TO_PACK
         size = product(self.p.size(c) for c in self.p.right_letters)
         if self._is_shared or not isinstance(size, int):
-            return ROWS_WORTH_PACKING
-        return ROWS_WORTH_PACKING_FAR if 2 * size * self.p.dtype.bytes > target.caches[1] else ROWS_WORTH_PACKING_STAYING
+            return MIN_ROWS_TO_PACK
+        return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
 
-    def _stays_near(self) -> bool:
+    def _panel_stays_in_l2(self) -> bool:
         """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its
         places.
         """
@@ -304,67 +304,67 @@ class ProductBuilder:
         if len(letters) != 1 or not isinstance(self.k, int):
             return False
         stride = p.right.stride(letters[0])
-        if not isinstance(stride, int) or self.k * self.tile[1] * self.lanes * p.dtype.bytes > self._room:
+        if not isinstance(stride, int) or self.k * self.tile[1] * self.lanes * p.dtype.bytes > self._panel_budget:
             return False
-        period = p.request.target.caches[1] // WAYS
+        period = p.request.target.caches[1] // L2_WAYS
         places = period // gcd(stride * p.dtype.bytes, period)
-        return self.k * 4 <= places * WAYS * 3
+        return self.k * 4 <= places * L2_WAYS * 3
 
-    def _read_panels(self, left: Slot, worth: tuple[Dim, int] | None, along: str | None) -> None:
-        """From panels; in place where it shows at run time only that there are fewer rows than are `worth` a packing (how many there are,
+    def _read_panels(self, left: Slot, threshold: tuple[Dim, int] | None, along: str | None) -> None:
+        """From panels; in place where it shows at run time only that there are fewer rows than are `threshold` a packing (how many there are,
         and the least).
         """
         p = self.p
         _, vectors = self.tile
         outer = tuple(c for c in self.outer if p.right.stride(c) != 0)
         panels = Panels(outer, tuple(p.contracted), self.lane, self.lanes * (1 if self.in_streams else vectors), p.sizes)
-        if worth is None and self._packs_in_tasks(panels):
+        if threshold is None and self._packs_in_tasks(panels):
             memory = [left, self.parts.memory_of(p.right.source)]
-            if self.ring is None:
+            if self.double_buffer is None:
                 self._tiles(self._open("contract", memory), panels, local=True)
             else:
-                self._copy_beside(memory, self.ring, panels)
+                self._double_buffered(memory, self.double_buffer, panels)
             return
         value = p.contract.b if p.right_is_b else p.contract.a
-        packed = self.parts.packed(value, p.right_letters, p.right, panels, worth, p.near)
-        if worth is None:
+        packed = self.parts.packed(value, p.right_letters, p.right, panels, threshold, p.word_letter)
+        if threshold is None:
             self._tiles(self._open("contract", [left, packed]), panels)
             return
         kernel = self._open("contract", [left, packed, self.parts.memory_of(p.right.source)])
-        many = kernel.code.condition("ge", *worth)
+        many = kernel.code.condition("ge", *threshold)
         assert isinstance(many, Value)
         with kernel.code.when(many):
             self._tiles(kernel, panels)
         with kernel.code.when(many, then=False):
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
-    def _copy_beside(self, memory: list[Slot], ring: DoubleBufferPlan, panels: Panels) -> None:
+    def _double_buffered(self, memory: list[Slot], plan: DoubleBufferPlan, panels: Panels) -> None:
         """Tasks that copy panels beside their rounds."""
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
         whole = self.n // panels.width
         outer = product(p.size(c) for c in self.outer)
-        if ring.depth < self.k:
+        if plan.depth < self.k:
             memory.append(self.parts.new_scratch(outer * whole * self.m * panels.width, p.dtype))
-        row, most = ring.depth * element_type(p.left.source.type).bytes, None
-        if self._far_is_slow and self.m * row > p.request.target.caches[1] // LEFT_SHARE:
-            most = max(ROWS_WORTH_STAYING, p.request.target.caches[1] // LEFT_SHARE // row)
+        row, most = plan.depth * element_type(p.left.source.type).bytes, None
+        if self._l3_is_slow and self.m * row > p.request.target.caches[1] // L2_SHARE_OF_LEFT:
+            most = max(MIN_RESIDENT_ROWS, p.request.target.caches[1] // L2_SHARE_OF_LEFT // row)
         _, piece = self._row_pieces(rows, typical(outer) * whole, most, True)
         if piece is not None and self.m % piece and self.m % piece < rows:
             piece = None
         kernel = self._open("contract", memory)
         rest = lambda places, part, memory: self._piece(kernel, places, whole, part, piece, panels, True, memory=memory)
-        DoubleBufferKernel(self.product, kernel, ring, panels, piece, rest, self.n == panels.width and self._are_late()).write()
+        DoubleBufferKernel(self.product, kernel, plan, panels, piece, rest, self.n == panels.width and self._rows_need_prefetch()).write()
 
-    def _are_late(self) -> bool:
+    def _rows_need_prefetch(self) -> bool:
         """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
         from far caches, and of several products also those from the second level, where whole lines of them leave room in the first one.
         """
         p, target = self.p, self.p.request.target
         products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
         row = typical(self.k) * element_type(p.left.source.type).bytes
-        fits = row % target.line_bytes == 0 and 2 * self.tile[0] * row <= target.caches[0] // TILES_SHARE
-        return self._rows_are_far(products) or (typical(products) > 1 and fits)
+        fits = row % target.line_bytes == 0 and 2 * self.tile[0] * row <= target.caches[0] // L1_SHARE_OF_TILES
+        return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
         """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never
@@ -374,11 +374,11 @@ class ProductBuilder:
             return False
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
             return False
-        if panels.depth * panels.width * self.p.dtype.bytes > self._room and len(self.p.step_letters) != 1:
+        if panels.depth * panels.width * self.p.dtype.bytes > self._panel_budget and len(self.p.step_letters) != 1:
             return False
-        if self._is_unit and is_packed_at_once(self.product, self._far_is_slow):
+        if self._is_unit and is_packed_at_once(self.product, self._l3_is_slow):
             return False
-        return self.m >= ROWS_WORTH_PACKING_TWICE or not self._is_shared
+        return self.m >= MIN_ROWS_TO_PACK_PER_TASK or not self._is_shared
 
     @property
     def _is_shared(self) -> bool:
@@ -386,11 +386,11 @@ class ProductBuilder:
         return any(self.p.right.stride(c) == 0 for c in self.outer)
 
     @property
-    def _room(self) -> int:
+    def _panel_budget(self) -> int:
         """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that
         packs it.
         """
-        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.turned else 1)
+        return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.transposes_panels else 1)
 
     def _read_in_place(self, kernel: ProductKernel, along: str | None) -> None:
         if along is None:
@@ -411,20 +411,20 @@ class ProductBuilder:
         end = func.block.append(Return([]))
         code = Code(Builder(func.block, end, func.location), p.pairs)
         first, last = len(operands), len(operands) + len(p.epilogue.args)
-        left, right = func.args[:2] if p.near is None else map(code.words, func.args[:2])
+        left, right = func.args[:2] if p.word_letter is None else map(code.words, func.args[:2])
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
         """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when
         a panel is such a block as a whole.
         """
-        near = local and self._packs_blocks and self._is_unit
-        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < ROWS_WORTH_BLOCKS and not near):
+        near = local and self._packs_small_blocks and self._is_unit
+        if panels is None or self.in_blocks or not isinstance(panels.depth, int) or (typical(self.m) < MIN_ROWS_FOR_K_BLOCKS and not near):
             return None
         # A task packs along one letter: several may be one axis of A and of the panels, and not of B.
         if local and len(self.p.step_letters) != 1:
             return None
-        room = self.p.request.target.caches[0] // PACKED_SHARE if near else self._room
+        room = self.p.request.target.caches[0] // L1_SHARE_OF_BLOCK if near else self._panel_budget
         blocks = -(-panels.depth * panels.width * self.p.dtype.bytes // room)
         if blocks < 2 or len(self.p.axes(panels.strides)) != 1:
             return None
@@ -470,20 +470,20 @@ class ProductBuilder:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from far caches for the first panel, and stay for the others.
-                    far = code.apply("eq", panel.iv, code.value(0)) if self._rows_are_far() else False
-                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_are_late=far)
+                    far = code.apply("eq", panel.iv, code.value(0)) if self._rows_exceed_l2() else False
+                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far)
             return
-        near = self._rows_that_stay(panels, local)
+        near = self._resident_rows(panels, local)
         if near is not None:
             piece, pieces = near, ceildiv(self.m, near)
         tasks = product(sizes) * blocks * pieces
         threads = code.b(kernel_ops.Threads)
         shared = code.apply("gt", threads, code.value(1))
-        turned = None
+        reversed_order = None
         if self._alternates(panels, local):
             assert isinstance(blocks, int)
             # Threads have their own panels each, the same ones in each call.
-            turned = code.apply("and", code.apply("le", threads, code.value(1)), code.b(kernel_ops.Alternate))
+            reversed_order = code.apply("and", code.apply("le", threads, code.value(1)), code.b(kernel_ops.Alternate))
         with code.parallel(code.value(tasks), grain=grain, name="task") as task:
             if near is None:
                 *around, block, part = code.split(task, [*sizes, blocks, pieces])
@@ -491,9 +491,9 @@ class ProductBuilder:
                 *around, part, block = code.split(task, [*sizes, pieces, blocks])
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(tasks)))
-            if turned is not None:
-                block = code.apply("select", turned, code.value(code.sub(blocks - 1, block)), code.value(block))
-                backward = code.apply("or", backward, turned)
+            if reversed_order is not None:
+                block = code.apply("select", reversed_order, code.value(code.sub(blocks - 1, block)), code.value(block))
+                backward = code.apply("or", backward, reversed_order)
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
@@ -505,15 +505,15 @@ class ProductBuilder:
         if panels is None or local or not isinstance(self.m, int):
             return None
         rows, depth = self.tile[0], self._depth(panels, local)
-        if self.m >= PIECES * LEAST_NEAR_ROWS * 2 and self._panels_stay(panels) and depth is None:
-            sizes = range(-(-LEAST_NEAR_ROWS // rows) * rows, MOST_NEAR_ROWS + 1, rows)
+        if self.m >= PIECES * MIN_ROWS_OF_TASK * 2 and self._panels_stay_in_l2(panels) and depth is None:
+            sizes = range(-(-MIN_ROWS_OF_TASK // rows) * rows, MAX_ROWS_OF_TASK + 1, rows)
             # What the busier one of two threads has to do, and the larger piece of equal ones.
             return min(sizes, key=lambda size: (-(-self.m // (2 * size)) * size, -size))
         if self.m >= PIECES * ROWS_OF_TASK:
             return -(-(ROWS_OF_TASK if depth is None else ROWS_OF_BLOCKS) // rows) * rows
         return None
 
-    def _rows_are_far(self, products: Dim = 1) -> bool:
+    def _rows_exceed_l2(self, products: Dim = 1) -> bool:
         """Whether A of so many products is more than the second-level cache holds."""
         size = typical(products) * typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes
         return size > self.p.request.target.caches[1]
@@ -528,26 +528,26 @@ class ProductBuilder:
         is_read_once = not isinstance(self.m, int) or self.m <= MOST_ALTERNATING_ROWS
         return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
 
-    def _panels_stay(self, panels: Panels) -> bool:
+    def _panels_stay_in_l2(self, panels: Panels) -> bool:
         """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else
         from it more often than needed.
         """
         target, size = self.p.request.target, panels.elements
-        if self.in_blocks or not self._far_is_slow or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
+        if self.in_blocks or not self._l3_is_slow or not isinstance(size, int) or not isinstance(self.n, int) or self.n <= panels.width:
             return False
-        return size * self.p.dtype.bytes <= target.caches[1] // PANELS_NEAR_SHARE
+        return size * self.p.dtype.bytes <= target.caches[1] // L2_SHARE_OF_PANELS
 
-    def _rows_that_stay(self, panels: Panels | None, local: bool) -> int | None:
+    def _resident_rows(self, panels: Panels | None, local: bool) -> int | None:
         """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None
         where all rows of A do, where the third level is fast enough to read them for each panel, and where they are too long.
         """
         target = self.p.request.target
-        if panels is None or local or self.in_blocks or self.outer or not self._far_is_slow or self._depth(panels, local) is not None:
+        if panels is None or local or self.in_blocks or self.outer or not self._l3_is_slow or self._depth(panels, local) is not None:
             return None
         if not isinstance(self.m, int) or not isinstance(self.n, int) or not isinstance(self.k, int) or self.n <= panels.width:
             return None
-        room, row = target.caches[1] // NEAR_SHARE, self.k * element_type(self.p.left.source.type).bytes
-        if self.m * row <= room or room < row * ROWS_WORTH_STAYING:
+        room, row = target.caches[1] // L2_SHARE_OF_ROWS, self.k * element_type(self.p.left.source.type).bytes
+        if self.m * row <= room or room < row * MIN_RESIDENT_ROWS:
             return None
         rows, _ = self.tile
         return -(-self.m // (-(-self.m * row // room) * rows)) * rows
@@ -565,17 +565,17 @@ class ProductBuilder:
         backward: Value | None = None,
         threads: Value | None = None,
         memory: Value | None = None,
-        rows_are_late: Value | bool = False,
+        rows_need_prefetch: Value | bool = False,
     ) -> None:
         """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many
         `threads`; `backward` where the task after this one is the one before it. Local panels are made in `memory`, if that is given;
-        `rows_are_late` tells whether this block is the first one that reads rows of A from far.
+        `rows_need_prefetch` tells whether this block is the first one that reads rows of A from far.
         """
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile
         width = vectors * self.lanes
         tile = (BlockTile if self.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
-        tile.backward, tile.threads, tile.rows_are_late, tile.evenly = backward, threads, rows_are_late, self.evenly
+        tile.backward, tile.threads, tile.rows_need_prefetch, tile.evenly = backward, threads, rows_need_prefetch, self.evenly
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
         if local:

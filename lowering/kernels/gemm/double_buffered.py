@@ -22,7 +22,17 @@ from polyreme.ir.types import ScalarType
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Steps, Tile
-from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, Axis, Beside, Besides, cover, covering, rank_tiles, step_cycles
+from polyreme.lowering.kernels.microkernel import (
+    MOST_UNROLLED,
+    UNROLL,
+    Axis,
+    Overlapped,
+    OverlappedRounds,
+    cover,
+    covering,
+    rank_tiles,
+    step_cycles,
+)
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
@@ -32,24 +42,24 @@ FEWEST_ROWS = 32
 # With fewer rows than this, panels of four vectors and blocks that stay in L1 are better: they are copied from longer pieces of B's rows.
 FEW_ROWS, WIDE = 96, 4
 # With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
-ROWS_WORTH_REST, NARROWEST = 256, 3
+MIN_ROWS_FOR_PARTIAL_PANEL, NARROWEST = 256, 3
 # The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small
 # ones.)
 MOST_BYTES = 160 << 10
 # Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level
 # cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and with blocks all panels take the same rows, and so
 # pages, for a while.
-FAR_BYTES, NEAR_SHARE = 6 << 20, (2, 3)
+TLB_REACH_BYTES, L1_SHARE = 6 << 20, (2, 3)
 # There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
-ROWS_WORTH_ALL, ROWS_WORTH_ALL_FAR = 512, 384
+MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
 # Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are
 # read from again.
-LEFT_SHARE, SUMS_SHARE = 3, 4
+L2_SHARE_OF_LEFT, L2_SHARE_OF_SUMS = 3, 4
 # Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is
 # waited for.
 GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
 # What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
-CYCLES_AHEAD, STEPS_AHEAD = 1000, 16
+PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
 
 
 @dataclass(frozen=True)
@@ -60,30 +70,30 @@ class DoubleBufferPlan:
     depth: int
 
 
-def plan_double_buffer(found: Product, far_is_slow: bool) -> DoubleBufferPlan | None:
+def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | None:
     """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or
-    not worth it. `far_is_slow` of the third-level cache.
+    not worth it. `l3_is_slow` of the third-level cache.
     """
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
         return None
-    if p.near is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
+    if p.word_letter is not None or p.is_narrow or lanes == 1 or p.registers.count < MANY_REGISTERS or len(p.step_letters) != 1:
         return None
-    if m < FEWEST_ROWS or k <= 2 * MOST_UNROLLED or is_packed_at_once(found, far_is_slow):
+    if m < FEWEST_ROWS or k <= 2 * MOST_UNROLLED or is_packed_at_once(found, l3_is_slow):
         return None
     ranked = rank_tiles(m, n, k, p.registers)
-    even = [tile for tile in ranked if tile[1] >= NARROWEST and n % (tile[1] * lanes) == 0 and m < ROWS_WORTH_REST]
+    even = [tile for tile in ranked if tile[1] >= NARROWEST and n % (tile[1] * lanes) == 0 and m < MIN_ROWS_FOR_PARTIAL_PANEL]
     wide = [tile for tile in even if tile[1] == WIDE and m < FEW_ROWS]
     tile = (wide or even or ranked)[0]
     width = tile[1] * lanes
     size = k * width * p.dtype.bytes
     if n < width:
         return None
-    if size <= MOST_BYTES and not (far_is_slow and (m < FEW_ROWS or n * k * p.dtype.bytes > FAR_BYTES)):
+    if size <= MOST_BYTES and not (l3_is_slow and (m < FEW_ROWS or n * k * p.dtype.bytes > TLB_REACH_BYTES)):
         return DoubleBufferPlan(tile, k)
-    if not far_is_slow:
+    if not l3_is_slow:
         return None
-    part, whole = NEAR_SHARE
+    part, whole = L1_SHARE
     depth = _even_depth(k, -(-size * whole // (p.request.target.caches[0] * part)))
     return None if depth is None else DoubleBufferPlan(tile, depth)
 
@@ -94,18 +104,18 @@ def _even_depth(steps: int, blocks: int) -> int | None:
     return next((depth for depth in range(least, 2 * least, UNROLL) if (steps % depth or depth) >= depth // 2 > MOST_UNROLLED), None)
 
 
-def is_packed_at_once(found: Product, far_is_slow: bool) -> bool:
+def is_packed_at_once(found: Product, l3_is_slow: bool) -> bool:
     """Whether so many rows meet B that a kernel of its own packs it."""
     m, n, k = found.m, found.n, found.k
     if (
-        not far_is_slow
+        not l3_is_slow
         or found.problem.registers.count < MANY_REGISTERS
         or not isinstance(m, int)
         or not isinstance(n, int)
         or not isinstance(k, int)
     ):
         return False
-    return m > (ROWS_WORTH_ALL_FAR if n * k * found.problem.dtype.bytes > FAR_BYTES else ROWS_WORTH_ALL)
+    return m > (MIN_ROWS_TO_PACK_ALL_LARGE if n * k * found.problem.dtype.bytes > TLB_REACH_BYTES else MIN_ROWS_TO_PACK_ALL)
 
 
 @dataclass(frozen=True)
@@ -200,11 +210,11 @@ class DoubleBuffer:
         code, blocks, at, to = self.code, self.blocks, self._place(self.first, 0), self.half(self.first, 0)
         with code.loop(0, min(blocks.depth, blocks.steps), name="step") as step:
             for lane in range(0, blocks.width, blocks.lanes):
-                code.prefetch(self.source, code.add(at, code.mul(code.add(step.iv, STEPS_AHEAD), self.along), lane + self.line - 1))
+                code.prefetch(self.source, code.add(at, code.mul(code.add(step.iv, PREFETCH_STEPS), self.along), lane + self.line - 1))
                 row = code.load(self.source, code.add(at, code.mul(step.iv, self.along), lane), blocks.lanes)
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
-    def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], Besides]]:
+    def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], OverlappedRounds]]:
         """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those
         of the last one of all copy it again, for nothing.
         """
@@ -215,11 +225,11 @@ class DoubleBuffer:
         steps = code.min(blocks.depth, code.sub(blocks.steps, code.mul(following[1], blocks.depth)))
         at, after, to = self._place(*following), self._place(*self._following(*following)), self.half(panel, block, 1)
         share = BufferShare.of(blocks, rounds)
-        ahead = -(-CYCLES_AHEAD * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
+        prefetch_distance = -(-PREFETCH_CYCLES * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
         # Behind the last step of the block, the one after it is asked for.
         jump = code.sub(after, code.add(at, code.mul(steps, self.along)))
 
-        def of_tile(tile: Index) -> Besides:
+        def of_tile(tile: Index) -> OverlappedRounds:
             begin: Index = code.mul(tile, share.steps)
             most = None
             if share.steps <= blocks.last:
@@ -228,30 +238,30 @@ class DoubleBuffer:
             else:
                 most = code.sub(code.sub(steps, 1), begin)
             source, target = code.add(at, code.mul(begin, self.along)), code.add(to, code.mul(begin, blocks.width))
-            left = code.value(code.sub(steps, code.add(begin, ahead)))
+            left = code.value(code.sub(steps, code.add(begin, prefetch_distance)))
 
             def copy(step: Index, lanes: range) -> None:
                 jumped = code.apply("select", code.apply("lt", code.value(step), left), code.value(0), code.value(jump))
-                asked = code.add(source, code.mul(code.add(step, ahead), self.along), jumped)
+                prefetched = code.add(source, code.mul(code.add(step, prefetch_distance), self.along), jumped)
                 if most is not None:
                     step = code.min(step, most)
                 from_, to_ = code.add(source, code.mul(step, self.along)), code.add(target, code.mul(step, blocks.width))
                 for lane in lanes:
                     # The last element of each line's length: where rows begin within a line, the panel's first one has come with the panel
                     # before.
-                    code.prefetch(self.source, code.add(asked, lane + self.line - 1), locality=2)
+                    code.prefetch(self.source, code.add(prefetched, lane + self.line - 1), locality=2)
                     code.store(
                         code.load(self.source, code.add(from_, lane), blocks.lanes), self.memory, code.add(to_, lane), None, blocks.align
                     )
 
-            def of_round(number: int) -> Beside:
+            def of_round(number: int) -> Overlapped:
                 width = blocks.width // share.rounds
 
-                def beside(turn: Value) -> None:
+                def overlapped(round_number: Value) -> None:
                     for step in range(share.each):
-                        copy(code.add(code.mul(turn, share.each), step), range(number * width, (number + 1) * width, blocks.lanes))
+                        copy(code.add(code.mul(round_number, share.each), step), range(number * width, (number + 1) * width, blocks.lanes))
 
-                return beside
+                return overlapped
 
             return [of_round(i) for i in range(share.rounds)]
 
@@ -285,28 +295,28 @@ class DoubleBufferTile(Tile):
         kernel: ProductKernel,
         around: dict[str, Index],
         panels: Panels,
-        ring: DoubleBuffer,
+        buffer: DoubleBuffer,
         panel: Index,
         sums_at: Index,
-        rows_are_late: bool,
+        rows_need_prefetch: bool,
     ):
-        super().__init__(product, kernel, around, panel, panels, ring.blocks.vectors, local=True)
-        self.ring, self.panel, self.sums_at, self.rows_are_late = ring, panel, sums_at, rows_are_late
+        super().__init__(product, kernel, around, panel, panels, buffer.blocks.vectors, local=True)
+        self.buffer, self.panel, self.sums_at, self.rows_need_prefetch = buffer, panel, sums_at, rows_need_prefetch
 
     def cover_whole(self, first: Index, count: Index, sizes: list[int]) -> None:
         """The rows from `first` on, by tiles of `sizes` rows, of panels in one block."""
-        code, vectors = self.code, self.ring.blocks.vectors
+        code, vectors = self.code, self.buffer.blocks.vectors
         steps = self._steps_of(0)
-        self._tiles(count, sizes, steps, 0, lambda at, rows, beside: self.compute(code.add(first, at), rows, vectors, None, steps, beside))
+        self._tiles(count, sizes, steps, 0, lambda at, rows, overlapped: self.compute(code.add(first, at), rows, vectors, None, steps, overlapped))
 
     def cover_block(self, first: Index, count: Index, sizes: list[int], block: Index, sums: Value) -> None:
         """A block's part of these rows, added to `sums`; the last block's makes results of them."""
-        code, blocks = self.code, self.ring.blocks
+        code, blocks = self.code, self.buffer.blocks
         steps, vectors, is_last = self._steps_of(block), blocks.vectors, isinstance(block, int)
 
-        def write(at: Index, rows: int, beside: Besides) -> None:
+        def write(at: Index, rows: int, overlapped: OverlappedRounds) -> None:
             row = code.add(first, at)
-            acc = self.sums(row, rows, vectors, None, self.saved(sums, row, rows, vectors), steps, beside)
+            acc = self.sums(row, rows, vectors, None, self.saved(sums, row, rows, vectors), steps, overlapped)
             if is_last:
                 self.close(row, acc, None)
                 return
@@ -317,23 +327,23 @@ class DoubleBufferTile(Tile):
         self._tiles(count, sizes, steps, block, write)
 
     def _steps_of(self, block: Index) -> Steps:
-        blocks, code = self.ring.blocks, self.code
+        blocks, code = self.buffer.blocks, self.code
         (letter,) = self.p.step_letters
         along = self.p.left.stride(letter)
         depth = blocks.last if isinstance(block, int) else blocks.depth
         return Steps(
-            self.ring.memory,
+            self.buffer.memory,
             code.mul(code.mul(block, blocks.depth), along),
-            self.ring.half(self.panel, block),
+            self.buffer.half(self.panel, block),
             [Axis(depth, along, blocks.width)],
         )
 
-    def _tiles(self, count: Index, sizes: list[int], steps: Steps, block: Index, write: Callable[[Index, int, Besides], None]) -> None:
+    def _tiles(self, count: Index, sizes: list[int], steps: Steps, block: Index, write: Callable[[Index, int, OverlappedRounds], None]) -> None:
         """Tiles that cover `count` rows: those that copy the block after this one, and the others."""
         code = self.code
         done = 0
-        if not self.ring.is_alone:
-            share, copying = self.ring.share(self.panel, block, steps.rounds)
+        if not self.buffer.is_alone:
+            share, copying = self.buffer.share(self.panel, block, steps.rounds)
             done = share.tiles * sizes[0]
             if isinstance(count, int) and count < 2 * done:
                 # Those that are left copy the last steps again, which takes less than code of their own to be compiled.
@@ -342,7 +352,7 @@ class DoubleBufferTile(Tile):
         cover(code, code.sub(count, done), sizes, lambda at, rows: write(code.add(done, at), rows, None))
 
     def _saved_at(self, row: Index, r: int, v: int) -> Index:
-        blocks = self.ring.blocks
+        blocks = self.buffer.blocks
         return self.code.add(self.sums_at, self.code.mul(row, blocks.width), r * blocks.width + v * blocks.lanes)
 
 
@@ -350,7 +360,7 @@ class DoubleBufferTile(Tile):
 class DoubleBufferKernel:
     """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places,
     part, memory)` writes one that makes part `part` of the rows of what is left of the lanes, in the same memory for panels. Partial sums
-    wait in the kernel's third argument, if there are any. Where `rows_are_late`, each tile asks for the next one's rows of A.
+    wait in the kernel's third argument, if there are any. Where `rows_need_prefetch`, each tile asks for the next one's rows of A.
     """
 
     product: Product
@@ -359,7 +369,7 @@ class DoubleBufferKernel:
     panels: Panels
     piece: int | None
     rest: Callable[[dict[str, Index], Index, Value], None]
-    rows_are_late: bool = False
+    rows_need_prefetch: bool = False
 
     def write(self) -> None:
         code, found = self.kernel.code, self.product
@@ -371,7 +381,7 @@ class DoubleBufferKernel:
         threads = code.b(kernel_ops.Threads)
         rows, most = self.piece or m, whole
         if self.blocks.count > 1:
-            most = max(1, found.problem.request.target.caches[1] // SUMS_SHARE // (rows * width * self.blocks.dtype.bytes))
+            most = max(1, found.problem.request.target.caches[1] // L2_SHARE_OF_SUMS // (rows * width * self.blocks.dtype.bytes))
         # Several threads take groups in turns, so that one that is slow makes fewer of them.
         several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
         several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
@@ -412,7 +422,7 @@ class DoubleBufferKernel:
         (letter,) = p.step_letters
         end = code.min(code.add(first, group), whole)
         start = code.add(p.right.base, *(code.mul(i, p.right.stride(c)) for c, i in places.items()))
-        ring = DoubleBuffer(
+        buffer = DoubleBuffer(
             code,
             blocks,
             memory,
@@ -440,9 +450,9 @@ class DoubleBufferKernel:
 
         def tile(panel: Index) -> DoubleBufferTile:
             sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
-            return DoubleBufferTile(self.product, self.kernel, places, self.panels, ring, panel, sums_at, self.rows_are_late)
+            return DoubleBufferTile(self.product, self.kernel, places, self.panels, buffer, panel, sums_at, self.rows_need_prefetch)
 
-        ring.begin()
+        buffer.begin()
         if blocks.count == 1:
             with code.loop(first, end, name="panel") as panel:
                 tile(panel.iv).cover_whole(row0, count, tall)

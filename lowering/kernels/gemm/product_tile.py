@@ -23,8 +23,8 @@ from polyreme.lowering.kernels.microkernel import (
     UNROLL,
     Accumulators,
     Axis,
-    Beside,
-    Besides,
+    Overlapped,
+    OverlappedRounds,
     accumulate,
     cover,
     cover_evenly,
@@ -43,9 +43,9 @@ MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
 STREAM_BYTES = 4096
 # Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more
 # than it gains.
-NEARLY_STAYS = 1.25
+L2_SLACK = 1.25
 # Of vectors with as many lanes halves are worth putting together.
-LANES_WORTH_HALVES = 8
+MIN_LANES_FOR_HALVES = 8
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Blocks:
 @dataclass(frozen=True)
 class Prefetching:
     """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on,
-    `lines` in all; by the tile itself where they are `near`, else after it. Only where the threads have them far away, if `wanted` tells.
+    `lines` in all. This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether they are worth asking for.
     """
 
     buffer: Value
@@ -86,7 +86,7 @@ class Prefetching:
     inner: int
     step: Dim
     stride: Dim
-    near: bool = False
+    in_tile: bool = False
     wanted: Value | None = None
 
     def prefetch(self, code: Code, line: Index) -> None:
@@ -95,25 +95,25 @@ class Prefetching:
         inner = code.sub(line, code.mul(outer, self.inner))
         code.prefetch(self.buffer, code.add(self.at, code.mul(inner, self.step), code.mul(outer, self.stride)))
 
-    def share(self, code: Code, first: Index, each: int) -> Beside:
+    def share(self, code: Code, first: Index, each: int) -> Overlapped:
         """Asks for lines from the one of number `first` on, `each` in a round of steps."""
 
-        def prefetch(turn: Value) -> None:
-            line = code.add(first, code.mul(turn, each))
+        def prefetch(round_number: Value) -> None:
+            line = code.add(first, code.mul(round_number, each))
             with nullcontext() if self.wanted is None else code.when(self.wanted):
                 for i in range(each):
                     self.prefetch(code, code.add(line, i))
 
         return prefetch
 
-    def pace(self, code: Code, first: Index, pace: Index, most: int) -> Beside:
+    def pace(self, code: Code, first: Index, pace: Index, most: int) -> Overlapped:
         """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`:
         always as many, most of which have been asked for where fewer are enough, since a loop over those would be left at a place of its
         own in each round.
         """
 
-        def prefetch(turn: Value) -> None:
-            begin = code.add(first, code.div(code.mul(pace, turn), ONE))
+        def prefetch(round_number: Value) -> None:
+            begin = code.add(first, code.div(code.mul(pace, round_number), ONE))
             for i in range(most):
                 self.prefetch(code, code.add(begin, i))
 
@@ -128,7 +128,7 @@ class Steps:
     left: Index
     at: Index
     axes: list[Axis]
-    ahead: Prefetching | None = None
+    prefetching: Prefetching | None = None
 
     @property
     def rounds(self) -> int:
@@ -162,7 +162,7 @@ class Tile:
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
         # Whether rows of A come late, so that each tile asks for the next one's.
-        self.rows_are_late: Value | bool = False
+        self.rows_need_prefetch: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
         self.left0 = code.add(p.left.base, kernel.left_at, *(code.mul(i, p.left.stride(c)) for c, i in around.items()))
@@ -188,7 +188,7 @@ class Tile:
             self._each(
                 count,
                 sizes,
-                lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.beside(at, rows, sizes, count, steps)),
+                lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.overlapped(at, rows, sizes, count, steps)),
             )
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
@@ -209,7 +209,7 @@ class Tile:
                     valid,
                     self.saved(sums, at, rows, vectors),
                     steps,
-                    self.beside(at, rows, sizes, count, steps),
+                    self.overlapped(at, rows, sizes, count, steps),
                 )
                 for r, line in enumerate(acc):
                     for v, value in enumerate(line):
@@ -221,7 +221,7 @@ class Tile:
 
         def last(at: Index, rows: int) -> None:
             row = code.add(first, at)
-            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.beside(at, rows, sizes, count, rest))
+            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.overlapped(at, rows, sizes, count, rest))
             self.close(row, acc, valid)
 
         self._each(count, sizes, last)
@@ -239,10 +239,10 @@ class Tile:
         if self.local is None:
             axes, at = p.axes(self.moves), self.right0
             if depth is None:
-                return Steps(self.kernel.right, 0, at, axes, self.ahead(at))
+                return Steps(self.kernel.right, 0, at, axes, self.prefetching(at))
             (axis,) = axes
             at = code.add(at, code.mul(start, axis.b))
-            return Steps(self.kernel.right, code.mul(start, axis.a), at, [Axis(depth, axis.a, axis.b)], self.ahead(at, depth))
+            return Steps(self.kernel.right, code.mul(start, axis.a), at, [Axis(depth, axis.a, axis.b)], self.prefetching(at, depth))
         assert self.panels is not None
         at, sizes = self.right0, dict(self.panels.sizes)
         left: Index = 0
@@ -255,13 +255,13 @@ class Tile:
         PanelFill(code, p.right, panel, self.kernel.right, self.local, self.product.lanes).fill(at, 0, width if valid is None else valid)
         moves = panel.strides
         axes = join_axes([Axis(sizes[c], p.left.stride(c), moves[c]) for c in p.contracted])
-        return Steps(self.local, left, 0, axes, self.ahead_in_place(at, depth, start))
+        return Steps(self.local, left, 0, axes, self.prefetching_in_place(at, depth, start))
 
     def _line(self, buffer: Value) -> int:
         """Elements of a buffer in a line of memory."""
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
-    def ahead(self, at: Index, depth: int | None = None) -> Prefetching | None:
+    def prefetching(self, at: Index, depth: int | None = None) -> Prefetching | None:
         """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for
         all of it, what follows in this panel; nothing of what stays near, or of what the machine asks for by itself.
         """
@@ -272,23 +272,23 @@ class Tile:
         right, line = self.kernel.right, self._line(self.kernel.right)
         if self.product.m == 1:
             each = element_type(right.type).bytes
-            bytes_of_all, near = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= near or self.p.request.target.reads_ahead:
+            bytes_of_all, l2 = typical(panels.elements) * each, self.p.request.target.caches[1]
+            if bytes_of_all <= l2 or self.p.request.target.reads_ahead:
                 return None
             wanted = None
             if self.threads is not None:
                 wanted = self.code.apply(
-                    "lt", self.code.value(self.code.mul(self.threads, int(NEARLY_STAYS * near))), self.code.value(bytes_of_all)
+                    "lt", self.code.value(self.code.mul(self.threads, int(L2_SLACK * l2))), self.code.value(bytes_of_all)
                 )
             return Prefetching(
-                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, near=True, wanted=wanted
+                right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, in_tile=True, wanted=wanted
             )
         following: Index = size
         if depth is None and self.backward is not None:
             following = self.code.apply("select", self.backward, self.code.value(-size), self.code.value(size))
         return Prefetching(right, self.code.add(at, following), -(-size // line), 1, 0, line)
 
-    def ahead_in_place(self, at: Index, depth: int | None, start: Index) -> Prefetching | None:
+    def prefetching_in_place(self, at: Index, depth: int | None, start: Index) -> Prefetching | None:
         """The same for a panel that is packed from position `at` on: the next block of this panel, or the first one of the next panel."""
         code, p, panels = self.code, self.p, self.panels
         letters = p.step_letters
@@ -322,25 +322,25 @@ class Tile:
         lanes, align = self.product.lanes, self.product.lanes * self.p.dtype.bytes
         return [[self.code.load(sums, self._saved_at(row, r, v), lanes, None, align) for v in range(vectors)] for r in range(rows)]
 
-    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, beside: Besides) -> None:
+    def compute(self, row: Index, rows: int, vectors: int, valid: Index | None, steps: Steps, overlapped: OverlappedRounds) -> None:
         """One tile, from beginning to end."""
-        beside = self.beside_results(row, rows, vectors, steps, beside)
+        overlapped = self.with_result_prefetch(row, rows, vectors, steps, overlapped)
         if self._has_halves(rows, vectors, valid):
-            self._compute_pairs(row, rows, vectors, steps, beside)
+            self._compute_pairs(row, rows, vectors, steps, overlapped)
             return
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
         # more.
-        begins = self.p.request.target.half_vectors and self.p.near is None
-        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, beside, begins), valid)
+        begins = self.p.request.target.half_vectors and self.p.word_letter is None
+        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, begins), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:
         """Whether the last vector of each row is half full, so that two rows can share one."""
         lanes = self.product.lanes
         fits = vectors > 1 and valid == vectors * lanes - lanes // 2 and rows % 2 == 0
-        return fits and lanes >= LANES_WORTH_HALVES and self.panels is not None and self.p.near is None
+        return fits and lanes >= MIN_LANES_FOR_HALVES and self.panels is not None and self.p.word_letter is None
 
-    def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> None:
+    def _compute_pairs(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> None:
         """A tile whose rows go in pairs: the whole vectors of both, then one with the last half vector of the first and that of the second.
         """
         code, lanes, whole = self.code, self.product.lanes, vectors - 1
@@ -360,7 +360,7 @@ class Tile:
 
         fresh = zeros(code, rows // 2, 2 * whole + 1, self.p.dtype, lanes)
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        acc = accumulate(code, steps.axes, read_left, read_right, fresh, left, steps.at, beside)
+        acc = accumulate(code, steps.axes, read_left, read_right, fresh, left, steps.at, overlapped)
         lines: list[list[tuple[Value, int, Value | None]]] = []
         for *vectors_of_both, last in acc:
             for i, picked in enumerate((low, high)):
@@ -368,64 +368,64 @@ class Tile:
                 lines.append([(x, v * lanes, None) for v, x in enumerate(line)])
         self.finish(row, lines, self.lane0)
 
-    def beside_results(self, row: Index, rows: int, vectors: int, steps: Steps, beside: Besides) -> Besides:
-        """`beside`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make
+    def with_result_prefetch(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> OverlappedRounds:
+        """`overlapped`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make
         the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only written
         is not asked for: stores wait in places of their own.
         """
-        besides = list(beside) if isinstance(beside, Sequence) else [] if beside is None else [beside]
-        code, rounds = self.code, steps.rounds // max(len(besides), 1)
+        per_round = list(overlapped) if isinstance(overlapped, Sequence) else [] if overlapped is None else [overlapped]
+        code, rounds = self.code, steps.rounds // max(len(per_round), 1)
         at = code.add(self.out0, code.mul(row, self.row_out), self.lane0)
-        shares = [*besides[:1], *self._next_rows(row, rows, steps, rounds)]
-        for arg in self.p.epilogue.beside:
+        shares = [*per_round[:1], *self._next_rows(row, rows, steps, rounds)]
+        for arg in self.p.epilogue.residuals:
             buffer = self.kernel.buffers[arg]
             line = self._line(buffer)
             in_a_row = -(-vectors * self.product.lanes // line)
-            lines = Prefetching(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, near=True)
+            lines = Prefetching(buffer, at, rows * in_a_row, in_a_row, line, self.row_out, in_tile=True)
             if rounds:
                 shares.append(lines.share(code, 0, -(-lines.lines // rounds)))
                 continue
             for i in range(lines.lines):
                 lines.prefetch(code, i)
 
-        def prefetch(turn: Value) -> None:
+        def prefetch(round_number: Value) -> None:
             for share in shares:
-                share(turn)
+                share(round_number)
 
-        return [prefetch, *besides[1:]] if shares else None
+        return [prefetch, *per_round[1:]] if shares else None
 
-    def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Beside]:
+    def _next_rows(self, row: Index, rows: int, steps: Steps, rounds: int) -> list[Overlapped]:
         """Asks for the rows of A of the next tile, where they come late and stand in lines."""
-        if self.rows_are_late is False or not rounds or steps.axes[0].a != 1:
+        if self.rows_need_prefetch is False or not rounds or steps.axes[0].a != 1:
             return []
         code, left, depth = self.code, self.kernel.left, typical(steps.axes[0].size)
         line = self._line(left)
         at, in_a_row = code.add(self.left0, code.mul(code.add(row, rows), self.row_left), steps.left), -(-depth // line)
-        wanted = self.rows_are_late if isinstance(self.rows_are_late, Value) else None
-        lines = Prefetching(left, at, rows * in_a_row, in_a_row, line, self.row_left, near=True, wanted=wanted)
+        wanted = self.rows_need_prefetch if isinstance(self.rows_need_prefetch, Value) else None
+        lines = Prefetching(left, at, rows * in_a_row, in_a_row, line, self.row_left, in_tile=True, wanted=wanted)
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
-    def beside(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Beside | None:
+    def overlapped(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Overlapped | None:
         """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds:
         its share of what is needed after all tiles of the first size. Where it is not known how many rows there are, and B is far or all
         tiles are of few rows, each tile's share is that of its rows.
         """
-        code, ahead, rounds, whole = self.code, steps.ahead, steps.rounds, sizes[0]
-        if ahead is None or not rounds:
+        code, prefetching, rounds, whole = self.code, steps.prefetching, steps.rounds, sizes[0]
+        if prefetching is None or not rounds:
             return None
-        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._is_far):
-            pace = code.add(code.div(rows * ahead.lines * ONE // rounds, count), 1)
-            return ahead.pace(code, code.div(code.mul(at, ahead.lines), count), pace, min(-(-ahead.lines // rounds), MOST_OF_ROUND))
+        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._exceeds_l2):
+            pace = code.add(code.div(rows * prefetching.lines * ONE // rounds, count), 1)
+            return prefetching.pace(code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND))
         if rows != whole:
             return None
         tiles = typical(self.product.m if isinstance(count, Value) else count) // whole
-        each = -(-ahead.lines // (tiles * rounds))
-        if not ahead.near:
+        each = -(-prefetching.lines // (tiles * rounds))
+        if not prefetching.in_tile:
             each = min(each, MOST_PREFETCHED)
-        return ahead.share(code, code.mul(code.div(at, whole), rounds * each), each)
+        return prefetching.share(code, code.mul(code.div(at, whole), rounds * each), each)
 
     @property
-    def _is_far(self) -> bool:
+    def _exceeds_l2(self) -> bool:
         """Whether B is more than the second-level cache holds, so that few rows wait for it."""
         return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 
@@ -438,7 +438,7 @@ class Tile:
         valid: Index | None,
         acc: Accumulators,
         steps: Steps,
-        beside: Besides = None,
+        overlapped: OverlappedRounds = None,
         fresh: bool = False,
     ) -> Accumulators:
         """The accumulators after `steps`; `fresh`: they begin as zeros."""
@@ -451,7 +451,7 @@ class Tile:
             return self._wide(code.load(steps.right, code.add(at, self._of_vector(v)), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, beside, fresh)
+        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, overlapped, fresh)
 
     def _of_vector(self, v: int) -> Dim:
         """How far behind the first vector of a step vector `v` is: in the same row of B, or in a panel of its own."""

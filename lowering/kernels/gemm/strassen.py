@@ -37,7 +37,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.strassen_pipelined import GOES_ON, VARIABLES, Share, Turns
+from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, Share
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
 from polyreme.lowering.kernels.gemm.strassen_task import Memory, StrassenTask, TaskRows
@@ -45,7 +45,7 @@ from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
-from polyreme.lowering.kernels.sharing import Tickets, Variables
+from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 
 def build_strassen(request: Request) -> KernelPlan | None:
@@ -125,8 +125,8 @@ class StrassenBuilder:
     def add_steps(self, name: str, source: Slot) -> None:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
         cut, p, epilogue = self.cut, self.p, self.p.epilogue
-        if cut.beside:
-            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.turns_of_run), i64)
+        if cut.is_pipelined:
+            notes = self.parts.new_scratch(cut.most_makers * Tickets.elements(cut.items_of_run), i64)
             before = [source, notes, self.parts.new_scratch(cut.most_makers * cut.memory_of_thread, f32, cut.memory_of_thread)]
         else:
             before = [source, self.parts.new_scratch(cut.combined, f32)]
@@ -137,8 +137,8 @@ class StrassenBuilder:
         count = len(epilogue.args)
         memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
         with self._chunk(code) as rows:
-            if cut.beside:
-                self._tasks_beside(code, rows, memory, *func.args[:2])
+            if cut.is_pipelined:
+                self._pipelined_tasks(code, rows, memory, *func.args[:2])
             else:
                 self._combine_rows(code, rows, func.args[0], left)
                 self._tasks(code, rows, memory)
@@ -154,10 +154,10 @@ class StrassenBuilder:
         if m == all_rows and isinstance(m, int):
             yield TaskRows.of(code, cut, m)
         elif isinstance(m, int):
-            count = floordiv(all_rows, m) if cut.beside else ceildiv(all_rows, m)
+            count = floordiv(all_rows, m) if cut.is_pipelined else ceildiv(all_rows, m)
             with code.loop(0, count, name="chunk") as chunk:
                 before = code.mul(chunk.iv, m)
-                is_even = cut.beside or mod(all_rows, m) == 0
+                is_even = cut.is_pipelined or mod(all_rows, m) == 0
                 yield TaskRows.of(code, cut, m if is_even else code.min(code.sub(all_rows, before), m), before)
         else:
             # About as many rows in each, in whole tiles; there may be none at all.
@@ -176,19 +176,19 @@ class StrassenBuilder:
             group, piece = code.split(task, [cut.groups, rows.pieces])
             StrassenTask(code, rows, memory, group, piece).run()
 
-    def _tasks_beside(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
+    def _pipelined_tasks(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
         """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that
         are done help with the last runs of the others.
         """
         cut = self.cut
         threads = code.apply("min", code.b(kernel.Threads), code.value(cut.most_makers))
-        tickets = Tickets(code, notes, cut.turns_of_run)
+        tickets = Tickets(code, notes, cut.items_of_run)
         with code.loop(0, threads, name="thread") as each:
             tickets.begin(each.iv, _RunsOf(code, cut, threads, each.iv).are_one)
         with code.parallel(threads, name="thread") as thread:
             variables = Variables.of(code, VARIABLES)
             for which in range(VARIABLES):
-                variables.set(which, int(which == GOES_ON))
+                variables.set(which, int(which == CONTINUES))
             with code.loop(0, threads, name="away") as away:
                 owner = code.value(code.mod(code.add(thread, away.iv), threads))
                 is_own = code.apply("eq", away.iv, code.value(0))
@@ -200,7 +200,7 @@ class StrassenBuilder:
                 ) as piece:
                     first, end = runs.groups_of(piece.iv)
                     begin = code.apply("select", is_own, code.value(first), code.value(runs.last_run))
-                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(GOES_ON)):
+                    with code.loop(begin, end, step=cut.groups_of_thread, name="group") as group, code.when(variables.is_on(CONTINUES)):
                         groups = code.min(code.sub(end, group.iv), cut.groups_of_thread)
                         is_last = code.apply(
                             "and",
@@ -208,7 +208,7 @@ class StrassenBuilder:
                             code.apply("eq", group.iv, code.value(runs.last_run)),
                         )
                         share = Share(tickets, owner, is_own, is_last)
-                        Turns(
+                        PipelinedWork(
                             StrassenTask(code, rows, memory, group.iv, piece.iv),
                             source,
                             self.stride,

@@ -13,7 +13,7 @@ tiles, whose multiply-adds leave room for loads, additions and stores, it does e
    times as many as they are in place of 3.06, and the panel that is multiplied next is made of one or two of these, a row of it or more in
    each round.
 
-Threads whose groups are done take turns of others, from the last one back (`sharing.py`), and leave the products; the thread that is the
+Threads whose groups are done take turns of others, from the last one back (`work_stealing.py`), and leave the products; the thread that is the
 last one adds these up, in the order of the turns, so that results do not depend on who did what.
 
 So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level
@@ -32,16 +32,16 @@ from polyreme.ir.types import f32, i32
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine
 from polyreme.lowering.kernels.gemm.strassen_task import StrassenTask
-from polyreme.lowering.kernels.microkernel import UNROLL, Beside
-from polyreme.lowering.kernels.sharing import Tickets, Variables
+from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
+from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
-Errand = Callable[[Value], None]
+VectorWork = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
 # What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it
 # did, and the one that it does; and whose combinations it has, two of them. Of panels that it makes: which turn's first one it has, and
 # which one of two places has the one that is multiplied next.
-GOES_ON, MORE, DID, TURN, MADE = range(5)
+CONTINUES, MORE, DID, ITEM, MADE = range(5)
 HAS, PANEL = MADE + 2, MADE + 3
 VARIABLES = PANEL + 1
 # One in fixed point, for quotients of small numbers.
@@ -58,7 +58,7 @@ class Share:
     is_shared: Value
 
 
-class Turns:
+class PipelinedWork:
     """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose
     rows are `stride` apart. `task.memory.left` has `cut.memory_of_thread` for each thread: combinations for two products of the outer
     level, sums of two turns, unfinished results.
@@ -93,22 +93,22 @@ class Turns:
     def run(self) -> None:
         """The turns of the run that are the thread's, or that it takes from another one."""
         code, run, variables = self.code, self.share, self.variables
-        turns = code.value(code.mul(self.groups, self.outer.products))
+        items = code.value(code.mul(self.groups, self.outer.products))
         for which, x in ((MORE, 1), (DID, 0)):
             variables.set(which, x)
         with code.when(code.apply("and", run.is_own, run.is_shared)):
             run.tickets.open(run.owner)
             # Not before all turns are done: until then this thread's memory is in use.
-            variables.set(GOES_ON, 0)
-        with code.loop(0, turns, name="ticket") as ticket, code.when(variables.is_on(MORE)):
-            variables.set(TURN, ticket.iv)
+            variables.set(CONTINUES, 0)
+        with code.loop(0, items, name="ticket") as ticket, code.when(variables.is_on(MORE)):
+            variables.set(ITEM, ticket.iv)
             with code.when(run.is_shared):
-                self._take(turns)
-            turn = variables.get(TURN)
-            is_there = code.apply("lt", turn, turns)
+                self._take(items)
+            item = variables.get(ITEM)
+            is_there = code.apply("lt", item, items)
             variables.note(MORE, is_there)
             with code.when(is_there):
-                self._run_turn(turn)
+                self._run_item(item)
                 variables.set(DID, code.add(variables.get(DID), 1))
         did = variables.get(DID)
         with code.when(code.apply("gt", did, code.value(0))):
@@ -116,39 +116,39 @@ class Turns:
                 last = code.value(code.sub(did, 1))
                 run.tickets.leave(run.owner, last, self._sums(last))
             with code.when(run.is_shared):
-                variables.note(GOES_ON, run.tickets.are_done(run.owner, did, turns))
-            with code.when(variables.is_on(GOES_ON)):
-                self._put_together(turns)
+                variables.note(CONTINUES, run.tickets.are_done(run.owner, did, items))
+            with code.when(variables.is_on(CONTINUES)):
+                self._put_together(items)
 
-    def _take(self, turns: Value) -> None:
-        """Notes the next turn, `turns` if there is none; of another thread's as many as there is room for."""
+    def _take(self, items: Value) -> None:
+        """Notes the next turn, `items` if there is none; of another thread's as many as there is room for."""
         code, run, variables = self.code, self.share, self.variables
-        variables.set(TURN, turns)
-        has_room = code.apply("lt", variables.get(DID), code.value(self.cut.turns_kept))
+        variables.set(ITEM, items)
+        has_room = code.apply("lt", variables.get(DID), code.value(self.cut.items_kept))
         may_help = code.apply("and", run.tickets.are_open(run.owner), has_room)
         with code.when(code.apply("or", run.is_own, may_help)):
-            variables.set(TURN, run.tickets.take(run.owner, turns, run.is_own))
+            variables.set(ITEM, run.tickets.take(run.owner, items, run.is_own))
 
-    def _run_turn(self, turn: Value) -> None:
+    def _run_item(self, item: Value) -> None:
         """The products of a turn. Another thread's are left where they are, one turn after the other."""
         code, cut, run, variables, products = self.code, self.cut, self.share, self.variables, self.inner.products
-        number, group = self._of_turn(turn)
+        number, group = self._split_item(item)
         self._have_combinations(code.value(number))
         kept = code.add(self.sums0, code.mul(variables.get(DID), products * cut.plane))
-        sums0 = code.apply("select", run.is_own, code.value(self._sums(turn)), code.value(kept))
+        sums0 = code.apply("select", run.is_own, code.value(self._sums(item)), code.value(kept))
         left0 = code.add(self.start, code.mul(self._half(number), cut.matrix_of_task))
-        next_turn = code.add(turn, code.apply("select", run.is_own, code.value(1), code.value(-1)))
-        panel, following = self._panel(turn), self._panel(next_turn)
-        beside = self._errands(turn, number, group)
+        next_item = code.add(item, code.apply("select", run.is_own, code.value(1), code.value(-1)))
+        panel, following = self._panel(item), self._panel(next_item)
+        overlapped = self._overlapped_work(item, number, group)
         if cut.half_packed:
-            self._have_panel(turn)
+            self._have_panel(item)
             # Behind the last one there is none; nor is there one of others' turns in front of the first.
             is_there = code.apply(
                 "and",
-                code.apply("ge", code.value(next_turn), code.value(0)),
-                code.apply("lt", code.value(next_turn), code.value(code.mul(self.groups, self.outer.products))),
+                code.apply("ge", code.value(next_item), code.value(0)),
+                code.apply("lt", code.value(next_item), code.value(code.mul(self.groups, self.outer.products))),
             )
-            next_turn = code.apply("select", is_there, code.value(next_turn), turn)
+            next_item = code.apply("select", is_there, code.value(next_item), item)
         with code.loop(0, products, name="product") as product:
             i = product.iv
             is_last = code.apply("eq", i, code.value(products - 1))
@@ -156,7 +156,7 @@ class Turns:
             if cut.half_packed:
                 at, other = self._panels(variables.get(PANEL))
                 make = self._make_panel(
-                    code.apply("select", is_last, code.value(next_turn), turn),
+                    code.apply("select", is_last, code.value(next_item), item),
                     code.apply("select", is_last, code.value(0), code.value(code.add(i, 1))),
                     other,
                 )
@@ -166,29 +166,29 @@ class Turns:
                     None,
                     self.memory,
                     to,
-                    beside=self._both(beside(i), self._shares(make, i, self._parts(next_turn))),
+                    overlapped=self._both(overlapped(i), self._shares(make, i, self._parts(next_item))),
                     right=self.memory,
                 )
                 variables.set(PANEL, code.sub(1, variables.get(PANEL)))
             else:
-                ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
-                self.task.multiply(here, code.add(panel, i), ahead, self.memory, to, beside=beside(i))
+                packed_ahead = code.apply("select", is_last, code.value(following), code.value(code.add(panel, i, 1)))
+                self.task.multiply(here, code.add(panel, i), packed_ahead, self.memory, to, overlapped=overlapped(i))
         if cut.half_packed:
-            variables.set(HAS, self._mark_of_panel(next_turn))
+            variables.set(HAS, self._mark_of_panel(next_item))
         makes = code.apply("and", run.is_own, code.apply("lt", code.value(code.add(number, 1)), code.value(self.outer.products)))
         with code.when(makes):
             # Those of the next product of the outer level are there when all groups have made their share.
             all_made = code.apply("eq", code.value(code.add(group, 1)), code.value(self.groups))
             variables.set(self._made(code.add(number, 1)), code.apply("select", all_made, self._mark(code.add(number, 1)), code.value(0)))
         with code.when(run.is_own, then=False):
-            run.tickets.leave(run.owner, turn, sums0)
+            run.tickets.leave(run.owner, item, sums0)
 
-    def _have_panel(self, turn: Value) -> None:
+    def _have_panel(self, item: Value) -> None:
         """Makes the first panel of a turn, if it is not there."""
         code, variables = self.code, self.variables
-        with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(turn))):
+        with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(item))):
             at, _ = self._panels(variables.get(PANEL))
-            make = self._make_panel(turn, code.value(0), at)
+            make = self._make_panel(item, code.value(0), at)
             with code.loop(0, self.cut.depth, name="step") as step:
                 make(step.iv)
 
@@ -198,22 +198,22 @@ class Turns:
         panels0 = code.add(self.start, cut.memory_of_thread - 2 * cut.panel)
         return code.add(panels0, code.mul(which, cut.panel)), code.add(panels0, code.mul(code.sub(1, which), cut.panel))
 
-    def _mark_of_panel(self, turn: Index) -> Value:
+    def _mark_of_panel(self, item: Index) -> Value:
         """What tells a turn's first panel from others, and from none."""
-        number, group = self._of_turn(turn)
+        number, group = self._split_item(item)
         code = self.code
         return code.value(code.add(code.mul(code.add(self.group0, group), self.outer.products), number, 1))
 
-    def _parts(self, turn: Index) -> Index:
+    def _parts(self, item: Index) -> Index:
         """Where the combinations of the outer level are that a turn's panels are made of."""
-        number, group = self._of_turn(turn)
+        number, group = self._split_item(item)
         code, parts = self.code, self.inner.steps * self.inner.lanes
         return code.mul(code.add(code.mul(code.add(self.group0, group), self.cut.panels_of_group), code.mul(number, parts)), self.cut.panel)
 
-    def _make_panel(self, turn: Value, product: Value, to0: Index) -> Errand:
+    def _make_panel(self, item: Value, product: Value, to0: Index) -> VectorWork:
         """Makes rows of the panel of a turn's product, of one or two combinations of the outer level."""
         code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
-        parts = self._parts(turn)
+        parts = self._parts(item)
         first, second = (code.add(parts, code.mul(self._pick(product, [terms[i][0] for terms in inner.right]), cut.panel)) for i in (0, -1))
         # A panel of one has none as its second one, of which no lane is on.
         mask = code.lane_mask(self._pick(product, [lanes * (len(terms) > 1) for terms in inner.right]), lanes)
@@ -228,7 +228,7 @@ class Turns:
 
         return make
 
-    def _shares(self, make: Errand, product: Index, following: Index) -> Callable[[Index], Beside]:
+    def _shares(self, make: VectorWork, product: Index, following: Index) -> Callable[[Index], Overlapped]:
         """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of
         it in each. Meanwhile what the next turn's panels are made of, from position `following` on, is asked for, before the last product
         makes the first one.
@@ -238,17 +238,17 @@ class Turns:
         lines = inner.steps * inner.lanes * depth * cut.vectors
         asked = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
 
-        def beside(at: Index) -> Beside:
+        def overlapped(at: Index) -> Overlapped:
             # Tiles of fewer rows than the first ones do what these leave.
             each = -(-depth * cut.rows // (cut.piece * rounds))
             tile = code.div(at, cut.rows)
             begin = code.mul(tile, rounds * each)
             line0 = code.mul(code.add(code.mul(product, cut.tiles), tile), rounds * asked)
 
-            def write(turn: Value) -> None:
-                step = code.value(code.add(begin, code.mul(turn, each)))
+            def write(item: Value) -> None:
+                step = code.value(code.add(begin, code.mul(item, each)))
                 for i in range(asked):
-                    line = code.add(line0, code.mul(turn, asked), i)
+                    line = code.add(line0, code.mul(item, asked), i)
                     code.prefetch(self.task.memory.right, code.add(following, code.mul(line, lanes)))
                 # A block of its own also keeps LLVM from loading early what the tile multiplies, for which there are no registers.
                 with code.when(code.apply("lt", step, code.value(depth))):
@@ -257,20 +257,20 @@ class Turns:
 
             return write
 
-        return beside
+        return overlapped
 
     @staticmethod
-    def _both(one: Callable[[Index], Beside], other: Callable[[Index], Beside]) -> Callable[[Index], Beside]:
-        def beside(at: Index) -> Beside:
+    def _both(one: Callable[[Index], Overlapped], other: Callable[[Index], Overlapped]) -> Callable[[Index], Overlapped]:
+        def overlapped(at: Index) -> Overlapped:
             first, second = one(at), other(at)
 
-            def write(turn: Value) -> None:
-                first(turn)
-                second(turn)
+            def write(item: Value) -> None:
+                first(item)
+                second(item)
 
             return write
 
-        return beside
+        return overlapped
 
     def _have_combinations(self, number: Value) -> None:
         """Makes the combinations for a product of the outer level, if they are not there."""
@@ -290,42 +290,42 @@ class Turns:
         code = self.code
         return code.value(code.add(code.mul(self.task.first, self.outer.products), number, 1))
 
-    def _put_together(self, turns: Value) -> None:
+    def _put_together(self, items: Value) -> None:
         """What is left of all turns is added up, in their order."""
         code, run = self.code, self.share
-        with code.loop(0, turns, name="turn") as turn:
-            left = run.tickets.left(run.owner, turn.iv)
+        with code.loop(0, items, name="turn") as item:
+            left = run.tickets.left(run.owner, item.iv)
             with code.when(code.apply("gt", left, code.value(0))):
-                add_up = self._add_up(turn.iv, code.sub(left, 1))
+                add_up = self._add_up(item.iv, code.sub(left, 1))
                 with code.loop(0, self.vectors, name="position") as position:
                     add_up(position.iv)
 
-    def _of_turn(self, turn: Index) -> tuple[Index, Index]:
+    def _split_item(self, item: Index) -> tuple[Index, Index]:
         """The number of a turn's product of the outer level, and of its group."""
-        number, group = self.code.split(turn, [self.outer.products, self.groups])
+        number, group = self.code.split(item, [self.outer.products, self.groups])
         return number, group
 
     def _half(self, number: Index) -> Index:
         """Where what belongs to this number begins, of what is there for two of them."""
         return self.code.mul(self.code.mod(number, 2), self.inner.products)
 
-    def _sums(self, turn: Index) -> Index:
+    def _sums(self, item: Index) -> Index:
         """Where a turn's sums are."""
-        return self.code.add(self.sums0, self.code.mul(self._half(turn), self.cut.plane))
+        return self.code.add(self.sums0, self.code.mul(self._half(item), self.cut.plane))
 
-    def _panel(self, turn: Index) -> Index:
+    def _panel(self, item: Index) -> Index:
         """The number of a turn's first panel."""
-        number, group = self._of_turn(turn)
+        number, group = self._split_item(item)
         code = self.code
         return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
 
-    def _errands(self, turn: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Beside]]:
+    def _overlapped_work(self, item: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Overlapped]]:
         """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in
         each, at even distances.
         """
         code, cut = self.code, self.cut
-        zero, before, following = code.value(0), code.sub(turn, 1), code.value(code.add(number, 1))
-        adds = code.apply("and", self.share.is_own, code.apply("gt", turn, zero))
+        zero, before, following = code.value(0), code.sub(item, 1), code.value(code.add(number, 1))
+        adds = code.apply("and", self.share.is_own, code.apply("gt", item, zero))
         added = code.apply("select", adds, code.value(self.vectors), zero)
         share = code.div(code.add(self.vectors_of_steps, self.groups, -1), self.groups)
         done = code.mul(group, share)
@@ -339,26 +339,26 @@ class Turns:
         reciprocal = code.add(code.div(ONE, every), 1)
         add_up, make = self._add_up(before, self._sums(before)), self._make_combinations(following)
 
-        def beside(product: Index, at: Index) -> Beside:
+        def overlapped(product: Index, at: Index) -> Overlapped:
             first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
 
-            def write(turn: Value) -> None:
+            def write(item: Value) -> None:
                 # The number of the errand in this tile: turn / every.
-                number = code.value(code.div(code.mul(turn, reciprocal), ONE))
-                errand = code.value(code.add(first, number))
-                is_due = code.apply("eq", turn, code.value(code.mul(number, every)))
-                for more in (code.apply("lt", number, each), code.apply("lt", errand, count)):
+                number = code.value(code.div(code.mul(item, reciprocal), ONE))
+                overlapped_combine = code.value(code.add(first, number))
+                is_due = code.apply("eq", item, code.value(code.mul(number, every)))
+                for more in (code.apply("lt", number, each), code.apply("lt", overlapped_combine, count)):
                     is_due = code.apply("and", is_due, more)
                 with code.when(is_due):
-                    adds = code.apply("lt", errand, added)
+                    adds = code.apply("lt", overlapped_combine, added)
                     with code.when(adds):
-                        add_up(errand)
+                        add_up(overlapped_combine)
                     with code.when(adds, then=False):
-                        make(code.value(code.add(code.sub(errand, added), done)))
+                        make(code.value(code.add(code.sub(overlapped_combine, added), done)))
 
             return write
 
-        return lambda product: lambda at: beside(product, at)
+        return lambda product: lambda at: overlapped(product, at)
 
     def _of_rows(self, row: Index, part: Index, last: int, exist: Index) -> Index:
         """Lanes of a row that is in some part, which begins with row `part`, of the parts up to number `last`: as many as `exist`, or none
@@ -385,10 +385,10 @@ class Turns:
         bit = code.broadcast(code.apply("shl", is_minus, code.constant(31, i32)), self.cut.lanes)
         return lambda x: code.reinterpret(code.apply("xor", code.reinterpret(x, i32), bit), f32)
 
-    def _add_up(self, turn: Index, sums0: Index) -> Errand:
+    def _add_up(self, item: Index, sums0: Index) -> VectorWork:
         """Adds up the products of a turn, which are at `sums0`, and adds what comes out to the results."""
         code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
-        number, group = self._of_turn(turn)
+        number, group = self._split_item(item)
         parts = inner.rows * inner.lanes
         results0 = code.add(self.results0, code.mul(group, cut.results_of_group))
         lane0 = code.mul(code.add(self.group0, group), cut.across * cut.width)
@@ -444,7 +444,7 @@ class Turns:
 
         return add_up
 
-    def _make_combinations(self, number: Value) -> Errand:
+    def _make_combinations(self, number: Value) -> VectorWork:
         """Makes the combinations of A for the product of this number of the outer level."""
         code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
         left, height = task.matrices.product.problem.left, cut.height

@@ -23,10 +23,10 @@ from polyreme.lowering.machines.targets import Target
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
 """Of results; `strassen.py` says what the magnitude is."""
 
-WAYS: dict[str, tuple[Scheme, ...]] = {
+CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
     "halves": (STRASSEN,),
     "thirds": (BY_THIRDS,),
-    "thirds of rows": (BY_THIRDS.turned,),
+    "thirds of rows": (BY_THIRDS.transposed,),
     "quarters": (STRASSEN, STRASSEN),
 }
 """By name, the schemes that parts are multiplied by, the outermost first."""
@@ -51,8 +51,8 @@ ROWS_HIDE_PANELS = 24
 # Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in
 # one between runs; the combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at
 # least, more is gained than it takes to load weights.
-KEPT_NEAR, COMBINED_NEAR = 6, 3
-ROWS_WORTH_LOADING, KEPT_FOR_MANY = 128, 2
+L3_SHARE_OF_WEIGHTS, L3_SHARE_OF_COMBINATIONS = 6, 3
+MIN_ROWS_TO_LOAD_MORE_WEIGHTS, L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS = 128, 2
 # Vectors between A's combinations, to keep them from each other's sets of the cache.
 APART = 5
 # Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
@@ -77,44 +77,44 @@ USUAL_ROWS = 128
 class Costs:
     """What products in parts take beside their multiplications.
 
-    Cycles per element of A's combinations: `combine`, and `combine_far` times the square of the part of the third-level cache that they, A
-    and the results take. Where they are made beside the multiplications, `errand` for each of them, `errand_far` so for elements of A, and
+    Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of the third-level cache that they, A
+    and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so for elements of A, and
     `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not hidden behind arithmetic:
     of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again,
     which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made
     beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the second-level cache meanwhile,
-    `left_far`. The loads of a register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time
+    `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time
     `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which the second-level cache gives, takes
     `vector`. So many `levels` are cut at most.
     """
 
     combine: float
-    combine_far: float
-    errand: float
-    errand_far: float
+    combine_l3: float
+    overlapped_combine: float
+    overlapped_combine_l3: float
     added: float
     loading: float
-    loading_near: float
+    loading_l3: float
     loading_again: float
     panels: float = 0.12
-    left_far: float = 0
+    combinations_l3: float = 0
     loads: float = 0
     vector: float = 0
     levels: int = 2
 
 
 WITH_SPARE_ADDERS = Costs(
-    combine=0.07, combine_far=1.85, errand=0.07, errand_far=0.35, added=0, loading=0.2, loading_near=0.08, loading_again=0.07
+    combine=0.07, combine_l3=1.85, overlapped_combine=0.07, overlapped_combine_l3=0.35, added=0, loading=0.2, loading_l3=0.08, loading_again=0.07
 )
 """Fitted to the times of 25 products by each way on Zen 5."""
 
-WITHOUT = Costs(combine=0.7, combine_far=1, errand=0.1, errand_far=0.35, added=0.45, loading=0.7, loading_near=0.7, loading_again=0.3)
+WITHOUT = Costs(combine=0.7, combine_l3=1, overlapped_combine=0.1, overlapped_combine_l3=0.35, added=0.45, loading=0.7, loading_l3=0.7, loading_again=0.3)
 """To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the
 multiply-adds' units, and loads wait for far caches.
 """
 
 
-WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, left_far=0.1, loads=0.15, vector=2.7)
+WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
 """The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache.
 """
 
@@ -152,23 +152,23 @@ def best_cut(found: Matrices) -> Cut | None:
     """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
     levels = costs_on(found.product.problem.request.target).levels
     if isinstance(found.m, int):
-        known, ways, enough = found, [way for way in WAYS.values() if len(way) <= levels], ADVANTAGE * found.direct_cycles
+        known, choices, enough = found, [choice for choice in CUT_SCHEMES.values() if len(choice) <= levels], ADVANTAGE * found.direct_cycles
     else:
-        known, ways, enough = (
+        known, choices, enough = (
             replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)),
-            [way for way in WAYS.values() if len(way) == 1 and way[0].few is not None],
+            [choice for choice in CUT_SCHEMES.values() if len(choice) == 1 and choice[0].few is not None],
             inf,
         )
-    fitting = [cut for cut in cuts(known, ways, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
-    turned = WAYS["thirds of rows"]
-    if any(cut.schemes == turned for cut in fitting) and any(cut.fits for cut in cuts(known, [WAYS["thirds"]])):
+    fitting = [cut for cut in cuts(known, choices, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
+    transposed = CUT_SCHEMES["thirds of rows"]
+    if any(cut.schemes == transposed for cut in fitting) and any(cut.fits for cut in cuts(known, [CUT_SCHEMES["thirds"]])):
         # Thirds of rows have half as many weights more: they are for where the combinations of A would be too many otherwise.
-        fitting = [cut for cut in fitting if cut.schemes != turned]
+        fitting = [cut for cut in fitting if cut.schemes != transposed]
     if known is found and levels == 1:
-        fitting += in_chunks(found, ways, enough)
+        fitting += in_chunks(found, choices, enough)
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
     # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
-    one_kernel = known is found and found.has_spare_units and best is not None and not best.beside
+    one_kernel = known is found and found.has_spare_units and best is not None and not best.is_pipelined
     if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
     if known is found:
@@ -226,8 +226,8 @@ class Matrices:
         tiles = n / (vectors * self.product.lanes) * m * (k * _cycles_of_row(target, rows, vectors) + 20 / rows + 3 * vectors)
         return products * (
             tiles
-            + m * k * min(costs.combine, costs.errand)
-            + k * n * min(costs.loading, costs.loading_near) * f32.bytes / target.memory_bytes
+            + m * k * min(costs.combine, costs.overlapped_combine)
+            + k * n * min(costs.loading, costs.loading_l3) * f32.bytes / target.memory_bytes
         )
 
 
@@ -237,17 +237,17 @@ def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
     return min(cycles_of_step(target, r, vectors) / r for r in range(1, rows + 1))
 
 
-def find_matrices(request: Request, ahead: bool = True) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make; `ahead` if its weights are to be known or kept, else it may be
+def find_matrices(request: Request, packed_ahead: bool = True) -> Matrices | None:
+    """The product of a group, if it is one that this file knows how to make; `packed_ahead` if its weights are to be known or kept, else it may be
     one of several at places of outer letters.
     """
     found = find_product(request)
-    if found is None or found.problem.dtype != f32 or found.lanes == 1 or (ahead and found.outer):
+    if found is None or found.problem.dtype != f32 or found.lanes == 1 or (packed_ahead and found.outer):
         return None
     p, source = found.problem, found.problem.right.source
     if (
         not isinstance(source, BlockArgument)
-        or (ahead and source.index not in request.constant)
+        or (packed_ahead and source.index not in request.constant)
         or any(element_type(x.type) != f32 for x in (source, p.left.source))
     ):
         return None
@@ -370,10 +370,10 @@ class Cut:
     @property
     def alive(self) -> Dim:
         """Elements of A's combinations, and of what two threads keep with them, that are there at a time."""
-        return 2 * self.memory_of_thread if self.beside else self.combined
+        return 2 * self.memory_of_thread if self.is_pipelined else self.combined
 
     @cached_property
-    def beside(self) -> bool:
+    def is_pipelined(self) -> bool:
         """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose
         parts are all there.
         """
@@ -387,9 +387,9 @@ class Cut:
         outer, inner = self.schemes
         # At most one errand is done beside each round; short sums have no rounds.
         rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
-        errands = self.piece * (self.vectors + self.vectors_of_steps)
+        overlapped_vectors = self.piece * (self.vectors + self.vectors_of_steps)
         simple = all(len(terms) <= 2 for terms in outer.left) and all(len(x) <= 2 and not any(t.last for t in x[1:]) for x in outer.targets)
-        return simple and errands <= inner.products * self.tiles * rounds
+        return simple and overlapped_vectors <= inner.products * self.tiles * rounds
 
     @property
     def vectors_of_steps(self) -> int:
@@ -434,12 +434,12 @@ class Cut:
         )
 
     @property
-    def turns_of_run(self) -> int:
+    def items_of_run(self) -> int:
         """Products of the outer level for groups of panels that a thread makes at a time, at most."""
         return self.groups_of_thread * self.schemes[0].products
 
     @property
-    def turns_kept(self) -> int:
+    def items_kept(self) -> int:
         """Turns whose sums have room where a thread's own sums and results were."""
         return 2 + self.groups_of_thread * self.results_of_group // (self.schemes[1].products * self.plane)
 
@@ -495,21 +495,21 @@ class Cut:
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
-    def is_near(self) -> bool:
+    def fits_in_l3(self) -> bool:
         """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
-        kept = third // (KEPT_FOR_MANY if self.beside and self.height >= ROWS_WORTH_LOADING else KEPT_NEAR)
+        kept = third // (L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS if self.is_pipelined and self.height >= MIN_ROWS_TO_LOAD_MORE_WEIGHTS else L3_SHARE_OF_WEIGHTS)
         return (
             len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept
-        ) and alive * f32.bytes <= third // COMBINED_NEAR
+        ) and alive * f32.bytes <= third // L3_SHARE_OF_COMBINATIONS
 
     @property
     def hides_memory(self) -> bool:
         """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is
         done in that time.
         """
-        return not self.beside or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.beside)
+        return not self.is_pipelined or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.residuals)
 
     @property
     def is_shared(self) -> bool:
@@ -520,7 +520,7 @@ class Cut:
     @property
     def fits(self) -> bool:
         """Whether it may be chosen at all."""
-        return self.is_near and self.hides_memory and self.is_shared
+        return self.fits_in_l3 and self.hides_memory and self.is_shared
 
     @property
     def cycles_of_all(self) -> float:
@@ -537,7 +537,7 @@ class Cut:
         target = a.product.problem.request.target
         costs = costs_on(target)
         waits = {
-            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.beside else 1
+            r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.is_pipelined else 1
             for r in (self.rows, self.piece % self.rows)
             if r
         }
@@ -547,18 +547,18 @@ class Cut:
         )
         products = self.groups * self.pieces * self.blocks * self.products * tiles
         used = min((alive + a.m * (a.k + a.n)) * f32.bytes / target.caches[2], 1)
-        first = costs.loading_near if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
+        first = costs.loading_l3 if len(self.schemes) > 1 and self.height >= ROWS_HIDE_LOADING else costs.loading
         again = self.weight_elements * (self.pieces - 1)
-        if self.beside:
+        if self.is_pipelined:
             combining = (
-                combined * costs.errand
-                + a.m * a.k * costs.errand_far * used**2
+                combined * costs.overlapped_combine
+                + a.m * a.k * costs.overlapped_combine_l3 * used**2
                 + self.groups * self.pieces * self.products * self.plane * costs.added
             )
             if self.combinations_of_thread * f32.bytes > target.caches[1]:
-                combining += self.groups * combined * costs.left_far
+                combining += self.groups * combined * costs.combinations_l3
         else:
-            combining = combined * (costs.combine + costs.combine_far * used**2)
+            combining = combined * (costs.combine + costs.combine_l3 * used**2)
             again += combined * self.groups
         loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes
         if self.half_packed:
@@ -566,13 +566,13 @@ class Cut:
         return products + combining + loading
 
 
-def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.values()), enough: float = inf) -> Iterator[Cut]:
+def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_SCHEMES.values()), enough: float = inf) -> Iterator[Cut]:
     """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as
     are `enough`.
     """
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
     room = target.caches[1] // CACHE_SHARE
-    for schemes in ways:
+    for schemes in choices:
         for vectors in range(1, 5):
             for rows in range(1, registers.most_rows(vectors) + 1):
                 if matrices.least_cycles(schemes, rows, vectors) > enough:
@@ -588,22 +588,22 @@ def cuts(matrices: Matrices, ways: Iterable[tuple[Scheme, ...]] = tuple(WAYS.val
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
-                        if cut.beside:
+                        if cut.is_pipelined:
                             yield cut
                             if cut.piece >= ROWS_HIDE_PANELS:
                                 yield replace(cut, half_packed=True)
 
 
-def in_chunks(whole: Matrices, ways: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
+def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
     """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in
     the second one.
     """
     assert isinstance(whole.m, int)
-    target, times = whole.product.problem.request.target, max(len(way[0].left) / way[0].rows / way[0].steps for way in ways)
-    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // COMBINED_NEAR, target.caches[1])}
+    target, times = whole.product.problem.request.target, max(len(choice[0].left) / choice[0].rows / choice[0].steps for choice in choices)
+    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // L3_SHARE_OF_COMBINATIONS, target.caches[1])}
     for chunks in sorted(counts):
         if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
-            yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), ways, enough / chunks) if cut.fits)
+            yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), choices, enough / chunks) if cut.fits)
 
 
 def for_any_rows(cut: Cut, m: Dim) -> Cut:
@@ -616,7 +616,7 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
         return sized.cycles < sized.matrices.direct_cycles
 
     least = next((rows for rows in range(LEAST_ROWS, known.m, 8) if gains(rows)), known.m)
-    most = known.product.problem.request.target.caches[2] // (COMBINED_NEAR * f32.bytes * cut.products * cut.line) * cut.down
+    most = known.product.problem.request.target.caches[2] // (L3_SHARE_OF_COMBINATIONS * f32.bytes * cut.products * cut.line) * cut.down
     return replace(
         cut, matrices=replace(known, m=m), piece=max(1, cut.most_rows // cut.rows) * cut.rows, least=least, most=max(most, known.m)
     )
@@ -626,9 +626,9 @@ def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
     """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than
     the `cycles` of `cut` for one chunk: of weights that stay in the third-level cache, since they are there twice.
     """
-    room = known.product.problem.request.target.caches[2] // KEPT_NEAR
+    room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
     fitting = (
-        c for c in cuts(known, [WAYS["quarters"]]) if c.beside and c.is_near and c.is_shared and c.weight_elements * f32.bytes <= room
+        c for c in cuts(known, [CUT_SCHEMES["quarters"]]) if c.is_pipelined and c.fits_in_l3 and c.is_shared and c.weight_elements * f32.bytes <= room
     )
     chunk = min(fitting, key=lambda c: c.cycles, default=None)
     if chunk is None or chunk.cycles >= cycles:

@@ -75,15 +75,15 @@ class Scheme:
         return found
 
     @property
-    def turned(self) -> Scheme:
+    def transposed(self) -> Scheme:
         """The scheme of the transposed matrices, the product of B's by A's."""
-        left = tuple(_turned(terms, self.lanes, self.steps) for terms in self.right)
-        right = tuple(_turned(terms, self.steps, self.rows) for terms in self.left)
+        left = tuple(_transposed(terms, self.lanes, self.steps) for terms in self.right)
+        right = tuple(_transposed(terms, self.steps, self.rows) for terms in self.left)
         result = tuple(self.result[row * self.lanes + lane] for lane in range(self.lanes) for row in range(self.rows))
         return Scheme(self.lanes, self.steps, self.rows, left, right, result)
 
 
-def _turned(terms: Terms, wide: int, high: int) -> Terms:
+def _transposed(terms: Terms, wide: int, high: int) -> Terms:
     """Terms of a matrix of `high` x `wide` parts as those of its transpose."""
     return tuple((i % wide * high + i // wide, sign) for i, sign in terms)
 

@@ -14,9 +14,9 @@ from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
-from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Beside, accumulate, cover, cover_any, zeros
+from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Overlapped, accumulate, cover, cover_any, zeros
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_NEAR, ask_for_panel
+from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_L3, prefetch_panel
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class StrassenTask:
     def _multiply(self, sums: Value, block: Index, step0: Index, fresh: bool) -> None:
         """All products of a block of steps, `block` as they are counted through all groups, added to the sums unless those are `fresh`."""
         code, cut, rows = self.code, self.cut, self.rows
-        with code.loop(0, rows.products, name="turn") as turn:
-            product, following = self._order(block, turn.iv)
+        with code.loop(0, rows.products, name="turn") as item:
+            product, following = self._order(block, item.iv)
             left0 = code.add(code.mul(rows.matrix, product), code.mul(self.first, cut.line), step0)
             panel = code.add(code.mul(block, cut.products), product, rows.first)
             self.multiply(left0, panel, code.add(panel, following), sums, code.mul(rows.plane, product), fresh)
@@ -128,19 +128,19 @@ class StrassenTask:
         sums: Value,
         sums0: Index,
         fresh: bool = True,
-        beside: Callable[[Index], Beside] | None = None,
+        overlapped: Callable[[Index], Overlapped] | None = None,
         right: Value | None = None,
     ) -> None:
         """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to
         what is there if that is not `fresh`. The panel `following` is asked for, if there is one; with `right`, the panel is at position
-        `panel` of this memory. What `beside` gives for the tile of rows from some place on is done beside its rounds, too.
+        `panel` of this memory. What `overlapped` gives for the tile of rows from some place on is done beside its rounds, too.
         """
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         panels = self.memory.right if right is None else right
         right0 = code.mul(panel, cut.panel) if right is None else panel
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
         # Weights are there twice only where they stay near.
-        fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_NEAR
+        fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_L3
 
         def tile(at: Index, rows: int) -> None:
             def read_left(r: int, position: Index) -> Value:
@@ -154,15 +154,15 @@ class StrassenTask:
             acc: Accumulators = zeros(code, rows, cut.vectors, f32, lanes)
             if not fresh:
                 acc = [[code.load(sums, x, lanes, None, self.align) for x in line] for line in places]
-            more = [] if beside is None else [beside(at)]
+            more = [] if overlapped is None else [overlapped(at)]
             if following is not None:
                 more.append(
-                    ask_for_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)
+                    prefetch_panel(code, panels, code.mul(following, cut.panel), cut.depth, cut.vectors, lanes, at, rows, in_all, fewest)
                 )
 
-            def each_round(turn: Value) -> None:
+            def each_round(item: Value) -> None:
                 for write in more:
-                    write(turn)
+                    write(item)
 
             acc = accumulate(
                 code,
@@ -183,7 +183,7 @@ class StrassenTask:
         else:
             cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
-    def _order(self, block: Index, turn: Value) -> tuple[Index, Index]:
+    def _order(self, block: Index, item: Value) -> tuple[Index, Index]:
         """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of
         A are more than the second-level cache holds, go backwards in every other block: the first ones then find there what the last ones
         of the block before have read.
@@ -191,15 +191,15 @@ class StrassenTask:
         code, cut = self.code, self.cut
         if len(cut.schemes) == 1:
             if self.rows.enough is None:
-                return turn, 1
+                return item, 1
             # Few rows leave out panels between their last one of a block and the first one of the next.
-            last = code.apply("eq", turn, code.value(code.sub(self.rows.products, 1)))
-            return turn, code.apply("select", last, code.value(code.sub(cut.products + 1, self.rows.products)), code.value(1))
+            last = code.apply("eq", item, code.value(code.sub(self.rows.products, 1)))
+            return item, code.apply("select", last, code.value(code.sub(cut.products + 1, self.rows.products)), code.value(1))
         back = code.apply("eq", code.value(code.mod(block, 2)), code.value(1))
-        product = code.apply("select", back, code.value(code.sub(cut.products - 1, turn)), turn)
+        product = code.apply("select", back, code.value(code.sub(cut.products - 1, item)), item)
         following = code.apply("select", back, code.value(-1), code.value(1))
         # The last one is followed by the same one of the next block.
-        last = code.apply("eq", turn, code.value(cut.products - 1))
+        last = code.apply("eq", item, code.value(cut.products - 1))
         return product, code.apply("select", last, code.value(cut.products), following)
 
     def _finish(self, sums: Value) -> None:

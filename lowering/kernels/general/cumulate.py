@@ -20,10 +20,10 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert, linear, wide
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 
 # Of each row, columns that are done together: what was written last is still in the first-level cache.
 COLUMN_BYTES = 4096

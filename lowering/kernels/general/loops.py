@@ -23,15 +23,15 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, rows_of, shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.collapse import collapse_axes
+from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
-from polyreme.lowering.kernels.tidy import tidy
 
 # What is done at places of the reduced axes: with so many lanes, the mask of those there are, the part of several registers, and what is
 # carried on.

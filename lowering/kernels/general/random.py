@@ -19,10 +19,10 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import BufferType, ScalarType, f32, f64, index, u64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 
 _HALF = 156
 _MATRIX = 0xB5026F5AA96619E9

@@ -23,10 +23,10 @@ from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, in
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 from polyreme.lowering.machines.targets import Target
 
 # Positions that are kept in order by insertion; more are cheaper to sort.

@@ -12,9 +12,9 @@ from polyreme.ir.dims import Dim, ceildiv
 from polyreme.ir.types import BufferType, ScalarType, TensorType, i1
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import Leaf, Positions, linear, load
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 
 WARP = 32
 # Bytes that one thread reads or writes at once.

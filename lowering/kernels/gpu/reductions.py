@@ -21,7 +21,7 @@ from polyreme.ir.types import BufferType, ScalarType
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, rows_of, shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.collapse import collapse_axes
+from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, convert, linear, store
 from polyreme.lowering.kernels.general.loops import accumulator_of, describe, needed_ops, register_leaf
 from polyreme.lowering.kernels.gpu.grid import WARP, GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth

@@ -38,14 +38,15 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.kernels.epilogue import place
-from polyreme.lowering.kernels.gemm.contract import FAST_THIRD_LEVEL
+from polyreme.lowering.kernels.gemm.contract import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
     UNROLL,
     Axis,
-    Beside,
+    Overlapped,
     Registers,
     accumulate,
     cover,
@@ -55,7 +56,6 @@ from polyreme.lowering.kernels.microkernel import (
 )
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.kernels.tidy import tidy
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256
@@ -174,7 +174,7 @@ class _ManyQueries(_AttentionKernel):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
         # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
-        self.is_far = request.target.third_level_bytes < FAST_THIRD_LEVEL
+        self.is_far = request.target.third_level_bytes < FAST_L3_BYTES
         self.block = self._block()
         self.turned = self._turned()
         self._take(1 if isinstance(self.queries, int) and self.queries <= self.lanes else 2)
@@ -192,7 +192,7 @@ class _ManyQueries(_AttentionKernel):
         """The masks in memory whose rows run along the keys: lanes would stand far apart in them."""
         found = {}
         for op in self.p.steps():
-            for x in self.p.beside(op):
+            for x in self.p.side_operands(op):
                 access = self.p.access_of(x)
                 if (
                     access is not None
@@ -347,7 +347,7 @@ class _ManyQueries(_AttentionKernel):
                 lambda v, where: self.code.load(self.turned_queries, code.add(where, v * lanes), lanes, None, self.align),
                 zeros(code, rows, self.vectors, p.dtype, lanes),
                 code.add(base, code.mul(at, step)),
-                beside=self._ahead(part, code.add(start, at), rows),
+                overlapped=self._ahead(part, code.add(start, at), rows),
             )
             for v in range(self.vectors):
                 top = self._get(tops, 0, v)
@@ -369,7 +369,7 @@ class _ManyQueries(_AttentionKernel):
             self._put(shift, tops, 0, v)
         self.tops = tops
 
-    def _ahead(self, part: AttentionPart, key: Index, rows: int) -> Beside | None:
+    def _ahead(self, part: AttentionPart, key: Index, rows: int) -> Overlapped | None:
         """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its
         own. Not of neighbours in memory, which the machine sees coming.
         """

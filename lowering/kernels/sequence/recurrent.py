@@ -26,13 +26,14 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
+from polyreme.lowering.kernels.kernel_cleanup import tidy
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
-from polyreme.lowering.kernels.sequence.recurrent_twice import Column, has_square_tiles, reads_for_two
-from polyreme.lowering.kernels.sequence.short_weights import (
+from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column, has_square_tiles, reads_for_two
+from polyreme.lowering.kernels.sequence.weights_28bit import (
     BLOCK,
     BLOCK_BYTES,
     BLOCK_WORDS,
@@ -45,7 +46,6 @@ from polyreme.lowering.kernels.sequence.short_weights import (
     short_panels,
     short_rows,
 )
-from polyreme.lowering.kernels.tidy import tidy
 
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
 WORTH_SHARING = 6000
@@ -64,9 +64,10 @@ def build_recurrent(request: Request) -> KernelPlan | None:
     return None if tile is None else _RecurrentKernel(r, tile).build()
 
 
-def preferred_layout_of_inputs(request: Request, operand: int) -> AxisOrder | None:
-    """In which order a scan likes to find this operand, if its weights are read for two steps: what the steps are given for all blocks of a
-    panel lies together, and in each row what a thread reads.
+def preferred_order_of_input(request: Request, operand: int) -> AxisOrder | None:
+    """The order in which a scan prefers this operand: all gates of one panel of units side by side. None: row-major.
+
+    Only scans that read their weights once for two steps prefer one.
     """
     r = find_recurrence(request)
     if r is None or not reads_for_two(r) or operand >= len(r.scan.xs) or shape_of(r.scan.block.args[operand])[1] != r.blocks * r.units:
@@ -478,17 +479,17 @@ class _RecurrentKernel:
         if arg in r.carried:
             parity: Index = place.parity if arg is r.state else 0
             return _moved(code, self.memory.states[arg], position(code.mul(parity, self.size)).plus(code, place.gaps), shape)
-        weave = dict(r.request.woven).get(arg.index)
-        if weave is not None:
+        result_order = dict(r.request.operand_orders).get(arg.index)
+        if result_order is not None:
             # All blocks of a panel lie together.
-            start = place.t.times(code, product(shape)).plus(code, place.panel.times(code, weave.blocks)).plus(code, place.local)
+            start = place.t.times(code, product(shape)).plus(code, place.panel.times(code, result_order.blocks)).plus(code, place.local)
 
-            def woven(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
+            def operand_orders(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
                 return load(
-                    code, self.memory.values[arg], start.plus(code, Position(places[1].const // r.units * weave.width)), lanes, mask
+                    code, self.memory.values[arg], start.plus(code, Position(places[1].const // r.units * result_order.width)), lanes, mask
                 )
 
-            return woven
+            return operand_orders
         if arg.index < len(r.scan.xs):
             return _moved(code, self.memory.values[arg], place.t.times(code, product(shape)), shape)
         return buffer_leaf(code, self.memory.values[arg], shape)

@@ -17,7 +17,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.conv import build_conv
+from polyreme.lowering.kernels.conv.nchw_choice import build_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.general.random import build_random
@@ -39,8 +39,8 @@ def build_scan(request: Request) -> KernelPlan | None:
     if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
         return None
     plan = build_recurrent(request)
-    # Only for those is an operand left in another order (`preferred_layout_of_inputs`).
-    assert plan is not None or not request.woven
+    # Only for those is an operand left in another order (`preferred_order_of_input`).
+    assert plan is not None or not request.operand_orders
     return plan or _Steps(request, ops[0]).build()
 
 

@@ -1,0 +1,153 @@
+"""Convolutions with lanes along channels: packed weights are the vectors, pixels of a small rectangle the rows of the register tile."""
+
+from __future__ import annotations
+
+from math import prod
+
+from polyreme.ir.core import Value
+from polyreme.ir.types import element_type
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, cover, covering, step_cycles, transpose_lanes, zeros
+from polyreme.lowering.kernels.packing import Panels
+from polyreme.lowering.kernels.plan import Slot
+from polyreme.lowering.kernels.problem import PIECES, typical
+
+# Pixels of a result that are turned by code without loops.
+MOST_TURNED = 64
+
+
+class Channels(Strategy):
+    """Lanes along channels: rows of the tile are pixels of a rectangle."""
+
+    def __init__(self, image: Image):
+        super().__init__(image)
+        rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), typical(self.k), self.p.registers)
+        width = self.extents[-1]
+        # A tile is part of a row of pixels, or some whole rows.
+        self.wide = -(-width // -(-width // rows))
+        self.high = 1
+        if self.wide == width and len(self.extents) > 1:
+            high, most = self.extents[-2], max(1, rows // width)
+            self.high = -(-high // -(-high // most))
+
+    def possible(self) -> bool:
+        return self.image.channel is not None and self.lanes > 1 and super().possible()
+
+    def channels_at_once(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def pools_before_turning(self) -> bool:
+        """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is
+        a small part of a vector there, too, while the channels are a whole one. Where vectors are halves, shuffles and what follows take
+        the more time beside the sums.
+        """
+        epilogue, channels = self.p.epilogue, self.image.channels
+        if (
+            not self.p.request.target.half_vectors
+            or not epilogue.pools
+            or self.outputs[-1] >= self.lanes
+            or len(epilogue.values) != 1
+            or not isinstance(channels, int)
+        ):
+            return False
+        spatial = [self.p.out.index(c) for c in self.image.spatial]
+        alike = all(arg.type.shape[axis] == 1 for arg in epilogue.args for axis in spatial)
+        few = prod(self.outputs) <= MOST_TURNED
+        return alike and few and channels % self.channels_at_once() == 0 and element_type(epilogue.values[0].type) == self.p.dtype
+
+    def cycles(self) -> float:
+        rows, pixels = self.wide * self.high, prod(self.extents)
+        blocks = -(-typical(self.image.channels) // self.channels_at_once())
+        constant = getattr(self.p.right.source, "index", None) in self.p.request.constant
+        packing = 0 if constant else typical(self.image.channels) * typical(self.k) * 0.5 / PIECES
+        return pixels / rows * blocks * typical(self.k) * step_cycles(rows, self.vectors) + pixels * blocks * self.vectors * 4 + packing
+
+    def _pitch(self, rows: int) -> int:
+        pixels = rows * prod(self.extents[1:])
+        return -(-pixels // self.lanes) * self.lanes
+
+    def scratch_bytes(self, rows: int) -> int:
+        return 2 * self._pitch(rows) * self.channels_at_once() * self.p.dtype.bytes
+
+    def tile_strides(self, rows: int) -> tuple[int, ...]:
+        return (self._pitch(rows), *dense_strides((rows, *self.extents[1:])))
+
+    def operands(self) -> tuple[Slot, Slot]:
+        p, image = self.p, self.image
+        assert image.channel is not None
+        memory = self.parts.memory_of(p.left.source)
+        outer = tuple(c for c in image.outer if p.right.stride(c) != 0)
+        self.panels = Panels(outer, tuple(p.contracted), image.channel, self.channels_at_once(), p.sizes)
+        value = p.contract.b if p.right_is_b else p.contract.a
+        return memory, self.parts.packed(value, p.right_letters, p.right, self.panels)
+
+    def fill(self, task: Task) -> Value:
+        sums = self.sums(task)
+        return sums if self.pools_before_turning else self._transposed(task.code, sums, self._pitch(task.rows), self.channels_at_once())
+
+    def sums(self, task: Task) -> Value:
+        """The sums of a task in a scratch tile, pixel by pixel, [row][column][channel]."""
+        code, p, lanes, dtype = task.code, self.p, self.lanes, self.p.dtype
+        pitch, width = self._pitch(task.rows), self.channels_at_once()
+        sums = code.scratch(pitch * width, dtype)
+        extents = [task.rows, *self.extents[1:]]
+        moves = [p.left.stride(c) for c in self.image.spatial]
+        places = dense_strides(extents)
+        strides = self.panels.strides
+        weights_at = code.add(0, *(code.mul(i, strides[c]) for c, i in task.around.items() if c in strides))
+        weights_at = code.add(weights_at, code.mul(code.div(task.channel0, width), self.panels.panel_size))
+        axes = p.axes({c: strides[c] for c in p.contracted})
+        image_at = task.image_at()
+        align = lanes * dtype.bytes
+
+        def tile(at: Index, pixel: Index, high: int, wide: int) -> None:
+            offsets = [(y, x) for y in range(high) for x in range(wide)]
+
+            def read_image(r: int, position: Index) -> Value:
+                y, x = offsets[r]
+                moved = x * moves[-1] + (y * moves[-2] if high > 1 else 0)
+                return code.broadcast(code.load(task.image_buffer, code.add(position, moved)), lanes)
+
+            def read_weights(v: int, position: Index) -> Value:
+                return code.load(task.weights, code.add(position, v * lanes), lanes, None, align)
+
+            acc = zeros(code, len(offsets), self.vectors, dtype, lanes)
+            for (y, x), line in zip(offsets, accumulate(code, axes, read_image, read_weights, acc, at, weights_at), strict=True):
+                to = code.mul(code.add(pixel, x + (y * places[-2] if high > 1 else 0)), width)
+                for v, value in enumerate(line):
+                    code.store(value, sums, code.add(to, v * lanes), None, align)
+
+        def nest(axis: int, at: Index, pixel: Index) -> None:
+            def inner(start: Index, size: int) -> None:
+                here, there = code.add(at, code.mul(start, moves[axis])), code.add(pixel, code.mul(start, places[axis]))
+                if axis + 2 < len(extents):
+                    nest(axis + 1, here, there)
+                elif axis + 1 < len(extents):
+                    row(here, there, size)
+                else:
+                    tile(here, there, 1, size)
+
+            size = self.wide if axis + 1 == len(extents) else self.high if axis + 2 == len(extents) else 1
+            cover(code, extents[axis], covering(size, extents[axis]), inner, self.image.spatial[axis])
+
+        def row(at: Index, pixel: Index, high: int) -> None:
+            def inner(start: Index, wide: int) -> None:
+                tile(code.add(at, code.mul(start, moves[-1])), code.add(pixel, start), high, wide)
+
+            cover(code, extents[-1], covering(self.wide, extents[-1]), inner, self.image.spatial[-1])
+
+        nest(0, image_at, 0)
+        return sums
+
+    def _transposed(self, code: Code, sums: Value, pitch: int, width: int) -> Value:
+        """The sums channel by channel."""
+        lanes, align = self.lanes, self.lanes * self.p.dtype.bytes
+        tile = code.scratch(pitch * width, self.p.dtype)
+        with code.loop(0, pitch, step=lanes, name="pixel") as loop:
+            for v in range(0, width, lanes):
+                block = [code.load(sums, code.add(code.mul(loop.iv, width), i * width + v), lanes, None, align) for i in range(lanes)]
+                for i, vector in enumerate(transpose_lanes(code, block)):
+                    code.store(vector, tile, code.add(loop.iv, (v + i) * pitch), None, align)
+        return tile

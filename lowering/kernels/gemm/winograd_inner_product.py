@@ -1,0 +1,699 @@
+"""Products by Winograd's inner products: pairs of steps that take one multiplication and two additions in place of two multiplications.
+
+    a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
+
+What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a
+core begins one multiply-add in a cycle and one addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for
+their multiply-adds. So two pairs of six steps go that way, and the other two steps are multiplied as they stand: four multiplications and
+four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
+
+Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in
+panels of one vector. A tile is many rows by one vector, since scalars that are read once only are read by the addition itself. Of an
+unknown number of rows there is code for tiles of any height up to the largest.
+
+B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just
+before their tiles, some at a time, so that they stay near, and once for all rows, even where these come from the third-level cache then;
+only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
+
+Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few
+rows wait for them, and each thread then reads its own ones only.
+
+Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of
+two, which round nothing: magnitudes of all pairs' products together are then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 +
+|a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every
+third step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as
+sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows
+are cut, for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from polyreme.dialects import kernel, tensor
+from polyreme.ir import config, dims
+from polyreme.ir.accuracy import Accuracy
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Return
+from polyreme.ir.core import BlockArgument, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import f32, f64, i32
+from polyreme.lowering.kernels.code import Code, Index
+from polyreme.lowering.kernels.elements import VectorLeaf
+from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
+from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
+from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.microkernel import PART
+from polyreme.lowering.kernels.packing import PlanParts, copied_views
+from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.targets import Target
+
+ACCURACY = Accuracy(ulp=0.5, summed=1.5)
+"""Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
+
+LANES, GROUP = 16, 6
+# Steps after which groups begin with a vector again.
+PERIOD = 48
+# Of each step of a period: its sign, and whether it begins a pair.
+FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
+# Rows of a tile: of 13 to 18 it made no difference.
+MOST_ROWS = 15
+# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to
+# do meanwhile.
+ROWS_TOGETHER = 10
+# What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
+COPIES_SHARE = 40
+# A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
+ROWS_WORTH_ASKING = 4
+# Parts of the second-level cache, 1 / so many, that a task's rows of A take, and that B takes where it is small.
+ROWS_SHARE, WEIGHTS_SHARE = 2, 4
+# Scales are within these: they and what they divide by are finite, and not denormal.
+LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
+# Greatest magnitudes of a row whose elements may be squared and summed.
+SQUARED = (2.0**-40, 2.0**40)
+# Sums of squares that are made beside each other.
+CHAINS = 4
+# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the
+# nearest power of two.
+HALF_BIT, EXPONENT = 0x400000, 0x7F800000
+# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps
+# for a vector of results.
+COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
+DIRECT_RESULT_CYCLES = 5
+# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes
+# longer for a B that has to be turned.
+PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
+# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they
+# leave the third-level cache meanwhile.
+FEW_PIECES = 3
+# Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
+FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
+# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
+# part of a product's time.
+TASKS_OF_THREAD, END_CYCLES = 4, 3000
+# What is estimated must be so much of the plain product's time at most; less for convolutions, whose rows are apart in memory and waited
+# for when they are copied.
+ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
+# What an unknown number of rows is planned for.
+USUAL_ROWS = 128
+
+
+def build_winograd_inner_product(request: Request) -> KernelPlan | None:
+    """The plan of a group around a product that is worth it; None for any other."""
+    found = find_winograd_inner_product(request)
+    return None if found is None else _WinogradInnerProductBuilder(found).build()
+
+
+@dataclass(frozen=True)
+class WinogradInnerProduct:
+    """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
+
+    rows: WinogradInnerProductRows
+    m: Dim
+    usual: int
+    k: int
+    n: int
+    lanes: int
+
+    @cached_property
+    def groups(self) -> int:
+        """Groups of steps."""
+        return -(-self.k // GROUP)
+
+    @cached_property
+    def line(self) -> int:
+        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache.
+        """
+        return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
+
+    @cached_property
+    def panels(self) -> int:
+        return -(-self.n // self.lanes)
+
+    @cached_property
+    def panel(self) -> int:
+        """Elements of a panel."""
+        return self.groups * GROUP * self.lanes
+
+    @cached_property
+    def tiles(self) -> Dim:
+        """Tiles of all rows: an even number where two threads share them, unless they are so few that each tile would wait for its own
+        sums.
+        """
+        each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
+        tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, ROWS_TOGETHER))
+        return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
+
+    @cached_property
+    def most_high(self) -> int:
+        """Rows of a tile, at most."""
+        return -(-self.m // self.tiles) if isinstance(self.m, int) and isinstance(self.tiles, int) else MOST_ROWS
+
+    @cached_property
+    def near_tiles(self) -> int:
+        """Tiles whose rows of A have room in the second-level cache, and where all of B has room there too, with the rows of results."""
+        cache = self.target.caches[1]
+        row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
+        room = cache // ROWS_SHARE if self.is_ahead else cache * 3 // 4 - self.panel * f32.bytes
+        most = max(1, room // (self.most_high * row * f32.bytes))
+        return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
+
+    @property
+    def rows_bytes(self) -> int:
+        """Bytes of the copy of `usual` rows."""
+        return self.usual * self.line * f32.bytes
+
+    @cached_property
+    def are_far(self) -> bool:
+        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
+        """
+        if self.is_ahead or self.rows.outer or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
+            return False
+        pieces = -(-self.tiles // self.near_tiles)
+        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_stay)
+
+    @property
+    def panels_stay(self) -> bool:
+        """Whether all panels stay in the third-level cache that a kernel makes in front."""
+        return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows
+        after another meet all of them: rows of A are read, and those of results written, as they lie in memory.
+        """
+        return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
+
+    @cached_property
+    def most_tiles(self) -> int:
+        """Tiles whose rows of A a task has."""
+        return self.tiles if (self.are_far or self.holds_all) and isinstance(self.tiles, int) else self.near_tiles
+
+    @property
+    def copied_tiles(self) -> int:
+        """Tiles whose rows of A a task copies at a time."""
+        return 1 if self.holds_all else self.most_tiles
+
+    @property
+    def asks_for_results(self) -> bool:
+        """Whether their lines don't wait in the second-level cache to be written."""
+        return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
+
+    @property
+    def target(self) -> Target:
+        return self.rows.problem.request.target
+
+    @property
+    def copy_cycles(self) -> int:
+        """An estimate of a row's copy."""
+        return -(-self.k // self.lanes) * (COPY_CYCLES + GATHER_CYCLES * self.rows.are_gathered) + ROW_CYCLES
+
+    @property
+    def panel_cycles(self) -> float:
+        """An estimate of a row by all panels."""
+        return self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES)
+
+    @cached_property
+    def most_groups(self) -> int:
+        """Groups of panels that threads share."""
+        return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
+
+    @property
+    def copies(self) -> int:
+        """Copies of all rows that there is memory for, where they are far: one for each group of panels."""
+        return max(1, min(self.most_groups, self.target.caches[2] // (COPIES_OF_CACHE * self.rows_bytes)))
+
+    @cached_property
+    def is_ahead(self) -> bool:
+        """Whether B is packed ahead of the call."""
+        problem = self.rows.problem
+        return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
+
+    @cached_property
+    def result_order(self) -> AxisOrder | None:
+        """The order of the result's lanes, which the order of B's panels follows; None: row-major."""
+        problem = self.rows.problem
+        order, source = problem.request.preferred_order, problem.right.source
+        known = isinstance(source, BlockArgument) and source.index in problem.request.known
+        rows_end = (
+            len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
+        )
+        return (
+            order
+            if order is not None and known and rows_end and self.n % (order.blocks * order.width) == 0 == order.width % self.lanes
+            else None
+        )
+
+    @property
+    def packs_per_task(self) -> bool:
+        """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
+        return not self.is_ahead and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of `usual` rows, each of which a task may have."""
+        return -(-self.usual // (self.most_tiles * self.most_high))
+
+    @property
+    def packing_cycles(self) -> float:
+        """An estimate of what packing B at each call costs more than the direct way's."""
+        if self.is_ahead:
+            return 0
+        vectors = self.panels * self.groups * GROUP
+        if self.packs_per_task:
+            return vectors * PACK_CYCLES * self.pieces
+        return vectors * (PACK_CYCLES if self.panels_stay else FAR_PACK_CYCLES)
+
+    @property
+    def cycles(self) -> float:
+        """An estimate."""
+        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + END_CYCLES * bool(self.rows.outer)
+
+    @property
+    def direct_cycles(self) -> float:
+        """An estimate of the direct way, whose last vector may be half of one."""
+        vectors = -(-2 * self.n // self.lanes) / 2
+        is_turned = not self.is_ahead and self.rows.problem.right.stride(self.rows.lane) != 1
+        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TURN_CYCLES * is_turned
+
+
+def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
+    """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
+    target = request.target
+    if (
+        not target.strassen
+        or not config.strassen()
+        or not target.spare_adders
+        or target.multiply_adds >= 2
+        or not target.fma
+        or target.lanes(f32) != LANES
+    ):
+        return None
+    a = find_rows(request)
+    if a is None or a.m == 1:
+        return None
+    usual = a.m if isinstance(a.m, int) else USUAL_ROWS
+    found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
+    # A tile's rows stay in the second-level cache; they are on the stack.
+    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
+        return None
+    return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
+
+
+class _WinogradInnerProductBuilder:
+    """Makes the plan."""
+
+    def __init__(self, cut: WinogradInnerProduct):
+        self.c, self.p = cut, cut.rows.problem
+        self.parts = PlanParts(self.p.request)
+        self.align = cut.lanes * f32.bytes
+
+    def build(self) -> KernelPlan:
+        c, p, epilogue = self.c, self.p, self.p.epilogue
+        slots = [
+            self.parts.memory_of(c.rows.left.source),
+            self._weights(),
+            *(operand(a.index) for a in epilogue.args),
+            *map(result, range(len(epilogue.values))),
+        ]
+        if c.are_far:
+            slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
+        func = Func.empty(
+            self.p.request.name("winograd_inner_product"),
+            [self.parts.buffer_type(s) for s in slots],
+            loc=self.p.contract.location,
+            final_addresses=True,
+        )
+        code = self.code = Code(Builder.at_end(func.block, func.location))
+        self.left, self.source, *more = func.args
+        # The panels: of one, where tasks pack them.
+        self.right = self.source
+        count = len(epilogue.args)
+        self.others: dict[Value, Value] = dict(zip(epilogue.args, more[:count], strict=True))
+        self.outs = more[count : count + len(epilogue.values)]
+        threads: Value = code.b(kernel.Threads)
+        # Of an unknown number of rows, numbers that are known when the kernel runs.
+        self.tiles: Index = c.tiles if isinstance(c.tiles, int) else code.value(c.tiles)
+        m: Index = c.m if isinstance(c.m, int) else code.value(c.m)
+        # Rows of the first tiles, others having one less, and how many have so many.
+        self.high = code.div(code.add(m, self.tiles, -1), self.tiles)
+        self.high_tiles = code.sub(m, code.mul(self.tiles, code.sub(self.high, 1)))
+        if c.rows.outer:
+            # Of several products each is shared by as many as make no thread wait long for the others at the end.
+            threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
+        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the
+        # others wait.
+        shared = code.min(threads, c.copies if c.are_far else c.most_groups)
+        alike = code.div(code.add(threads, shared, -1), shared)
+        pieces = code.min(
+            code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles
+        )
+        groups = code.min(
+            code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))),
+            c.copies if c.are_far else c.panels,
+        )
+        sizes = [p.size(x) for x in c.rows.outer]
+        with code.parallel(code.value(code.mul(c.rows.around, code.mul(pieces, groups))), name="task") as task:
+            *around, piece, group = code.split(task, [*sizes, pieces, groups])
+            self.around = dict(zip(c.rows.outer, around, strict=True))
+            self.left_at, self.right_at = (
+                code.add(base, *(code.mul(i, access.stride(x)) for x, i in self.around.items()))
+                for base, access in ((0, p.left), (p.right.base, p.right))
+            )
+            begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
+            self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
+            self.row0: Index = 0
+            if c.are_far:
+                self.rows, self.row0 = func.args[-1], code.add(code.mul(group, m), self._row_of(begin))
+            else:
+                self.rows = code.scratch(c.copied_tiles * c.most_high * c.line, f32)
+            # Of each row, minus the sum of its pairs' products, and the scale.
+            self.sums = code.scratch(2 * c.copied_tiles * c.most_high, f32)
+            if c.packs_per_task:
+                facts = self.held * (c.panel + 2 * c.lanes)
+                self.right = code.scratch(facts + 2 * PERIOD, f32)
+                self.packing.write_facts(code, self.right, facts)
+            self._task(begin, end)
+        code.b.insert(Return([]))
+        tidy(func)
+        self.parts.steps.append(Step(func, tuple(slots)))
+        return self.parts.plan("winograd_inner_product", c.result_order)
+
+    def _row_of(self, tile: Index) -> Index:
+        """The first row of a tile."""
+        code = self.code
+        return code.add(code.mul(tile, code.sub(self.high, 1)), code.min(tile, self.high_tiles))
+
+    def _task(self, begin: Index, end: Index) -> None:
+        """The tiles of rows and the panels of a task."""
+        code, c = self.code, self.c
+        self.is_single = code.apply("eq", code.value(code.sub(end, begin)), code.value(1))
+        if c.holds_all:
+            with code.loop(self.first_panel, self.end_panel, step=self.packing.together, name="panels") as panels:
+                self.packing.fill(code, self.source, self.right_at, panels.iv, self.packing.together, self.right, panels.iv, self.held)
+            with code.loop(begin, end, name="tile") as tile:
+                after = code.add(tile.iv, 1)
+                first = self._copy_rows(tile.iv, after)
+                with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
+                    self._panel(tile.iv, after, first, panel.iv, panel.iv)
+            return
+        first = self._copy_rows(begin, end)
+        if not c.packs_per_task:
+            with code.loop(self.first_panel, self.end_panel, name="panel") as panel:
+                self._panel(begin, end, first, panel.iv, panel.iv)
+            return
+        with code.loop(self.first_panel, self.end_panel, step=self.held, name="panels") as panels:
+            self.packing.fill(code, self.source, self.right_at, panels.iv, self.held, self.right, 0, self.held)
+            with code.loop(0, code.min(self.held, code.sub(self.end_panel, panels.iv)), name="panel") as panel:
+                self._panel(begin, end, first, code.add(panels.iv, panel.iv), panel.iv)
+
+    def _copy_rows(self, begin: Index, end: Index) -> Index:
+        """Copies of the rows of the tiles from `begin` up to `end`; the first of these rows."""
+        code, first = self.code, self._row_of(begin)
+        with code.loop(0, code.sub(self._row_of(end), first), name="row") as row:
+            self._copy(code.add(first, row.iv), row.iv)
+        return first
+
+    def _panel(self, begin: Index, end: Index, first: Index, panel: Index, held: Index) -> None:
+        """The tiles from `begin` up to `end`, whose rows begin with the `first` one, by a panel; it is this one of those that are held."""
+        code = self.code
+        for lo, hi, heights in self._heights(begin, end):
+            with code.loop(lo, hi, name="tile") as tile:
+                here = self._row_of(tile.iv)
+                at, number = code.sub(here, first), code.sub(tile.iv, begin)
+                if isinstance(self.high, int):
+                    self._tile(here, at, number, heights[0], panel, held)
+                    continue
+                high = code.sub(self._row_of(code.add(tile.iv, 1)), here)
+                for rows in heights:
+                    with code.when(code.apply("eq", code.value(high), code.value(rows))):
+                        self._tile(here, at, number, rows, panel, held)
+
+    def _heights(self, begin: Index, end: Index) -> list[tuple[Index, Index, Sequence[int]]]:
+        """Tiles of those from `begin` up to `end`, and how many rows they may have."""
+        code, high, high_tiles = self.code, self.high, self.high_tiles
+        if not isinstance(high, int) or not isinstance(high_tiles, int):
+            return [(begin, end, range(MOST_ROWS, 0, -1))]
+        found: list[tuple[Index, Index, Sequence[int]]] = [(begin, code.min(end, high_tiles), [high])]
+        if high > 1 and high_tiles != self.tiles:
+            found.append((code.apply("max", code.value(begin), code.value(high_tiles)), end, [high - 1]))
+        return found
+
+    def _copy(self, row: Index, number: Index) -> None:
+        """A row of A, scaled, as the one of this number of the copy, and its sums."""
+        code, c, lanes = self.code, self.c, self.c.lanes
+        if c.rows.are_gathered:
+            source, start = c.rows.gather(code, self.left, row, lanes), code.value(0)
+        else:
+            source, start = self.left, code.value(code.add(c.rows.start(code, row), self.left_at))
+
+        bits = [code.constant(int(np.float32(x).view(np.int32)), i32) for x in (LEAST_SCALE, MOST_SCALE, *SQUARED)]
+        no_sign = code.broadcast(code.constant(0x7FFFFFFF, i32), lanes)
+
+        def measure(at: Index, mask: Value | None, so_far: Sequence[Value]) -> list[Value]:
+            """The greatest magnitude and the sum of squares with a vector more. Magnitudes are ordered as their bits are, which are
+            compared in a cycle.
+            """
+            x = code.load(source, code.add(start, at), lanes, mask)
+            return [code.apply("max", so_far[0], code.apply("and", code.reinterpret(x, i32), no_sign)), code.fma(x, x, so_far[1])]
+
+        whole = c.k // (CHAINS * lanes) * CHAINS * lanes
+        with code.loop(0, whole, [code.broadcast(bits[0], lanes), code.zero(f32, lanes)] * CHAINS, step=CHAINS * lanes, name="k") as loop:
+            loop.next = [x for i in range(CHAINS) for x in measure(code.add(loop.iv, i * lanes), None, loop.carried[2 * i : 2 * i + 2])]
+        made = list(loop.results)
+        for i, at in enumerate(range(whole, c.k, lanes)):
+            made[2 * i : 2 * i + 2] = measure(at, code.lane_mask(c.k - at, lanes), made[2 * i : 2 * i + 2])
+        while len(made) > 2:
+            most, squares, *made = made
+            made = [*made[:-2], code.apply("max", made[-2], most), code.apply("add", made[-1], squares)]
+        most, squares = code.reduce(made[0], "max"), code.reduce(made[1])
+        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they
+        # would carry too far.
+        for fn, bound in (("ge", bits[2]), ("le", bits[3])):
+            squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
+        norm = code.reinterpret(code.apply("sqrt", squares), i32)
+        size = code.apply("max", code.apply("min", most, bits[1]), norm)
+        scale = code.reinterpret(
+            code.apply("and", code.apply("add", size, code.constant(HALF_BIT, i32)), code.constant(EXPONENT, i32)), f32
+        )
+        factor = code.broadcast(code.apply("div", code.constant(1.0, f32), scale), lanes)
+        facts = self.held * (c.panel + 2 * lanes)
+        signs, pairs = (
+            [code.load(self.right, facts + (which * PERIOD // lanes + i) * lanes, lanes, None, self.align) for i in range(PERIOD // lanes)]
+            for which in range(2)
+        )
+        signs, pairs = ([code.apply("mul", x, factor) for x in of] for of in (signs, pairs))
+
+        def period(at: Index, count: int, totals: list[Value]) -> list[Value]:
+            totals = list(totals)
+            # Steps that a last group lacks are zero.
+            for i in range(min(-(-(count + GROUP - 1) // lanes), PERIOD // lanes)):
+                x, following = (
+                    code.load(source, code.add(start, at, i * lanes + j), lanes, code.lane_mask(max(0, count - i * lanes - j), lanes))
+                    for j in range(2)
+                )
+                x = code.apply("mul", x, signs[i])
+                code.store(x, self.rows, code.add(code.mul(code.add(self.row0, number), c.line), at, i * lanes), None, self.align)
+                totals[i] = code.fma(x, code.apply("mul", following, pairs[i]), totals[i])
+            return totals
+
+        # The last vector of a period reads one element more.
+        whole = (c.k - 1) // PERIOD * PERIOD
+        with code.loop(0, whole, [code.zero(f32, lanes)] * (PERIOD // lanes), step=PERIOD, name="k") as loop:
+            loop.next = period(loop.iv, PERIOD + 1, loop.carried)
+        total, *others = period(whole, c.k - whole, loop.results)
+        for x in others:
+            total = code.apply("add", total, x)
+        code.store(code.apply("neg", code.reduce(total)), self.sums, code.mul(number, 2))
+        code.store(scale, self.sums, code.add(code.mul(number, 2), 1))
+
+    def _tile(self, row: Index, at: Index, number: Index, rows: int, panel: Index, held: Index) -> None:
+        """`rows` rows from `row` on, whose copies begin with the one `at`, by a panel, which is the one `held`; the tile is the one of this
+        number.
+        """
+        code, c, lanes = self.code, self.c, self.c.lanes
+        lane0, to = code.mul(self._panel_of(panel), lanes), code.mul(panel, lanes)
+        at_scales = code.add(self.held * c.panel, code.mul(held, lanes))
+        scales = code.load(self.right, at_scales, lanes, None, self.align)
+        known = code.load(self.right, code.add(at_scales, self.held * lanes), lanes, None, self.align)
+
+        if c.asks_for_results:
+            for r in range(rows):
+                self.p.epilogue.prefetch(
+                    code, self.others, self._places(code.add(row, r), lane0), self.outs, self._places(code.add(row, r), to)
+                )
+
+        def of_row(r: int, which: int) -> Value:
+            return code.broadcast(code.load(self.sums, code.add(code.mul(at, 2), 2 * r + which)), lanes)
+
+        acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
+        left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
+        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of
+        # it where there is a single tile.
+        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING and not c.holds_all else 0
+        part = number if isinstance(c.m, int) else code.mod(number, 2)
+        following = code.mul(part, c.groups * each)
+
+        def ask(number: Index) -> None:
+            """For a line of the next panel."""
+            at = (
+                self.packing.line_of(code, self.right_at, code.add(panel, self.held), number)
+                if c.packs_per_task
+                else code.add(right, c.panel, code.mul(number, lanes))
+            )
+            if at is not None:
+                code.prefetch(self.source, at, locality=2)
+
+        def groups(first: Index, count: Index, acc: Sequence[Value]) -> list[Value]:
+            """The accumulators after `count` groups from number `first` on."""
+            with code.loop(0, count, acc, name="k") as loop:
+                group = code.add(first, loop.iv)
+                number = code.add(following, code.mul(group, each))
+                for i in range(each):
+                    ask(code.add(number, i))
+                if each and not isinstance(c.m, int):
+                    with code.when(self.is_single):
+                        for i in range(each, GROUP):
+                            ask(code.add(number, c.groups * each + i - each))
+                here = code.add(right, code.mul(group, GROUP * lanes))
+                b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
+                scalars = code.add(left, code.mul(group, GROUP))
+
+                def a(r: int, s: int) -> Value:
+                    return code.broadcast(code.load(self.rows, code.add(scalars, r * c.line + s)), lanes)
+
+                made = []
+                for r, x in enumerate(loop.carried):
+                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have
+                    # something to do all the time.
+                    x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
+                    x = code.fma(a(r, 4), b[4], x)
+                    x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
+                    made.append(code.fma(a(r, 5), b[5], x))
+                loop.next = made
+            return loop.results
+
+        size = PART // GROUP
+        if c.groups <= size:
+            acc = groups(0, c.groups, acc)
+        else:
+            # As in `microkernel.py`: a long sum is one of parts, which are added up one after another.
+            with code.loop(0, -(-c.groups // size), acc, name="part") as parts:
+                first = code.mul(parts.iv, size)
+                count: Index = code.min(size, code.sub(c.groups, first)) if c.groups % size else size
+                more = groups(first, count, [code.zero(f32, lanes)] * rows)
+                parts.next = [code.apply("add", x, y) for x, y in zip(parts.carried, more, strict=True)]
+            acc = parts.results
+        mask = code.lane_mask(code.sub(c.n, lane0), lanes) if c.n % lanes else None
+        for r, x in enumerate(acc):
+            # The smaller scale first, since the sum times the larger one may be too large for a float; both are positive, so that their
+            # bits may be compared.
+            both = [code.reinterpret(s, i32) for s in (scales, of_row(r, 1))]
+            for which in ("min", "max"):
+                x = code.apply("mul", x, code.reinterpret(code.apply(which, *both), f32))
+            self._write(x, code.add(row, r), lane0, to, mask)
+
+    def _panel_of(self, panel: Index) -> Index:
+        """Which lanes those of a panel are, in vectors of them."""
+        code, result_order = self.code, self.c.result_order
+        if result_order is None:
+            return panel
+        each = result_order.width // self.c.lanes
+        turn, block = code.div(panel, result_order.blocks * each), code.mod(code.div(panel, each), result_order.blocks)
+        return code.add(code.mul(block, self.c.panels // result_order.blocks), code.mul(turn, each), code.mod(panel, each))
+
+    def _write(self, value: Value, row: Index, lane: Index, to: Index, mask: Value | None) -> None:
+        """What the group gives for a vector of the product from this lane on, stored where the one `to` would be."""
+        epilogue = self.p.epilogue
+        emitter = epilogue.emitter(self.code, self.others, VectorLeaf(lambda _: value))
+        epilogue.write(emitter, self.outs, self._places(row, lane), self.c.lanes, mask, self._places(row, to))
+
+    def _places(self, row: Index, lane: Index) -> list[Position]:
+        """Where the results of a row are, from this lane on."""
+        rows = self.c.rows
+        at = dict(zip(rows.letters, map(place, self.code.split(row, [self.p.size(c) for c in rows.letters])), strict=True))
+        at.update({c: place(i) for c, i in self.around.items()})
+        at[rows.lane] = place(lane, 0, 1)
+        return [at.get(c, Position()) for c in self.p.out]
+
+    def _weights(self) -> Slot:
+        """B as `_pack` says, made ahead or now; B itself, where each task makes the panels that it needs."""
+        c, p = self.c, self.p
+        if c.is_ahead:
+            return self._pack()
+        memory = self.parts.memory_of(p.right.source)
+        if c.packs_per_task:
+            return memory
+        kernel = self.packing.kernel(p.request.name("weights"), p.contract.location)
+        made = self.parts.new_scratch(dims.product(kernel.args[1].type.shape), f32)
+        self.parts.steps.append(Step(kernel, (memory, made)))
+        return made
+
+    @cached_property
+    def held(self) -> int:
+        """How many panels there are where tiles read them."""
+        if self.c.holds_all:
+            # Some that are made beside the last one do not exist.
+            return self.c.panels + self.packing.together - 1
+        return self.packing.together if self.c.packs_per_task else self.c.panels
+
+    @cached_property
+    def packing(self) -> Packing:
+        """How B is packed that is not known when it is compiled."""
+        c = self.c
+        (step,) = c.rows.steps
+        return Packing(self.p.right, step, c.rows.lane, c.k, c.n, c.lanes, GROUP, FACTS, (LEAST_SCALE, MOST_SCALE))
+
+    def _pack(self) -> Slot:
+        """B as a pack: panels, then for each lane its scale, by which it is divided, and the sum of its pairs' products; at last for a
+        period of A's steps their signs, and one for each that begins a pair.
+        """
+        c, p = self.c, self.p
+        source, lane, along = p.right.source, c.rows.lane, c.rows.steps
+        assert isinstance(source, BlockArgument)
+        func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
+        letters = p.right_letters
+        width = c.panels * c.lanes
+        w = b(
+            tensor.Transpose,
+            w,
+            perm=tuple([i for i, x in enumerate(letters) if x not in (*along, lane)] + [letters.index(x) for x in (*along, lane)]),
+        )
+        w = b(tensor.Reshape, w, shape=(c.k, c.n))
+        if c.result_order is not None:
+            w = b(tensor.Reshape, w, shape=(c.k, c.result_order.blocks, c.n // (c.result_order.blocks * c.result_order.width), c.result_order.width))
+            w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(0, 2, 1, 3)), shape=(c.k, c.n))
+        w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
+        wide = b(tensor.Map, w, fn="cast", dtype=f64)
+        norm = b(tensor.Map, b(tensor.Reduce, b(tensor.Map, wide, wide, fn="mul"), fn="add", axes=(0,), keepdims=True), fn="sqrt")
+        for fn, bound in (("max", LEAST_SCALE), ("min", MOST_SCALE)):
+            norm = b(tensor.Map, norm, b(tensor.Full, value=bound, shape=(1, 1), dtype=f64), fn=fn)
+        scale = _power_of_two(b, norm)
+        w = b(tensor.Reshape, b(tensor.Map, w, scale, fn="div"), shape=(c.groups, GROUP, width))
+        steps = [b(tensor.Slice, w, starts=(0, s, 0), stops=(c.groups, s + 1, width), strides=(1, 1, 1)) for s in range(GROUP)]
+        steps[2] = b(tensor.Map, steps[2], fn="neg")
+        pairs = b(tensor.Map, b(tensor.Map, steps[0], steps[1], fn="mul"), b(tensor.Map, steps[2], steps[3], fn="mul"), fn="add")
+        known = b(tensor.Reduce, pairs, fn="add", axes=(0,))
+        w = b(tensor.Reshape, b(tensor.Concat, steps, axis=1), shape=(c.groups * GROUP, c.panels, c.lanes))
+        w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(1, 0, 2)), shape=(c.panels * c.panel,))
+        facts = [b(tensor.Constant, value=np.array(x, np.float32)) for x in FACTS]
+        w = b(tensor.Concat, [w, *(b(tensor.Reshape, x, shape=(width,)) for x in (scale, known)), *facts], axis=0)
+        b.insert(Return([w]))
+        made = self.packing.kernel(p.request.name("weights"), p.contract.location) if source.index in p.request.kept else None
+        self.parts.packs.append(Pack(source.index, func.finish(), made))
+        return pack(len(self.parts.packs) - 1)
+
+
+def _power_of_two(b: Builder, x: Value) -> Value:
+    """The power of two, as float32, that is the nearest to each float64: what is left of it when all bits but the first one are rounded
+    off.
+    """
+    large = b(tensor.Map, x, b(tensor.Full, value=2.0**52 + 1, shape=(1, 1), dtype=f64), fn="mul")
+    rounded = b(tensor.Map, large, b(tensor.Map, large, x, fn="sub"), fn="sub")
+    return b(tensor.Map, rounded, fn="cast", dtype=f32)

@@ -1,0 +1,116 @@
+"""Work that threads share while they do it: each turn of it goes to whoever comes for it first.
+
+Work that is settled ahead waits for the slower one of two processors, or for a thread that comes late: in a virtual machine one processor
+is often a fifth slower than the other for some milliseconds. Here each thread has turns of its own, and takes them from the first one on,
+by tickets; a thread that has none left takes those of another, from the last one back, while they are open. What a turn leaves behind stays
+where the thread that took it put it, until the one that is the last to be done puts all of it together. So a thread that leaves this to
+another one takes no further turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyreme.ir.core import Value
+from polyreme.ir.types import i64, index
+from polyreme.lowering.kernels.code import Code, Index
+
+# Elements of a line of the cache, which no two threads have in common.
+LINE = 64 // i64.bytes
+# What is noted of a thread's turns: how many were taken from the first one on and, times `FROM_END`, from the last one back; how many are
+# done; and from here on, for each, one more than the place of what is still to be put together, 0 for none.
+TAKEN, DONE, LEFT = range(3)
+FROM_END = 1 << 32
+# Turns that are not open yet count as so many that were taken.
+CLOSED = 1 << 20
+
+
+@dataclass(frozen=True)
+class Tickets:
+    """Who takes which of a thread's turns, noted in `memory`: `elements` of i64 for each thread, with at most `items` turns."""
+
+    code: Code
+    memory: Value
+    items: int
+
+    @staticmethod
+    def elements(items: int) -> int:
+        return -(-(LEFT + items) // LINE) * LINE
+
+    def begin(self, thread: Index, are_open: Value) -> None:
+        """Nothing is taken yet, of the turns of a thread."""
+        code, notes = self.code, self._notes(thread)
+        with code.loop(0, self.elements(self.items), name="note") as note:
+            code.store(code.constant(0, i64), self.memory, code.add(notes, note.iv))
+        self._store(code.apply("select", are_open, code.value(0), code.value(CLOSED)), notes)
+
+    def open(self, thread: Index) -> None:
+        """The turns of a thread are open to others, if they were not before."""
+        code, notes = self.code, self._notes(thread)
+        code.fetch_add(code.apply("select", self.are_open(thread), code.value(0), code.value(-CLOSED)), self.memory, code.add(notes, TAKEN))
+
+    def are_open(self, thread: Index) -> Value:
+        return self.code.apply("lt", self.code.value(self.code.mod(self._load(self._notes(thread)), FROM_END)), self.code.value(CLOSED))
+
+    def take(self, thread: Index, count: Index, is_own: Value) -> Value:
+        """The next one of the `count` turns of a thread, which are open: from the first one on if they are the own ones; `count` or more if
+        there is none.
+        """
+        code = self.code
+        taken = code.fetch_add(
+            code.apply("select", is_own, code.value(1), code.value(FROM_END)), self.memory, code.add(self._notes(thread), TAKEN)
+        )
+        at_end = code.div(taken, FROM_END)
+        at_start = code.sub(taken, code.mul(at_end, FROM_END))
+        item = code.apply("select", is_own, code.value(at_start), code.value(code.sub(code.sub(count, 1), at_end)))
+        is_left = code.apply("lt", code.value(code.add(at_start, at_end)), code.value(count))
+        return code.apply("select", is_left, item, code.value(count))
+
+    def leave(self, thread: Index, item: Index, place: Index) -> None:
+        """What a turn made is at this place, still to be put together."""
+        self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, item))
+
+    def left(self, thread: Index, item: Index) -> Value:
+        """One more than the place of what is still to be put together of a turn, 0 if there is nothing. It is told once."""
+        at = self.code.add(self._notes(thread), LEFT, item)
+        place = self._load(at)
+        self._store(0, at)
+        return place
+
+    def are_done(self, thread: Index, did: Index, count: Index) -> Value:
+        """Whether, with the turns that the caller did, all of them are done: it then sees what the others left."""
+        before = self.code.fetch_add(did, self.memory, self.code.add(self._notes(thread), DONE))
+        return self.code.apply("eq", self.code.value(self.code.add(before, did)), self.code.value(count))
+
+    def _notes(self, thread: Index) -> Index:
+        return self.code.mul(thread, self.elements(self.items))
+
+    def _load(self, at: Index) -> Value:
+        return self.code.apply("cast", self.code.load(self.memory, at), dtype=index)
+
+    def _store(self, x: Index, at: Index) -> None:
+        self.code.store(self.code.apply("cast", self.code.value(x), dtype=i64), self.memory, at)
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Numbers that a thread keeps while it works."""
+
+    code: Code
+    memory: Value
+
+    @classmethod
+    def of(cls, code: Code, count: int) -> Variables:
+        return cls(code, code.scratch(count, i64))
+
+    def set(self, which: Index, x: Index) -> None:
+        self.code.store(self.code.apply("cast", self.code.value(x), dtype=i64), self.memory, which)
+
+    def get(self, which: Index) -> Value:
+        return self.code.apply("cast", self.code.load(self.memory, which), dtype=index)
+
+    def note(self, which: Index, condition: Value) -> None:
+        self.set(which, self.code.apply("select", condition, self.code.value(1), self.code.value(0)))
+
+    def is_on(self, which: Index) -> Value:
+        return self.code.apply("ne", self.get(which), self.code.value(0))
