@@ -13,6 +13,7 @@ import numpy as np
 
 from polyreme.hapi.progress import ProgressBar
 from polyreme.ir import config
+from polyreme.names import listed
 from polyreme.optimizer import lr
 
 __all__ = ["Callback", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau"]
@@ -398,3 +399,5 @@ class ReduceLROnPlateau(_Monitor):
                 print(f"\nEpoch {self.epoch + 1}: ReduceLROnPlateau reducing learning rate to {optimizer.get_lr()}.")
             self.cooldown_counter = self.cooldown
             self.wait = 0
+
+__dir__ = listed(__name__)

@@ -172,6 +172,10 @@ class Tensor:
                     return getattr(self, name)
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
+    def __dir__(self) -> list[str]:
+        _load_methods()
+        return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
+
     # --- what it is
 
     @property

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polyreme.names import listed
+
 __all__ = ["Digits", "digits"]
 
 # In the published order writers wrote the ten digits in turn, so that every fifth ten leaves both parts alike.
@@ -49,3 +51,5 @@ def _interpolation(size: int, factor: int) -> NDArray[np.float32]:
     centres = np.clip((np.arange(size * factor) - factor // 2) / factor, 0, size - 1)
     weights: NDArray[np.float32] = np.maximum(0, 1 - np.abs(centres[:, None] - np.arange(size))).astype(np.float32)
     return weights
+
+__dir__ = listed(__name__)

@@ -13,6 +13,7 @@ from polyreme import tape
 from polyreme.dtypes import as_dtype
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType
+from polyreme.names import listed
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
 
@@ -267,3 +268,5 @@ def initial(initializer: Any, shape: Sequence[int], dtype: Any) -> Tensor:
     tensor = Tensor._wrap(np.zeros(tuple(shape), scalar.np))
     initializer(tensor)
     return tensor
+
+__dir__ = listed(__name__)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.names import listed
 
 __all__ = [
     "CosineAnnealingDecay",
@@ -561,3 +562,5 @@ class ReduceOnPlateau(LRScheduler):
     def _better(self, current: float, best: float) -> bool:
         slack = best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return current < best - slack if self.mode == "min" else current > best + slack
+
+__dir__ = listed(__name__)
