@@ -48,6 +48,9 @@ class Generator:
         made._set(mt19937.plain_state(seed))
         return made
 
+    def __repr__(self) -> str:
+        return f"Generator(seed={self._seed})"
+
     def initial_seed(self) -> int:
         return self._seed
 

@@ -67,6 +67,9 @@ class TensorHookRemoveHelper:
     def __init__(self, hooks: dict[int, Any], key: int, forget: Callable[[], None] | None = None):
         self.hooks, self.key, self.forget = hooks, key, forget
 
+    def __repr__(self) -> str:
+        return f"TensorHookRemoveHelper({'on' if self.key in self.hooks else 'removed'})"
+
     def remove(self) -> bool:
         """Whether the hook was still there."""
         there = self.hooks.pop(self.key, None) is not None

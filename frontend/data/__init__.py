@@ -26,6 +26,9 @@ class Digits(NamedTuple):
     images: NDArray[np.float32]
     labels: NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        return f"Digits(images={self.images.dtype}{list(self.images.shape)}, labels={self.labels.dtype}{list(self.labels.shape)})"
+
 
 def digits(part: str = "all") -> Digits:
     """The UCI handwritten digits; `part` is "train" (1,440 images), "test" (the 357 others) or "all" in the published order.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.names import absent_from, listed
+from polyreme.shown import Shown
 from polyreme.tensor import Tensor
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
@@ -17,7 +18,7 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
-class Metric:
+class Metric(Shown):
     """The base: `compute` works on a batch's predictions and labels, `update` takes what it gave, `accumulate` tells the figure so far."""
 
     def reset(self) -> None:

@@ -10,11 +10,12 @@ from polyreme.dtypes import as_dtype, default_dtype
 from polyreme.math.common import shape_of
 from polyreme.nn import initializer as init
 from polyreme.parameter import Parameter
+from polyreme.shown import Shown
 
 __all__ = ["ParamAttr"]
 
 
-class ParamAttr:
+class ParamAttr(Shown):
     """Name, initializer, learning rate factor, regularizer, clipping and averaging of a parameter; fields left out mean the default."""
 
     def __init__(
