@@ -20,6 +20,9 @@ _MODULES = (
     "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tape", "tensor", "utils", "vision",
 )  # fmt: skip
 
+# Of those, what the package is made of: there for who asks, but not listed.
+_INTERNAL = {"cli", "dispatch", "dtypes", "hapi", "loaders", "math", "tape", "tensor"}
+
 # Where the names directly under `paddle` live. A name is looked up in each module's `__all__` in this order, cheap modules first.
 _EXPORTERS = (
     "polyreme.dtypes",
@@ -106,7 +109,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     exported = {name for exporter in _EXPORTERS for name in importlib.import_module(exporter).__all__}
-    return sorted({*exported, *_MODULES, *_SINGLE, "__version__"})
+    return sorted({*exported, *_MODULES, *_SINGLE, "__version__"} - _INTERNAL)
 
 
 def _nearest(name: str) -> str:

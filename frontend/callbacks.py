@@ -13,14 +13,16 @@ import numpy as np
 
 from polyreme.hapi.progress import ProgressBar
 from polyreme.ir import config
+from polyreme.names import listed
 from polyreme.optimizer import lr
+from polyreme.shown import Shown
 
 __all__ = ["Callback", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau"]
 
 Logs = dict[str, Any] | None
 
 
-class Callback:
+class Callback(Shown):
     """Does nothing at every point; a subclass overrides those it wants.
 
     `self.model` is the `paddle.Model` (`self.model.stop_training = True` ends the training after the epoch), `self.params` a dict with
@@ -70,7 +72,7 @@ class Callback:
     def on_predict_batch_end(self, step: int, logs: Logs = None) -> None: ...
 
 
-class CallbackList:
+class CallbackList(Shown):
     """Calls several callbacks in order."""
 
     def __init__(self, callbacks: Sequence[Callback], model: Any, params: dict[str, Any]):
@@ -398,3 +400,5 @@ class ReduceLROnPlateau(_Monitor):
                 print(f"\nEpoch {self.epoch + 1}: ReduceLROnPlateau reducing learning rate to {optimizer.get_lr()}.")
             self.cooldown_counter = self.cooldown
             self.wait = 0
+
+__dir__ = listed(__name__)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, overload
 
 from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.names import listed
 from polyreme.runtime.errors import RuntimeFault
 
 __all__ = [
@@ -203,3 +204,5 @@ def is_compiled_with_xpu() -> bool:
 def get_cudnn_version() -> int | None:
     """None: cuDNN is not used."""
     return None
+
+__dir__ = listed(__name__)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from polyreme.shown import Shown
+
 __all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 
@@ -24,7 +26,7 @@ def is_grad_enabled() -> bool:
     return _state.enabled
 
 
-class set_grad_enabled:
+class set_grad_enabled(Shown):
     """Record ops or not, from now on; as a context manager, until its end; as a decorator, inside the function."""
 
     def __init__(self, mode: bool):
@@ -39,7 +41,7 @@ class set_grad_enabled:
         _state.enabled = self.previous[-1]
 
 
-class _GradMode:
+class _GradMode(Shown):
     """A context manager and decorator that switches recording; one object may be entered many times."""
 
     mode = True

@@ -1,4 +1,4 @@
-"""What a package says of a name that it does not have."""
+"""The names of a public module: which it lists, and what it says of one that it does not have."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ def absent_from(package: str) -> Callable[[str], Any]:
         raise AttributeError(f"module '{package}' has no attribute '{name}'{hint}", name=name)
 
     return missing
+
+
+def listed(package: str) -> Callable[[], list[str]]:
+    """A `__dir__` for the module called `package`: the names of its `__all__`, not what it imports or is made of."""
+
+    def names() -> list[str]:
+        return sorted(sys.modules[package].__all__)
+
+    return names

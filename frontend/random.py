@@ -51,6 +51,9 @@ class Generator:
             made.state = dispatch.constant(made._words())
         return made
 
+    def __repr__(self) -> str:
+        return f"Generator(seed={self._seed})"
+
     def initial_seed(self) -> int:
         return self._seed
 

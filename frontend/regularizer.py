@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.names import listed
+
 __all__ = ["L1Decay", "L2Decay"]
 
 
@@ -32,3 +34,5 @@ class L2Decay(WeightDecayRegularizer):
 
     def gradient(self, p: Any, xp: Any) -> Any:
         return p * self.coeff
+
+__dir__ = listed(__name__)

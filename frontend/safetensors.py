@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.names import listed
 from polyreme.serialization import destination
 from polyreme.tensor import Tensor
 
@@ -156,3 +157,5 @@ def _tensor(numbers: memoryview, dtype: np.dtype[Any], shape: list[int]) -> Tens
     if dtype == np.bool_:  # any byte but 0 is true; numpy wants 1
         return Tensor._wrap((np.frombuffer(numbers, np.uint8) != 0).reshape(shape))
     return Tensor._wrap(np.frombuffer(numbers, dtype).reshape(shape).copy())
+
+__dir__ = listed(__name__)

@@ -73,6 +73,9 @@ class TensorHookRemoveHelper:
     def __init__(self, hooks: dict[int, Any], key: int, forget: Callable[[], None] | None = None):
         self.hooks, self.key, self.forget = hooks, key, forget
 
+    def __repr__(self) -> str:
+        return f"TensorHookRemoveHelper({'on' if self.key in self.hooks else 'removed'})"
+
     def remove(self) -> bool:
         """Whether the hook was still there."""
         there = self.hooks.pop(self.key, None) is not None
@@ -173,6 +176,10 @@ class Tensor:
                 if hasattr(type(self), name):
                     return getattr(self, name)
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        _load_methods()
+        return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
 
     # --- what it is
 

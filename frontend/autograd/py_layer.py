@@ -8,13 +8,14 @@ from typing import Any
 from polyreme import tape
 from polyreme.function_steps import record_function, tensors_of
 from polyreme.ir.core import OpResult
+from polyreme.shown import Shown
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 
 __all__ = ["PyLayer", "PyLayerContext"]
 
 
-class PyLayerContext:
+class PyLayerContext(Shown):
     """What `forward` leaves for `backward`: saved tensors, and any attributes the user sets."""
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ def _per_tensor(returned: Any, arguments: Sequence[Any], needing: Sequence[bool]
     return found
 
 
-class PyLayer:
+class PyLayer(Shown):
     """Subclass it with static `forward(ctx, *args, **kwargs)` and `backward(ctx, *grads)`, and call `apply`.
 
     `backward` is given one gradient per Tensor that `forward` returned, and returns one (or None) per Tensor among `forward`'s arguments:

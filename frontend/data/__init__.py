@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polyreme.names import listed
+
 __all__ = ["Digits", "digits"]
 
 # In the published order writers wrote the ten digits in turn, so that every fifth ten leaves both parts alike.
@@ -23,6 +25,9 @@ class Digits(NamedTuple):
 
     images: NDArray[np.float32]
     labels: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"Digits(images={self.images.dtype}{list(self.images.shape)}, labels={self.labels.dtype}{list(self.labels.shape)})"
 
 
 def digits(part: str = "all") -> Digits:
@@ -49,3 +54,5 @@ def _interpolation(size: int, factor: int) -> NDArray[np.float32]:
     centres = np.clip((np.arange(size * factor) - factor // 2) / factor, 0, size - 1)
     weights: NDArray[np.float32] = np.maximum(0, 1 - np.abs(centres[:, None] - np.arange(size))).astype(np.float32)
     return weights
+
+__dir__ = listed(__name__)

@@ -17,6 +17,7 @@ import numpy as np
 
 from polyreme.dataset.matlab import read_vectors
 from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.names import listed
 
 __all__ = ["test", "train", "valid"]
 
@@ -119,3 +120,5 @@ def _file(name: str) -> Path:
             f"expected {file} with the MD5 checksum {CHECKSUMS[name]} but it has {found}: it is damaged or another file", caller_location()
         )
     return file
+
+__dir__ = listed(__name__)

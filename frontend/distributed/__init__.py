@@ -17,7 +17,7 @@ from polyreme.distributed.group import (
 )
 from polyreme.distributed.parallel import DataParallel
 from polyreme.distributed.processes import spawn
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 
 __all__ = [
     "DataParallel", "ParallelEnv", "ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "destroy_process_group", "fleet",
@@ -28,4 +28,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -8,12 +8,13 @@ from polyreme import dispatch, tape
 from polyreme.dialects import dist
 from polyreme.distributed.group import Group, current_group
 from polyreme.ir.evaluate import EvaluateError
+from polyreme.shown import Shown
 from polyreme.tensor import Tensor
 
 __all__ = ["ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "reduce", "reduce_scatter", "scatter", "wait"]
 
 
-class ReduceOp:
+class ReduceOp(Shown):
     """How contributions are combined."""
 
     SUM = 0
@@ -26,7 +27,7 @@ class ReduceOp:
 _REDUCTIONS = {ReduceOp.SUM: "sum", ReduceOp.MAX: "max", ReduceOp.MIN: "min", ReduceOp.PROD: "prod", ReduceOp.AVG: "mean"}
 
 
-class Task:
+class Task(Shown):
     """A finished call: results are there when it is returned."""
 
     def wait(self) -> bool:

@@ -11,6 +11,7 @@ from polyreme.dialects.dist import use_default_group
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.collectives import Communicator, OneRank, Step
+from polyreme.shown import Shown
 
 __all__ = [
     "Group", "ParallelEnv", "current_group", "destroy_process_group", "get_backend", "get_group", "get_rank", "get_world_size",
@@ -174,8 +175,11 @@ def get_world_size(group: Group | None = None) -> int:
     return current_group().size if is_initialized() else config.launched().size
 
 
-class ParallelEnv:
+class ParallelEnv(Shown):
     """The place of this rank, as properties."""
+
+    def _shown(self) -> dict[str, Any]:
+        return {"rank": self.rank, "world_size": self.world_size}
 
     @property
     def rank(self) -> int:

@@ -21,6 +21,7 @@ from polyreme.metric import Metric
 from polyreme.nn.layer import Layer
 from polyreme.optimizer import Optimizer
 from polyreme.serialization import load, save
+from polyreme.shown import Shown
 from polyreme.static.input_spec import InputSpec
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tape import no_grad
@@ -40,7 +41,7 @@ def _tensors(values: Any) -> list[Tensor]:
     return [v if isinstance(v, Tensor) else to_tensor(v) for v in _list(values)]
 
 
-class Model:
+class Model(Shown):
     """Trains, evaluates and applies `network`.
 
     `inputs` are the `InputSpec`s of what `forward` takes (one, a list, or a dict by argument), `labels` those of what the loss takes
@@ -65,6 +66,10 @@ class Model:
         self._labels = _specs(labels)
         self._seen: list[InputSpec] | None = None
         self._accumulate = 1
+
+    def _shown(self) -> dict[str, Any]:
+        parts = {"optimizer": self._optimizer, "loss": self._loss, "metrics": self._metrics, "inputs": self._inputs, "labels": self._labels}
+        return {"network": self.network} | {name: value for name, value in parts.items() if value}
 
     def prepare(self, optimizer: Optimizer | None = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
         """Say what to train with: the optimizer, the loss (a function of the outputs and labels; a sum is taken of several) and metrics,

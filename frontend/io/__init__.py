@@ -24,7 +24,7 @@ from polyreme.io.sampler import (
     WeightedRandomSampler,
 )
 from polyreme.io.worker import get_worker_info
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 
 __all__ = [
     "BatchSampler",
@@ -50,4 +50,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

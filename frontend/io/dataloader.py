@@ -11,11 +11,12 @@ from polyreme.io.collate import default_collate_fn, default_convert_fn, to_tenso
 from polyreme.io.dataset import DataError, IterableDataset
 from polyreme.io.sampler import BatchSampler, RandomSampler, SequenceSampler
 from polyreme.io.worker import Job, WorkerPool
+from polyreme.shown import Shown, length_of
 
 __all__ = ["DataLoader"]
 
 
-class DataLoader:
+class DataLoader(Shown):
     """An iterable of batches; each pass starts anew.
 
     Args:
@@ -96,6 +97,17 @@ class DataLoader:
         if self.batch_sampler is None:
             raise TypeError("a DataLoader of a stream (IterableDataset) has no length")
         return len(self.batch_sampler)
+
+    def _shown(self) -> dict[str, Any]:
+        found = super()._shown()
+        own = found.pop("batch_sampler", None)
+        if own is not None and self.batch_size is not None:
+            found["shuffle"] = getattr(own, "shuffle", False)
+        elif own is not None:
+            found["batch_sampler"] = own
+        if self.collate_fn in (default_collate_fn, default_convert_fn):
+            found.pop("collate_fn", None)
+        return {"dataset": self.dataset, "batch_size": self.batch_size} | found | length_of(self.__len__)
 
     def __iter__(self) -> Iterator[Any]:
         batches = self._from_workers() if self.num_workers else self._from_here()

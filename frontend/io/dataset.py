@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.shown import Shown, length_of
 
 __all__ = [
     "ChainDataset",
@@ -26,7 +27,7 @@ class DataError(PolyremeError, ValueError):
     code = "E1001"
 
 
-class Dataset:
+class Dataset(Shown):
     """Samples by index: a subclass defines `__getitem__` and `__len__`."""
 
     def __getitem__(self, index: int) -> Any:
@@ -34,6 +35,9 @@ class Dataset:
 
     def __len__(self) -> int:
         raise NotImplementedError(f"'__len__' is not implemented in class {type(self).__name__}")
+
+    def _shown(self) -> dict[str, Any]:
+        return super()._shown() | length_of(self.__len__)
 
 
 class IterableDataset(Dataset):
@@ -131,6 +135,9 @@ class Subset(Dataset):
     def __init__(self, dataset: Dataset, indices: Sequence[int]):
         self.dataset = dataset
         self.indices = indices
+
+    def _shown(self) -> dict[str, Any]:
+        return {"dataset": self.dataset} | length_of(self.__len__)
 
     def __getitem__(self, index: int) -> Any:
         return self.dataset[self.indices[index]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from polyreme.io.dataset import DataError, IterableDataset
+from polyreme.shown import Shown, length_of
 
 __all__ = [
     "BatchSampler",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-class Sampler:
+class Sampler(Shown):
     """An iterable of indices; a subclass defines `__iter__`, and `__len__` where it is known."""
 
     def __init__(self, data_source: Any = None):
@@ -32,6 +33,9 @@ class Sampler:
 
     def __len__(self) -> int:
         return len(self.data_source)
+
+    def _shown(self) -> dict[str, Any]:
+        return super()._shown() | length_of(self.__len__)
 
 
 class SequenceSampler(Sampler):
@@ -138,6 +142,12 @@ class BatchSampler(Sampler):
         self.shuffle = shuffle
         self.drop_last = drop_last
 
+    def _shown(self) -> dict[str, Any]:
+        found = super()._shown()
+        if self.data_source is not None:
+            found = {"dataset": self.data_source} | {name: value for name, value in found.items() if name != "sampler"}
+        return found
+
     def __iter__(self) -> Iterator[list[int]]:  # type: ignore[override]
         batch: list[int] = []
         for index in self.sampler:
@@ -158,6 +168,8 @@ class DistributedBatchSampler(BatchSampler):
 
     With `shuffle`, all ranks draw the same order from the epoch's number, so call `set_epoch` at the start of each epoch.
     """
+
+    _kept_as: ClassVar[Mapping[str, str]] = {"num_replicas": "nranks", "rank": "local_rank"}
 
     def __init__(
         self,

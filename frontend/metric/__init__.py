@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
+from polyreme.shown import Shown
 from polyreme.tensor import Tensor
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
@@ -17,7 +18,7 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     return value.numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
-class Metric:
+class Metric(Shown):
     """The base: `compute` works on a batch's predictions and labels, `update` takes what it gave, `accumulate` tells the figure so far."""
 
     def reset(self) -> None:
@@ -173,4 +174,4 @@ def accuracy(input: Any, label: Any, k: int = 1, correct: Any = None, total: Any
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -57,7 +57,7 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*__getattr__("__all__"), *_PARTS})
+        return sorted(__getattr__("__all__"))
 
     def _exporter(part: str) -> Any:
         return importlib.import_module(_PARTS[part])

@@ -12,12 +12,13 @@ from polyreme.nn import initializer as init
 from polyreme.nn.clip import ClipGradBase
 from polyreme.parameter import Parameter
 from polyreme.regularizer import WeightDecayRegularizer
+from polyreme.shown import Shown
 from polyreme.utils import unique_name
 
 __all__ = ["ParamAttr", "create_parameter"]
 
 
-class ParamAttr:
+class ParamAttr(Shown):
     """Name, initializer, learning rate factor, regularizer, clipping and averaging of a parameter; fields left out mean the default."""
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.math import elementwise, reduction
+from polyreme.shown import Shown
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 
@@ -16,7 +17,7 @@ __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 Pairs = Sequence[tuple[Any, Any]]
 
 
-class ClipGradBase:
+class ClipGradBase(Shown):
     """A way to clip. Parameters with `need_clip=False`, and those without a gradient, are passed on as they are."""
 
     def __call__(self, params_grads: Pairs) -> list[tuple[Any, Any]]:

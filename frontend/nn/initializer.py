@@ -13,7 +13,9 @@ from polyreme import tape
 from polyreme.dtypes import as_dtype
 from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType
+from polyreme.names import listed
 from polyreme.random import default_generator
+from polyreme.shown import Shown
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -25,7 +27,7 @@ __all__ = [
 Shape = tuple[int, ...]
 
 
-class Initializer:
+class Initializer(Shown):
     """Makes the values of a parameter from its shape and dtype; called with a tensor, it fills that."""
 
     def __call__(self, param: Tensor, block: Any = None) -> None:
@@ -169,6 +171,9 @@ class Xavier(Initializer):
             raise ValueError(f"Xavier expected seed=0 (paddle.seed is for all draws) but got {seed}")
         self._chosen: Initializer = XavierUniform(fan_in, fan_out) if uniform else XavierNormal(fan_in, fan_out)
 
+    def __repr__(self) -> str:
+        return repr(self._chosen)
+
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
         return self._chosen.values(shape, dtype)
 
@@ -267,3 +272,5 @@ def initial(initializer: Any, shape: Sequence[int], dtype: Any) -> Tensor:
     tensor = Tensor._wrap(np.zeros(tuple(shape), scalar.np))
     initializer(tensor)
     return tensor
+
+__dir__ = listed(__name__)

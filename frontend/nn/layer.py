@@ -37,6 +37,9 @@ class HookRemoveHelper:
         ]
         self._hook_id = next(_hook_ids)
 
+    def __repr__(self) -> str:
+        return f"HookRemoveHelper({'on' if any(self._hook_id in table for table in self._tables) else 'removed'})"
+
     def remove(self) -> None:
         """Take the hook off; nothing happens when it is off already."""
         for table in self._tables:

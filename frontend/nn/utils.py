@@ -11,6 +11,7 @@ from typing import Any
 from polyreme import math as functions
 from polyreme import tape
 from polyreme.math.creation import assign
+from polyreme.names import listed
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
 from polyreme.nn.layers.common import Linear
@@ -231,3 +232,5 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in ([parameters] if isinstance(parameters, Tensor) else parameters) if p.grad is not None]
+
+__dir__ = listed(__name__)

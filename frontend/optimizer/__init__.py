@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 from polyreme.optimizer import lr
 from polyreme.optimizer.algorithms import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Lamb, Momentum, NAdam, RAdam, RMSProp, Rprop
 from polyreme.optimizer.lbfgs import LBFGS
@@ -29,4 +29,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from polyreme.optimizer import rules
 from polyreme.optimizer.optimizer import Optimizer, check_fraction, check_not_negative
@@ -114,6 +114,8 @@ class AdamW(Adam):
     rule = rules.ADAMW
     _decays_gradients = False
 
+    _kept_as: ClassVar[Mapping[str, str]] = {"weight_decay": "_decay"}
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -161,6 +163,8 @@ class Lamb(Optimizer):
 
     rule = rules.LAMB
     _decays_gradients = False
+
+    _kept_as: ClassVar[Mapping[str, str]] = {"lamb_weight_decay": "_decay"}
 
     def __init__(
         self,
@@ -369,6 +373,8 @@ class LarsMomentumOptimizer(Optimizer):
     """
 
     rule = rules.LARS
+
+    _kept_as: ClassVar[Mapping[str, str]] = {"lars_weight_decay": "_decay"}
 
     def __init__(
         self,

@@ -7,10 +7,12 @@ build on the rate before are so in Paddle too, and agree with it to the last bit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.names import listed
+from polyreme.shown import Shown
 
 __all__ = [
     "CosineAnnealingDecay",
@@ -40,7 +42,7 @@ class ScheduleError(PolyremeError, ValueError):
     code = "E1003"
 
 
-class LRScheduler:
+class LRScheduler(Shown):
     """The base: a subclass defines `get_lr`, which may use `base_lr`, `last_lr` and `last_epoch`.
 
     Args:
@@ -62,6 +64,11 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self.verbose = verbose
         self.step()
+
+    _kept_as: ClassVar[Mapping[str, str]] = {"learning_rate": "base_lr"}
+
+    def _shown(self) -> dict[str, Any]:
+        return super()._shown() | {"last_epoch": self.last_epoch, "last_lr": self.last_lr}
 
     def __call__(self) -> float:
         """The rate in force."""
@@ -193,6 +200,8 @@ class PolynomialDecay(LRScheduler):
 
 class LinearWarmup(LRScheduler):
     """From `start_lr` to `end_lr` in `warmup_steps` steps, then `learning_rate` (a number or a scheduler)."""
+
+    _kept_as: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,
@@ -433,6 +442,9 @@ class OneCycleLR(LRScheduler):
         self.anneal_strategy = anneal_strategy
         super().__init__(start, last_epoch, verbose)
 
+    def _shown(self) -> dict[str, Any]:
+        return {"max_learning_rate": max(max(phase[2:]) for phase in self._phases)} | super()._shown()
+
     def get_lr(self) -> float:
         step = self.last_epoch
         if step > self.total_steps:
@@ -448,6 +460,8 @@ class OneCycleLR(LRScheduler):
 
 class CyclicLR(LRScheduler):
     """Back and forth between `base_learning_rate` and `max_learning_rate` (Smith, "Cyclical learning rates")."""
+
+    _kept_as: ClassVar[Mapping[str, str]] = {"base_learning_rate": "base_lr", "max_learning_rate": "max_lr"}
 
     def __init__(
         self,
@@ -561,3 +575,5 @@ class ReduceOnPlateau(LRScheduler):
     def _better(self, current: float, best: float) -> bool:
         slack = best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return current < best - slack if self.mode == "min" else current > best + slack
+
+__dir__ = listed(__name__)

@@ -14,6 +14,7 @@ from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.protocol import UpdateProtocol
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
+from polyreme.shown import Shown, is_same, parameters_of
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
@@ -23,7 +24,7 @@ __all__ = ["Optimizer"]
 _LOW_PRECISION = ("float16", "bfloat16")
 
 
-class Optimizer(UpdateProtocol):
+class Optimizer(Shown, UpdateProtocol):
     """Updates parameters from their gradients. A subclass of one's own overrides `_append_optimize_op`: see `protocol.py`.
 
     Args:
@@ -77,6 +78,11 @@ class Optimizer(UpdateProtocol):
                 self._set_by_group(self._groups[-1])
         else:
             self._add_param_group({"params": given})
+
+    def _shown(self) -> dict[str, Any]:
+        options = {name: value for name, value in self._options.items() if name in parameters_of(type(self))}
+        kept = {name: value for name, value in options.items() if not is_same(value, parameters_of(type(self))[name])}
+        return {"learning_rate": self._learning_rate, "parameters": len(self._parameter_list)} | super()._shown() | kept
 
     @property
     def _parameter_list(self) -> list[Any]:

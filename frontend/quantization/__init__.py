@@ -5,6 +5,7 @@ training) put observers or quanters into a model, and `convert` makes integers o
 on the program of a model, whatever it is made of, and reports what it cost.
 """
 
+from polyreme.names import listed
 from polyreme.quantization import observers, quanters
 from polyreme.quantization.base import BaseObserver, BaseQuanter, quanter
 from polyreme.quantization.compare import agreement, report
@@ -28,3 +29,5 @@ __all__ = [
     "quantize_model",
     "report",
 ]
+
+__dir__ = listed(__name__)

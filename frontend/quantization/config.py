@@ -167,6 +167,9 @@ class QuantConfig:
         ]
         return f"{type(layer).__name__}(" + ("\n" + "\n".join(lines) + "\n" if lines else "") + ")"
 
+    def __repr__(self) -> str:
+        return f"QuantConfig({len(self._by_layer)} layers, {len(self._by_name)} names, {len(self._by_type)} types)"
+
     def __str__(self) -> str:
         text = f"Global config:\n{self._global}\n"
         if self._by_type:

@@ -13,6 +13,7 @@ from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
+from polyreme.shown import Shown
 from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
 from polyreme.static.input_spec import BATCH
@@ -33,7 +34,7 @@ class FeedError(VariableError):
     code = "E0603"
 
 
-class Executor:
+class Executor(Shown):
     """Runs programs on one device: `place`, or the device that is current when the executor is made.
 
     A program is compiled when it first runs with these names fed and fetched, and again when it has changed. Free sizes stay free: another
@@ -213,7 +214,7 @@ def _misfit(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> _
     return found
 
 
-class CompiledProgram:
+class CompiledProgram(Shown):
     """A program that is marked for compilation. All programs are compiled here, so that it only holds one."""
 
     def __init__(self, program_or_graph: Any, build_strategy: Any = None):
@@ -222,6 +223,8 @@ class CompiledProgram:
         self.program = program_or_graph
         self._build_strategy = build_strategy
 
+    def _shown(self) -> dict[str, Any]:
+        return {"ops": sum(len(block.ops) for block in self.program.blocks)}
 
     def with_data_parallel(
         self,
@@ -237,7 +240,7 @@ class CompiledProgram:
         return self
 
 
-class BuildStrategy:
+class BuildStrategy(Shown):
     """Options of Paddle's graph passes, kept as they are set: the compiler here decides by itself."""
 
     class ReduceStrategy:
@@ -253,8 +256,10 @@ class BuildStrategy:
         self.reduce_strategy = self.ReduceStrategy.AllReduce
         self.gradient_scale_strategy = self.GradientScaleStrategy.CoeffNumDevice
 
+    def _shown(self) -> dict[str, Any]:
+        return dict(vars(self))
 
-class ExecutionStrategy:
+class ExecutionStrategy(Shown):
     """Options of Paddle's schedulers, kept as they are set."""
 
     def __init__(self) -> None:
@@ -262,3 +267,6 @@ class ExecutionStrategy:
         self.num_iteration_per_drop_scope = 100
         self.num_iteration_per_run = 1
         self.use_thread_barrier = False
+
+    def _shown(self) -> dict[str, Any]:
+        return dict(vars(self))

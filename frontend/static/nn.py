@@ -8,6 +8,7 @@ from typing import Any
 
 from polyreme import math as functions
 from polyreme.ir.dims import product
+from polyreme.names import listed
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.attributes import make_parameter
@@ -118,3 +119,5 @@ def embedding(
     """Rows of a new table of shape `size` at the positions in `input`."""
     weight = _parameter(_layer_name("embedding", None), "w", list(size), param_attr, dtype)
     return F.embedding(input, weight, padding_idx)
+
+__dir__ = listed(__name__)

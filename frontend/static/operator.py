@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, did_you_mean
+from polyreme.shown import Shown
 
 if TYPE_CHECKING:
     from polyreme.static.kinds import OperatorKind
@@ -31,7 +32,7 @@ class RunError(PolyremeError, RuntimeError):
     code = "E0609"
 
 
-class OpRole:
+class OpRole(Shown):
     """What an operator is for. `Loss` marks, in addition, the operators that make a loss and its gradient."""
 
     Forward = 0x0000

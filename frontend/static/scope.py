@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.shown import Shown
 from polyreme.tensor import Tensor
 
 __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard"]
@@ -15,7 +16,7 @@ __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard
 Array = np.ndarray[Any, Any]
 
 
-class ScopeTensor:
+class ScopeTensor(Shown):
     """The value of a variable in a scope, to read as an array and to set."""
 
     def __init__(self, variable: ScopeVariable):
@@ -48,7 +49,7 @@ class ScopeTensor:
         return []
 
 
-class ScopeVariable:
+class ScopeVariable(Shown):
     """A name in a scope, with its array, or None before anything wrote one."""
 
     def __init__(self, name: str):
@@ -62,13 +63,16 @@ class ScopeVariable:
         return self.array is not None
 
 
-class Scope:
+class Scope(Shown):
     """Variables by name. A child sees its parents' variables."""
 
     def __init__(self, parent: Scope | None = None):
         self._variables: dict[str, ScopeVariable] = {}
         self._parent = parent
         self._kids: list[Scope] = []
+
+    def _shown(self) -> dict[str, Any]:
+        return {"variables": sorted(self._variables)} | ({} if self._parent is None else {"parent": self._parent})
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this name in this very scope, made when there is none."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from polyreme.names import listed
+
 __all__ = ["generate", "guard", "switch"]
 
 _counters: Counter[str] = Counter()
@@ -33,3 +35,5 @@ def guard(new_counters: Counter[str] | None = None) -> Iterator[None]:
         yield
     finally:
         switch(old)
+
+__dir__ = listed(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyreme.data import digits
 from polyreme.io import Dataset
+from polyreme.names import listed
 
 __all__ = ["Digits"]
 
@@ -33,3 +34,5 @@ class Digits(Dataset):
 
     def __len__(self) -> int:
         return len(self.labels)
+
+__dir__ = listed(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 from polyreme.nn import BatchNorm2D, Conv2D, Layer, ReLU, Sequential
 
 __all__ = ["ConvNormActivation"]
@@ -47,4 +47,4 @@ class ConvNormActivation(Sequential):
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -8,6 +8,7 @@ from polyreme.distributed.fleet import utils
 from polyreme.distributed.fleet.optimizer import DistributedOptimizer
 from polyreme.distributed.group import get_rank, get_world_size, init_parallel_env
 from polyreme.distributed.parallel import DataParallel
+from polyreme.names import listed
 
 __all__ = [
     "DistributedOptimizer", "barrier_worker", "distributed_model", "distributed_optimizer", "init", "is_first_worker", "utils",
@@ -52,3 +53,5 @@ def barrier_worker() -> None:
     from polyreme.distributed.communication import barrier
 
     barrier()
+
+__dir__ = listed(__name__)

@@ -12,11 +12,12 @@ from typing import Any
 from polyreme.dialects import dist
 from polyreme.distributed.group import get_world_size
 from polyreme.lowering.transforms.bucket import assign_buckets
+from polyreme.shown import Shown
 
 __all__ = ["DistributedOptimizer"]
 
 
-class DistributedOptimizer:
+class DistributedOptimizer(Shown):
     """An optimizer among ranks; everything but `minimize` is the optimizer's own. In dygraph mode `DataParallel` averages, and this adds
     nothing.
     """

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from polyreme.math.spelling import OF_FUNCTIONAL, spelled
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 from polyreme.nn.functional import activation, attention, common, conv, loss, norm, path_loss, pooling, resize, sequence, vision
 from polyreme.nn.functional.activation import *
 from polyreme.nn.functional.attention import *
@@ -43,4 +43,4 @@ __all__ += vision.__all__
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -2,6 +2,7 @@
 them.
 """
 
+from polyreme.names import listed
 from polyreme.quantization.observers.histograms import HistObserver, KLObserver, MSEObserver
 from polyreme.quantization.observers.maxima import AbsmaxObserver, AVGObserver
 from polyreme.quantization.observers.weights import AbsMaxChannelWiseWeightObserver, GroupWiseWeightObserver, MSEChannelWiseWeightObserver
@@ -16,3 +17,5 @@ __all__ = [
     "MSEChannelWiseWeightObserver",
     "MSEObserver",
 ]
+
+__dir__ = listed(__name__)

@@ -10,6 +10,7 @@ from polyreme.dialects.nn.quantize import whole_range
 from polyreme.math import abs as magnitude
 from polyreme.math import max as greatest
 from polyreme.math import maximum
+from polyreme.names import listed
 from polyreme.nn.attributes import ParamAttr
 from polyreme.nn.initializer import Constant
 from polyreme.nn.layer import Layer
@@ -118,3 +119,5 @@ class FakeQuanterChannelWiseAbsMaxObserverLayer(BaseQuanter):
 
     def bit_length(self) -> int:
         return self._bit_length
+
+__dir__ = listed(__name__)

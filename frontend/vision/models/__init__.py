@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 from polyreme.vision.models.alexnet import AlexNet, alexnet
 from polyreme.vision.models.densenet import DenseNet, densenet121, densenet161, densenet169, densenet201, densenet264
 from polyreme.vision.models.googlenet import GoogLeNet, googlenet
@@ -56,4 +56,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

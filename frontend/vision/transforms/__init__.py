@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from polyreme.names import absent_from
+from polyreme.names import absent_from, listed
 from polyreme.vision.transforms.functional import (
     adjust_brightness,
     adjust_contrast,
@@ -59,4 +59,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # Not for type checkers, which would take any name for one that there is.
-    __getattr__ = absent_from(__name__)
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
+from polyreme.shown import Shown
+
 __all__ = ["BaseTransform", "Compose", "Keys", "expect", "pair_of"]
 
 Keys = Sequence[str] | None
@@ -40,7 +42,7 @@ class Compose:
         return f"{type(self).__name__}(" + "".join(f"\n    {t}" for t in self.transforms) + "\n)"
 
 
-class BaseTransform:
+class BaseTransform(Shown):
     """A transform of one image, or of a tuple of things that belong together.
 
     `keys` names what the parts of the tuple are: "image" [H, W, C], "coords" [N, 2], "boxes" [N, 4] of (left, top, right, bottom), "mask"
@@ -48,6 +50,10 @@ class BaseTransform:
     the whole tuple first and whose result stands in `params`. Parts beyond the keys are passed on as they are. Without `keys` the input is
     an image.
     """
+
+    def _shown(self) -> dict[str, Any]:
+        found = super()._shown()
+        return found if self.keys != ("image",) else {name: value for name, value in found.items() if name != "keys"}
 
     def __init__(self, keys: Keys = None):
         if keys is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.names import listed
 from polyreme.tensor import Tensor
 from polyreme.vision.transforms import arrays, tensors
 from polyreme.vision.transforms.geometry import affine_matrix, perspective_matrix
@@ -218,3 +219,5 @@ def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = Fals
     if is_pillow(img):
         return kind.erase(img, i, j, h, w, v)
     return kind.erase(img, i, j, h, w, v, inplace)
+
+__dir__ = listed(__name__)

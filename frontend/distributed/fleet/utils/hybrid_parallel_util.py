@@ -7,6 +7,7 @@ from typing import Any
 
 from polyreme.distributed.group import Group, current_group
 from polyreme.distributed.reducer import average_gradients
+from polyreme.names import listed
 from polyreme.tensor import Tensor
 
 __all__ = ["fused_allreduce_gradients"]
@@ -20,3 +21,5 @@ def fused_allreduce_gradients(parameter_list: Sequence[Tensor], hcg: Any = None)
     if hcg is not None and not isinstance(hcg, Group):
         raise TypeError(f"expected None or a group but got {type(hcg).__name__}: there is no other layout of ranks than data parallel")
     average_gradients(list(parameter_list), hcg if hcg is not None else current_group())
+
+__dir__ = listed(__name__)
