@@ -154,6 +154,8 @@ def random_inputs(func: Func, seed: int = 0, size: int = 3, sizes: Mapping[str, 
         shape = tuple(evaluate_dim(d, sizes) for d in getattr(arg.type, "shape", ()))
         dtype = element_type(arg.type)
         drawn = rng.integers(-16, 17, shape) / 8 if dtype.kind in "fc" else rng.integers(0, 2, shape)
+        if dtype.kind == "c":
+            drawn = drawn + 1j * rng.integers(-16, 17, shape) / 8
         inputs.append(np.asarray(drawn).astype(dtype.np))
     return inputs
 

@@ -5,7 +5,7 @@ A file has sections, separated by a line `// -----`. The first line of a section
     // test: round-trip              prints and parses back in both forms, and says the same
     // test: verify                  has exactly the faults that its `error:` comments state (none: it is valid)
     // test: parse                   is refused by the parser with exactly the fault that its `error:` comment states
-    // test: pass cse,fuse{max=4}    is changed by the passes as its `check:` comments state; what it computes stays the same
+    // test: pass cse,fuse{max=4}    is changed by the passes, as its `check:` comments state; what it computes stays the same
     // test: run                     computes on each `input:` what the `result:` comments state
 
 Expectations are comments, alone or at the end of a line:
@@ -15,6 +15,8 @@ Expectations are comments, alone or at the end of a line:
     // error: TEXT           a fault on this line has TEXT in its message; `error-above:` means the line before
     // input: CONSTANT       the next argument of `main` for `test: run`, as `dense<[1.0, 2.0]> : tensor<2xf32>`
     // result: CONSTANT      the next result, compared to float32 rounding
+    // unchanged: REASON     for `test: pass`: the passes leave the text as it is
+    // refused: TEXT         for `test: pass`: the passes end with an error that has TEXT in its message
     // no-run: REASON        a `test: pass` is not run before and after
 """
 
@@ -27,11 +29,12 @@ import numpy as np
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
-from polyreme.ir.diagnostics import ParseError
+from polyreme.ir.diagnostics import ParseError, PolyremeError
 from polyreme.ir.evaluate import evaluate, random_inputs
-from polyreme.ir.passes import PassManager, parse_passes
+from polyreme.ir.passes import PASSES, PassManager, parse_passes
 from polyreme.ir.syntax.literals import parse_dense, parse_type
 from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.types import BufferType
 from polyreme.ir.verify import find_faults, verify
 
 if find_spec("polyreme.lowering.pipeline"):
@@ -40,7 +43,7 @@ if find_spec("polyreme.lowering.pipeline"):
 
 FOLDER = Path(__file__).parent / "filetests"
 TEST = re.compile(r"// test: ([\w-]+)(?: (.*))?$", re.MULTILINE)
-COMMENT = re.compile(r"// (check|check-not|error|error-above|input|result|no-run): (.*)$")
+COMMENT = re.compile(r"// (check|check-not|error|error-above|input|result|unchanged|refused|no-run): (.*)$")
 
 
 @dataclass
@@ -84,6 +87,16 @@ SECTIONS = list(sections())
 @pytest.mark.parametrize("section", SECTIONS, ids=[s.name for s in SECTIONS])
 def test_file(section):
     RUNNERS[section.kind](section)
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_a_pass_has_a_file_that_shows_where_it_fires_and_where_it_must_not(name):
+    own = [s for s in SECTIONS if s.kind == "pass" and s.name.rpartition("-")[0] == f"passes/{name}"]
+    assert own, f"expected a file passes/{name}.tir"
+    kept = [bool(s.all("unchanged") or s.all("refused")) for s in own]
+    assert set(kept) == {False, True}, f"expected passes/{name}.tir to have sections that the pass changes, and some that it does not"
+    assert all(s.all("check") for s, k in zip(own, kept, strict=True) if not k), f"expected checks in passes/{name}.tir"
+    assert all(name in [p.name for p in parse_passes(s.argument)] for s in own), f"expected passes/{name}.tir to run '{name}'"
 
 
 def round_trip(section):
@@ -134,16 +147,35 @@ def fault_of_parser(section):
 
 def passes(section):
     module = parse_module(section.text, section.name)
-    before = {f.sym_name: f for f in module.clone().functions}
-    PassManager(parse_passes(section.argument), verify_each=True).run(module)
-    check_text(section, print_module(module))
-    if section.all("no-run"):
+    before, text = module.clone(), print_module(module)
+    run_passes = lambda: PassManager(parse_passes(section.argument), verify_each=True).run(module)
+    if refused := section.all("refused"):
+        with pytest.raises(PolyremeError) as caught:
+            run_passes()
+        assert refused[0] in str(caught.value)
         return
-    for func in module.functions:
-        if func.sym_name in before:
-            inputs = random_inputs(func)
-            for old, new in zip(evaluate(before[func.sym_name], inputs), evaluate(func, inputs), strict=True):
-                np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-5)
+    run_passes()
+    made = print_module(module)
+    if section.all("unchanged"):
+        assert made == text, f"expected {section.name} to stay as it is"
+        return
+    assert made != text, f"{section.name} was not changed: expected 'unchanged: REASON' where that is what it shows"
+    check_text(section, made)
+    if not section.all("no-run"):
+        check_results(before, module)
+
+
+def check_results(before, after):
+    """Functions that are there before and after give the same results; those on buffers are given what they had as tensors."""
+    for func in before.functions:
+        made = after.function(func.sym_name)
+        # Arguments of fixed sizes are those of the later one: a pass may say what a size is.
+        lowered = any(isinstance(a.type, BufferType) for a in made.args)
+        inputs = random_inputs(func if lowered else made)
+        for wanted, got in zip(evaluate(before, inputs, func.sym_name), evaluate(after, inputs, made.sym_name), strict=True):
+            narrow = np.dtype(wanted.dtype).itemsize == 2
+            wide = np.complex128 if np.iscomplexobj(wanted) else np.float64
+            np.testing.assert_allclose(got.astype(wide), wanted.astype(wide), rtol=1e-2 if narrow else 1e-5, atol=1e-5)
 
 
 def run(section):

@@ -70,7 +70,7 @@ def fold_batch_norm(op: BatchNorm) -> None:
         # Channels of the result are the first axis of a filter and the last one of a matrix.
         factors = s.reshape(-1, *(1,) * (found.weight.ndim - 1)) if isinstance(product, Conv) else s
         bias = (found.bias - found.mean) * s + found.shift
-    if not (_largest(found.weight) * _largest(s) < np.finfo(dtype).max and np.isfinite(bias).all()):
+    if not (_largest(found.weight) * _largest(s) < float(np.finfo(dtype).max) and np.isfinite(bias).all()):
         # What is no number in the norm alone would be one in every product.
         return
     let_go(found.weight)

@@ -125,6 +125,12 @@ def test_random_inputs_fit_and_repeat():
     assert [a.shape for a in random_inputs(parse_module(COPY.replace("SIZE", "N")).function())] == [(3, 2)]
 
 
+def test_random_inputs_have_imaginary_parts():
+    """Else a pass could mix up the parts of complex numbers, and no run before and after would show it."""
+    (z,) = random_inputs(parse_module("func @main(%z: tensor<9xcomplex<f32>>) { return }").function())
+    assert z.real.any() and z.imag.any() and not np.array_equal(z.real, z.imag)
+
+
 @pytest.mark.parametrize("fn", ["add", "sub", "mul", "min", "max"])
 def test_single_positions_are_reckoned_with_as_arrays_of_them_are(fn: str) -> None:
     least, most = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
