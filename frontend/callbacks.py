@@ -15,7 +15,7 @@ from polyreme.hapi.progress import ProgressBar
 from polyreme.ir import config
 from polyreme.names import listed
 from polyreme.optimizer import lr
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 __all__ = ["Callback", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau"]
 

@@ -8,9 +8,9 @@ from typing import Any
 from polyreme import tape
 from polyreme.function_steps import record_function, tensors_of
 from polyreme.ir.core import OpResult
-from polyreme.shown import Shown
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["PyLayer", "PyLayerContext"]
 

@@ -8,8 +8,8 @@ from polyreme import dispatch, tape
 from polyreme.dialects import dist
 from polyreme.distributed.group import Group, current_group
 from polyreme.ir.evaluate import EvaluateError
-from polyreme.shown import Shown
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["ReduceOp", "all_gather", "all_reduce", "barrier", "broadcast", "reduce", "reduce_scatter", "scatter", "wait"]
 

@@ -11,7 +11,7 @@ from polyreme.dialects.dist import use_default_group
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.runtime.collectives import Communicator, OneRank, Step
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "Group", "ParallelEnv", "current_group", "destroy_process_group", "get_backend", "get_group", "get_rank", "get_world_size",

@@ -21,12 +21,12 @@ from polyreme.metric import Metric
 from polyreme.nn.layer import Layer
 from polyreme.optimizer import Optimizer
 from polyreme.serialization import load, save
-from polyreme.shown import Shown
 from polyreme.static.input_spec import InputSpec
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 from polyreme.utils import flatten
+from polyreme.utils.shown import Shown
 
 __all__ = ["Model"]
 

@@ -11,7 +11,7 @@ from polyreme.io.collate import default_collate_fn, default_convert_fn, to_tenso
 from polyreme.io.dataset import DataError, IterableDataset
 from polyreme.io.sampler import BatchSampler, RandomSampler, SequenceSampler
 from polyreme.io.worker import Job, WorkerPool
-from polyreme.shown import Shown, length_of
+from polyreme.utils.shown import Shown, length_of
 
 __all__ = ["DataLoader"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.shown import Shown, length_of
+from polyreme.utils.shown import Shown, length_of
 
 __all__ = [
     "ChainDataset",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from polyreme.io.dataset import DataError, IterableDataset
-from polyreme.shown import Shown, length_of
+from polyreme.utils.shown import Shown, length_of
 
 __all__ = [
     "BatchSampler",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.names import absent_from, listed
-from polyreme.shown import Shown
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 

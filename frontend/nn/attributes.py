@@ -12,8 +12,8 @@ from polyreme.nn import initializer as init
 from polyreme.nn.clip import ClipGradBase
 from polyreme.parameter import Parameter
 from polyreme.regularizer import WeightDecayRegularizer
-from polyreme.shown import Shown
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown
 
 __all__ = ["ParamAttr", "create_parameter"]
 

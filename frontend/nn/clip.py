@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from polyreme.math import elementwise, reduction
-from polyreme.shown import Shown
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
 

@@ -17,8 +17,8 @@ from polyreme.math.manipulation import gather_nd, reshape, stack, tile, transpos
 from polyreme.math.reduction import all as all_of
 from polyreme.math.search import topk
 from polyreme.nn import functional as F
-from polyreme.shown import Shown
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 from polyreme.utils.structures import flatten, map_structure
 
 __all__ = ["BeamSearchDecoder", "dynamic_decode"]

@@ -15,8 +15,8 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import ScalarType
 from polyreme.names import listed
 from polyreme.random import default_generator
-from polyreme.shown import Shown
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "Assign", "Constant", "Dirac", "Initializer", "KaimingNormal", "KaimingUniform", "Normal", "Orthogonal", "TruncatedNormal", "Uniform",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.names import listed
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "CosineAnnealingDecay",

@@ -14,10 +14,10 @@ from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.protocol import UpdateProtocol
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
-from polyreme.shown import Shown, is_same, parameters_of
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown, is_same, parameters_of
 
 __all__ = ["Optimizer"]
 

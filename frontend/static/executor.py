@@ -13,7 +13,6 @@ from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
-from polyreme.shown import Shown
 from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
 from polyreme.static.input_spec import BATCH
@@ -22,6 +21,7 @@ from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
 from polyreme.static.variable import Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["CompiledProgram", "Executor", "FeedError"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, did_you_mean
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
     from polyreme.static.kinds import OperatorKind

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.shown import Shown
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard"]
 

@@ -113,8 +113,8 @@ def accumulate(
     and no loop carries them, the first step makes them.
 
     `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector,
-    position)` a vector. `overlapped(round)` writes the work that overlaps the `UNROLL` steps of each round of a single long axis; several are
-    taken in turn, one a round, and told how many times all of them came before.
+    position)` a vector. `overlapped(round)` writes the work that overlaps the `UNROLL` steps of each round of a single long axis; several
+    are taken in turn, one a round, and told how many times all of them came before.
     """
     outer = list(axes)
     steps: list[tuple[Index, Index]] = [(0, 0)]

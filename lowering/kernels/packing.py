@@ -81,7 +81,8 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
 
 def panels_of(value: Value, letters: str, panels: Panels, word_letter: str | None = None) -> Func:
     """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels.
-    With `word_letter`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay together.
+    With `word_letter`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay
+    together.
     """
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
@@ -196,7 +197,13 @@ class PanelFill:
                 there = code.add(to, code.mul(code.mul(loop.iv, lanes), self.panels.strides[unit_letter]))
                 self._block(unit_letter, here, there, left, lanes)
         if rest:
-            self._block(unit_letter, code.add(at, blocks * lanes), code.add(to, code.mul(blocks * lanes, self.panels.strides[unit_letter])), left, rest)
+            self._block(
+                unit_letter,
+                code.add(at, blocks * lanes),
+                code.add(to, code.mul(blocks * lanes, self.panels.strides[unit_letter])),
+                left,
+                rest,
+            )
 
     def _block(self, unit_letter: str, at: Index, to: Index, left: Index, rows: int) -> None:
         code, lanes, stride = self.code, self.lanes, self.access.stride(self.panels.lane)
@@ -289,9 +296,12 @@ class PlanParts:
         ]
         return BufferType(types[slot.index].shape, types[slot.index].dtype)
 
-    def packed(self, value: Value, letters: str, access: Access, panels: Panels, threshold: Threshold = None, word_letter: str | None = None) -> Slot:
-        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not `threshold`
-        it. `word_letter` is that of `panels_of`.
+
+    def packed(
+        self, value: Value, letters: str, access: Access, panels: Panels, threshold: Threshold = None, word_letter: str | None = None
+    ) -> Slot:
+        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not
+        `threshold` it. `word_letter` is that of `panels_of`.
         """
         source = access.source
         if word_letter is not None:
@@ -310,7 +320,9 @@ class PlanParts:
         return slot
 
     def plan(self, builder: str, result_order: AxisOrder | None = None) -> KernelPlan:
-        return KernelPlan(tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), result_order=result_order)
+        return KernelPlan(
+            tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), result_order=result_order
+        )
 
 
 def _ancestors(value: Value) -> set[Op]:

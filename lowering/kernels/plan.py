@@ -138,8 +138,8 @@ class KernelPlan:
 
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the
     same element of the result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch
-    buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `result_order` is the order
-    of the result's last axis; None: as it is.
+    buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `result_order` is the
+    order of the result's last axis; None: as it is.
     """
 
     steps: tuple[Step, ...]
@@ -158,8 +158,8 @@ class Request:
     nothing, known at compile time for example; `kept` those whose packs are kept between runs and made by kernels when the operand changes;
     `known` those whose packs are made when the model is compiled, by running their functions on numpy.
 
-    The reader of the one result prefers it in `preferred_order`; a plan that follows says so in `result_order`. `operand_orders` numbers the
-    operands that do not lie in row-major order, with their orders.
+    The reader of the one result prefers it in `preferred_order`; a plan that follows says so in `result_order`. `operand_orders` numbers
+    the operands that do not lie in row-major order, with their orders.
     """
 
     func: Func
@@ -187,7 +187,15 @@ class Request:
     def key(self) -> str:
         """Equal for roots that can share a plan on this target."""
         text = repr(
-            (structure(self.func.block), sorted(self.constant), sorted(self.kept), sorted(self.known), self.preferred_order, self.operand_orders, self.target)
+            (
+                structure(self.func.block),
+                sorted(self.constant),
+                sorted(self.kept),
+                sorted(self.known),
+                self.preferred_order,
+                self.operand_orders,
+                self.target,
+            )
         )
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

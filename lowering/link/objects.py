@@ -97,8 +97,8 @@ def make_objects(
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has
     `main`.
 
-    `other_work` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has some
-    of the objects already.
+    `other_work` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has
+    some of the objects already.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
     main, *kernels = split_llvm(module, target, name, WORTH_SPLITTING)

@@ -36,7 +36,9 @@ MODULES = public_modules()
 
 
 def test_the_namespaces_of_paddle_are_among_them() -> None:
-    wanted = "nn nn.functional nn.initializer nn.utils static static.nn optimizer optimizer.lr io vision vision.models vision.transforms jit"
+    wanted = (
+        "nn nn.functional nn.initializer nn.utils static static.nn optimizer optimizer.lr io vision vision.models vision.transforms jit"
+    )
     wanted += " vision.datasets vision.ops distributed distributed.fleet metric autograd device incubate utils regularizer quantization"
     assert {f"polyreme.{name}" for name in wanted.split()} | {"polyreme"} <= set(MODULES)
 

@@ -12,7 +12,7 @@ from typing import Any
 from polyreme.dialects import dist
 from polyreme.distributed.group import get_world_size
 from polyreme.lowering.transforms.bucket import assign_buckets
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 __all__ = ["DistributedOptimizer"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from polyreme.shown import Shown
+from polyreme.utils.shown import Shown
 
 __all__ = ["BaseTransform", "Compose", "Keys", "expect", "pair_of"]
 

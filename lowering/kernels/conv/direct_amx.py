@@ -54,7 +54,8 @@ class DirectBlock:
         blocks = -(-task.most[-1] // direct.tile[1]) * (-(-task.most[0] // direct.tile[0]) if len(task.most) > 1 else 1)
         prefetch_at = found.prefetch_position(code, following, number, blocks)
         code.b(
-            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, prefetch_at, rows=run, row=along,
+            kernel.DotBlock, task.image, code.value(pixel), task.weights, code.value(weights), task.block_sums, prefetch_at, rows=run,
+            row=along,
             starts=starts, places=places,
             columns=columns, width=direct.width, counts=found.counts, moves_a=found.moves_a, moves_b=found.moves_b,
             lines=found.lines(blocks),

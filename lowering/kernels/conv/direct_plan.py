@@ -127,7 +127,9 @@ class Direct:
     @cached_property
     def numbered(self) -> bool:
         """Whether tiles are runs of an image's pixels, numbered through, and not parts of a row."""
-        open_rows = len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.word_letter is None
+        open_rows = (
+            len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.word_letter is None
+        )
         return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW
 
     @property
@@ -395,7 +397,9 @@ class Direct:
     def packed(self, parts: PlanParts) -> Slot:
         """The weights, packed for the plan that `parts` belong to."""
         p = self.p
-        return parts.packed(p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, word_letter=p.word_letter)
+        return parts.packed(
+            p.contract.b if p.right_is_b else p.contract.a, p.right_letters, p.right, self.panels, word_letter=p.word_letter
+        )
 
     @property
     def count(self) -> int:

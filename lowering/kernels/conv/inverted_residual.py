@@ -235,7 +235,9 @@ def _is_picture(sliding: Sliding, given: int) -> bool:
     if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
         return False
     extra_operands = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
-    return [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in extra_operands)
+    return (
+        [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in extra_operands)
+    )
 
 
 def _is_plain(product: Product) -> bool:

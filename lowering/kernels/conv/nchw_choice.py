@@ -5,9 +5,9 @@ the *channel*. The image is read in place, whatever its windows: padding alone i
 weights have the same form, the window's letters being the positions. There are several ways to compute it, of which the one is taken that
 is estimated to be the fastest; what they share is in `nchw_strategy.py`. A register tile has its lanes along one of two axes:
 
-- *channels* (`nchw_channel_lanes.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows. Sums
-  come out with channels together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may do
-  (`nchw_winograd_columns.py`).
+- *channels* (`nchw_channel_lanes.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows.
+  Sums come out with channels together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may
+  do (`nchw_winograd_columns.py`).
 - *pixels* (`nchw_pixel_lanes.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few
   channels, such as the first layer's.
 

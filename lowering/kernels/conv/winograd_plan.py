@@ -182,7 +182,9 @@ class WinogradImage:
         loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
         if target.spare_adders:
             return _overlapped_cycles(DIRECT_MORE * arithmetic, loading)
-        return _overlapped_cycles(SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS)
+        return _overlapped_cycles(
+            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS
+        )
 
     @property
     def _inside(self) -> float:

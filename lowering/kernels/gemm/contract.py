@@ -267,7 +267,14 @@ class ProductBuilder:
     @property
     def _packs_l1_blocks(self) -> bool:
         """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
-        if self._is_known or not self._packs_small_blocks or not self._is_unit or self.p.word_letter is not None or self.p.is_narrow or self.lanes == 1:
+        if (
+            self._is_known
+            or not self._packs_small_blocks
+            or not self._is_unit
+            or self.p.word_letter is not None
+            or self.p.is_narrow
+            or self.lanes == 1
+        ):
             return False
         return isinstance(self.n, int) and isinstance(self.k, int) and self._pays_to_pack
 
@@ -311,8 +318,8 @@ class ProductBuilder:
         return self.k * 4 <= places * L2_WAYS * 3
 
     def _read_panels(self, left: Slot, threshold: tuple[Dim, int] | None, along: str | None) -> None:
-        """From panels; in place where it shows at run time only that there are fewer rows than are `threshold` a packing (how many there are,
-        and the least).
+        """From panels; in place where it shows at run time only that there are fewer rows than are `threshold` a packing (how many there
+        are, and the least).
         """
         p = self.p
         _, vectors = self.tile
@@ -471,7 +478,9 @@ class ProductBuilder:
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from far caches for the first panel, and stay for the others.
                     far = code.apply("eq", panel.iv, code.value(0)) if self._rows_exceed_l2() else False
-                    self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far)
+                    self._piece(
+                        kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far
+                    )
             return
         near = self._resident_rows(panels, local)
         if near is not None:

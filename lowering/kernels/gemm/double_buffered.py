@@ -307,7 +307,9 @@ class DoubleBufferTile(Tile):
         """The rows from `first` on, by tiles of `sizes` rows, of panels in one block."""
         code, vectors = self.code, self.buffer.blocks.vectors
         steps = self._steps_of(0)
-        self._tiles(count, sizes, steps, 0, lambda at, rows, overlapped: self.compute(code.add(first, at), rows, vectors, None, steps, overlapped))
+        self._tiles(
+            count, sizes, steps, 0, lambda at, rows, overlapped: self.compute(code.add(first, at), rows, vectors, None, steps, overlapped)
+        )
 
     def cover_block(self, first: Index, count: Index, sizes: list[int], block: Index, sums: Value) -> None:
         """A block's part of these rows, added to `sums`; the last block's makes results of them."""
@@ -338,7 +340,10 @@ class DoubleBufferTile(Tile):
             [Axis(depth, along, blocks.width)],
         )
 
-    def _tiles(self, count: Index, sizes: list[int], steps: Steps, block: Index, write: Callable[[Index, int, OverlappedRounds], None]) -> None:
+
+    def _tiles(
+        self, count: Index, sizes: list[int], steps: Steps, block: Index, write: Callable[[Index, int, OverlappedRounds], None]
+    ) -> None:
         """Tiles that cover `count` rows: those that copy the block after this one, and the others."""
         code = self.code
         done = 0

@@ -31,7 +31,9 @@ class BlockTile(Tile):
             left = code.value(code.add(self.left0, code.mul(row, self.row_left), steps.left))
             places = (0,) if rows == run else (0, rows - run)
             starts = tuple(place * typical(self.row_left) for place in places)
-            prefetch_at = None if steps.prefetching is None else found.prefetch_position(code, steps.prefetching.at, code.div(at, sizes[0]), blocks)
+            prefetch_at = (
+                None if steps.prefetching is None else found.prefetch_position(code, steps.prefetching.at, code.div(at, sizes[0]), blocks)
+            )
             code.b(
                 kernel_ops.DotBlock, self.kernel.left, left, steps.right, code.value(steps.at), sums, prefetch_at, rows=run,
                 row=typical(self.row_left), starts=starts, places=places,

@@ -188,7 +188,9 @@ class Tile:
             self._each(
                 count,
                 sizes,
-                lambda at, rows: self.compute(code.add(first, at), rows, vectors, valid, steps, self.overlapped(at, rows, sizes, count, steps)),
+                lambda at, rows: self.compute(
+                    code.add(first, at), rows, vectors, valid, steps, self.overlapped(at, rows, sizes, count, steps)
+                ),
             )
             return
         assert self.panels is not None and isinstance(self.panels.depth, int)
@@ -221,7 +223,9 @@ class Tile:
 
         def last(at: Index, rows: int) -> None:
             row = code.add(first, at)
-            acc = self.sums(row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.overlapped(at, rows, sizes, count, rest))
+            acc = self.sums(
+                row, rows, vectors, valid, self.saved(sums, at, rows, vectors), rest, self.overlapped(at, rows, sizes, count, rest)
+            )
             self.close(row, acc, valid)
 
         self._each(count, sizes, last)
@@ -369,9 +373,9 @@ class Tile:
         self.finish(row, lines, self.lane0)
 
     def with_result_prefetch(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> OverlappedRounds:
-        """`overlapped`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would make
-        the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only written
-        is not asked for: stores wait in places of their own.
+        """`overlapped`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would
+        make the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only
+        written is not asked for: stores wait in places of their own.
         """
         per_round = list(overlapped) if isinstance(overlapped, Sequence) else [] if overlapped is None else [overlapped]
         code, rounds = self.code, steps.rounds // max(len(per_round), 1)
@@ -415,7 +419,9 @@ class Tile:
             return None
         if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._exceeds_l2):
             pace = code.add(code.div(rows * prefetching.lines * ONE // rounds, count), 1)
-            return prefetching.pace(code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND))
+            return prefetching.pace(
+                code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND)
+            )
         if rows != whole:
             return None
         tiles = typical(self.product.m if isinstance(count, Value) else count) // whole

@@ -13,8 +13,8 @@ tiles, whose multiply-adds leave room for loads, additions and stores, it does e
    times as many as they are in place of 3.06, and the panel that is multiplied next is made of one or two of these, a row of it or more in
    each round.
 
-Threads whose groups are done take turns of others, from the last one back (`work_stealing.py`), and leave the products; the thread that is the
-last one adds these up, in the order of the turns, so that results do not depend on who did what.
+Threads whose groups are done take turns of others, from the last one back (`work_stealing.py`), and leave the products; the thread that is
+the last one adds these up, in the order of the turns, so that results do not depend on who did what.
 
 So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level
 cache for the most part. The code is the same for all products: of which parts, and with which sign, are numbers that it picks from the

@@ -78,14 +78,14 @@ class Costs:
     """What products in parts take beside their multiplications.
 
     Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of the third-level cache that they, A
-    and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so for elements of A, and
-    `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not hidden behind arithmetic:
-    of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of what is read from it again,
-    which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element of the panels that are made
-    beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the second-level cache meanwhile,
-    `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with errands: of the multiply-adds' time
-    `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which the second-level cache gives, takes
-    `vector`. So many `levels` are cut at most.
+    and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so
+    for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not
+    hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of
+    what is read from it again, which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element
+    of the panels that are made beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the
+    second-level cache meanwhile, `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with
+    errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which
+    the second-level cache gives, takes `vector`. So many `levels` are cut at most.
     """
 
     combine: float
@@ -104,11 +104,27 @@ class Costs:
 
 
 WITH_SPARE_ADDERS = Costs(
-    combine=0.07, combine_l3=1.85, overlapped_combine=0.07, overlapped_combine_l3=0.35, added=0, loading=0.2, loading_l3=0.08, loading_again=0.07
+    combine=0.07,
+    combine_l3=1.85,
+    overlapped_combine=0.07,
+    overlapped_combine_l3=0.35,
+    added=0,
+    loading=0.2,
+    loading_l3=0.08,
+    loading_again=0.07,
 )
 """Fitted to the times of 25 products by each way on Zen 5."""
 
-WITHOUT = Costs(combine=0.7, combine_l3=1, overlapped_combine=0.1, overlapped_combine_l3=0.35, added=0.45, loading=0.7, loading_l3=0.7, loading_again=0.3)
+WITHOUT = Costs(
+    combine=0.7,
+    combine_l3=1,
+    overlapped_combine=0.1,
+    overlapped_combine_l3=0.35,
+    added=0.45,
+    loading=0.7,
+    loading_l3=0.7,
+    loading_again=0.3,
+)
 """To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the
 multiply-adds' units, and loads wait for far caches.
 """
@@ -152,7 +168,11 @@ def best_cut(found: Matrices) -> Cut | None:
     """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
     levels = costs_on(found.product.problem.request.target).levels
     if isinstance(found.m, int):
-        known, choices, enough = found, [choice for choice in CUT_SCHEMES.values() if len(choice) <= levels], ADVANTAGE * found.direct_cycles
+        known, choices, enough = (
+            found,
+            [choice for choice in CUT_SCHEMES.values() if len(choice) <= levels],
+            ADVANTAGE * found.direct_cycles,
+        )
     else:
         known, choices, enough = (
             replace(found, m=min(estimate(found.m, USUAL_ROWS), USUAL_ROWS)),
@@ -238,8 +258,8 @@ def _cycles_of_row(target: Target, rows: int, vectors: int) -> float:
 
 
 def find_matrices(request: Request, packed_ahead: bool = True) -> Matrices | None:
-    """The product of a group, if it is one that this file knows how to make; `packed_ahead` if its weights are to be known or kept, else it may be
-    one of several at places of outer letters.
+    """The product of a group, if it is one that this file knows how to make; `packed_ahead` if its weights are to be known or kept, else it
+    may be one of several at places of outer letters.
     """
     found = find_product(request)
     if found is None or found.problem.dtype != f32 or found.lanes == 1 or (packed_ahead and found.outer):
@@ -499,7 +519,9 @@ class Cut:
         """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
-        kept = third // (L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS if self.is_pipelined and self.height >= MIN_ROWS_TO_LOAD_MORE_WEIGHTS else L3_SHARE_OF_WEIGHTS)
+        kept = third // (
+            L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS if self.is_pipelined and self.height >= MIN_ROWS_TO_LOAD_MORE_WEIGHTS else L3_SHARE_OF_WEIGHTS
+        )
         return (
             len(self.schemes) == 1 or self.half_packed or self.weight_elements * f32.bytes <= kept
         ) and alive * f32.bytes <= third // L3_SHARE_OF_COMBINATIONS
@@ -509,7 +531,11 @@ class Cut:
         """Whether multiplications take longer than what goes through memory for each of several pieces of the rows, where nothing else is
         done in that time.
         """
-        return not self.is_pipelined or self.pieces == 1 or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.residuals)
+        return (
+            not self.is_pipelined
+            or self.pieces == 1
+            or (self.steps >= LEAST_STEPS and not self.matrices.product.problem.epilogue.residuals)
+        )
 
     @property
     def is_shared(self) -> bool:
@@ -600,7 +626,9 @@ def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: fl
     """
     assert isinstance(whole.m, int)
     target, times = whole.product.problem.request.target, max(len(choice[0].left) / choice[0].rows / choice[0].steps for choice in choices)
-    counts = {-(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // L3_SHARE_OF_COMBINATIONS, target.caches[1])}
+    counts = {
+        -(-int(times * whole.m * whole.k * f32.bytes) // room) for room in (target.caches[2] // L3_SHARE_OF_COMBINATIONS, target.caches[1])
+    }
     for chunks in sorted(counts):
         if chunks > 1 and whole.m >= chunks * LEAST_ROWS_OF_CHUNK:
             yield from (cut for cut in cuts(replace(whole, m=-(-whole.m // chunks)), choices, enough / chunks) if cut.fits)
@@ -628,7 +656,9 @@ def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
     """
     room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
     fitting = (
-        c for c in cuts(known, [CUT_SCHEMES["quarters"]]) if c.is_pipelined and c.fits_in_l3 and c.is_shared and c.weight_elements * f32.bytes <= room
+        c
+        for c in cuts(known, [CUT_SCHEMES["quarters"]])
+        if c.is_pipelined and c.fits_in_l3 and c.is_shared and c.weight_elements * f32.bytes <= room
     )
     chunk = min(fitting, key=lambda c: c.cycles, default=None)
     if chunk is None or chunk.cycles >= cycles:

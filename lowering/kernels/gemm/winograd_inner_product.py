@@ -667,7 +667,11 @@ class _WinogradInnerProductBuilder:
         )
         w = b(tensor.Reshape, w, shape=(c.k, c.n))
         if c.result_order is not None:
-            w = b(tensor.Reshape, w, shape=(c.k, c.result_order.blocks, c.n // (c.result_order.blocks * c.result_order.width), c.result_order.width))
+            w = b(
+                tensor.Reshape,
+                w,
+                shape=(c.k, c.result_order.blocks, c.n // (c.result_order.blocks * c.result_order.width), c.result_order.width),
+            )
             w = b(tensor.Reshape, b(tensor.Transpose, w, perm=(0, 2, 1, 3)), shape=(c.k, c.n))
         w = b(tensor.Pad, w, low=(0, 0), high=(GROUP * c.groups - c.k, width - c.n), interior=(0, 0))
         wide = b(tensor.Map, w, fn="cast", dtype=f64)

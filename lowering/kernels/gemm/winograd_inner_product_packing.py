@@ -1,4 +1,6 @@
-"""Weights of products by pairs of steps that are not known when they are compiled: what `winograd_inner_product.py` packs them into, as a kernel."""
+"""Weights of products by pairs of steps that are not known when they are compiled: what `winograd_inner_product.py` packs them into, as a
+kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rows of A of products by pairs of steps (`winograd_inner_product.py`): those of a matrix, or what lies under the windows of a convolution, one
-row for each pixel of the result.
+"""The rows of A of products by pairs of steps (`winograd_inner_product.py`): those of a matrix, or what lies under the windows of a
+convolution, one row for each pixel of the result.
 
 A row whose steps are neighbours in memory is read where it stands: of a matrix, or all channels of a pixel. Any other one is gathered
 first: taps, one after another, with all channels of each; what lies outside of the image is zero. That takes a few cycles for each vector,

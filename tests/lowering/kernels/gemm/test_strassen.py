@@ -153,9 +153,13 @@ class Case:
 
     def bound(self, inputs: Sequence[Array], constants: Sequence[Array], cut: Cut) -> Array:
         """`ACCURACY` with the magnitude that the module declares for it."""
-        x, w = (np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.transposed else constants[0]))
+        x, w = (
+            np.abs(a).astype(np.float64) for a in (inputs[0].reshape(self.m, self.k), constants[0].T if self.transposed else constants[0])
+        )
         magnitude = np.concatenate([magnitude_of(part, w, sized) for part, sized in chunks_of(x, cut)])
-        exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.transposed else constants[0]).astype(np.float64)
+        exact = inputs[0].reshape(self.m, self.k).astype(np.float64) @ (constants[0].T if self.transposed else constants[0]).astype(
+            np.float64
+        )
         bound = ACCURACY.bound(exact, f32, magnitude, self.k)
         # Each of the sums after it rounds once more.
         expected = self.expected(inputs, constants)
@@ -372,7 +376,9 @@ def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_
     inputs, constants = case.arrays()
     used: list[Cut] = []
     cheapest = with_cut(
-        lambda all: min((replace(cut, half_packed=True) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), used
+        lambda all: min((replace(cut, half_packed=True) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles),
+        ("quarters",),
+        used,
     )
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), cheapest)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants, used[0]))
@@ -384,7 +390,9 @@ def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -
     case = Case(128, 784, 512, bias=True)
     inputs, constants = case.arrays()
     cheapest = with_cut(
-        lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles), ("quarters",), []
+        lambda all: min((replace(cut, half_packed=half_packed) for cut in all if cut.is_pipelined), key=lambda cut: cut.cycles),
+        ("quarters",),
+        [],
     )
     executable = bounds.machine_code(to_kernels(case.module(inputs, constants), host(), cheapest))
     before = get_num_threads()

@@ -218,7 +218,9 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
         found: list[int] = []
 
         def look(request: Request) -> None:
-            plan = winograd_inner_product.WinogradInnerProduct(rows := winograd_inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16)
+            plan = winograd_inner_product.WinogradInnerProduct(
+                rows := winograd_inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16
+            )
             found.append(winograd_inner_product._WinogradInnerProductBuilder(plan).packing.together)
 
         to_kernels(module(case, [*case.arrays()[0], *case.arrays()[1]]), WORTH, look)

@@ -19,8 +19,8 @@ class Shown:
     """The attributes that hold arguments, where they are called otherwise."""
 
     def _shown(self) -> dict[str, Any]:
-        """What is printed, by name. By default the arguments of `__init__` that are attributes: of the same name, also with `_` in front, or
-        as `_kept_as` says.
+        """What is printed, by name. By default the arguments of `__init__` that are attributes: of the same name, also with `_` in front,
+        or as `_kept_as` says.
         """
         kept = getattr(self, "__dict__", {})
         found = {}
@@ -52,19 +52,21 @@ def is_same(value: Any, default: Any) -> bool:
     if value is default:
         return True
     plain = (bool, int, float, str)
-    return isinstance(value, plain) and isinstance(default, plain) and isinstance(value, bool) is isinstance(default, bool) and value == default
+    return (
+        isinstance(value, plain)
+        and isinstance(default, plain)
+        and isinstance(value, bool) is isinstance(default, bool)
+        and value == default
+    )
 
 
 def text_of(value: Any) -> str:
     """A value in few words: arrays by dtype and shape, functions by name, long lists by their beginning."""
-    from polyreme.nn.layer import Layer
-    from polyreme.tensor import Tensor
-
-    if isinstance(value, Tensor) or hasattr(value, "__array_interface__"):
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{str(value.dtype).removeprefix('paddle.')}{list(value.shape)}"
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return _list_text(value)
-    if isinstance(value, (Layer, dict)):
+    if isinstance(value, dict) or hasattr(value, "sublayers"):
         return f"{type(value).__name__}({len(value)})" if isinstance(value, dict) else type(value).__name__
     if isinstance(value, type) or inspect.isroutine(value):
         return str(value.__name__)
