@@ -19,7 +19,7 @@ from polyreme.ir.debug.additions import extended
 from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.garbage import collect_new, without_collections
-from polyreme.ir.passes import FuncPass, Pass, PassManager, Stage, register_pass
+from polyreme.ir.passes import FuncPass, Pass, PassLike, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
@@ -82,7 +82,7 @@ BUILDERS = (
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
-    """The builders for a target: that is all of the pipeline that differs between processors and GPUs."""
+    """Who makes kernels for a target, in the order in which they are asked."""
     if target.code == "ptx":
         from polyreme.lowering.kernels.gpu import GPU_BUILDERS
 
@@ -138,38 +138,63 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     `prepare` says which packs of weights leave `main` for a function of their own, `watch` is told of every root, and `progress` of
     how far it has come, as `TensorToKernel` has it. Passes of the user's own are among them where `ir/debug/additions.py` was told so.
     """
-    # The builders for GPUs have threads along rows of pixels, and keep scores in memory.
-    layouts = (
-        ()
-        if target.code == "ptx"
-        else (JoinProducts(), GroupAttention(), ChannelsLast(blocks=target.winograd), Dce(), StackRows(), TileBatch(target.caches[1]))
-    )
-    reductions = () if target.code == "ptx" else (ExtremesInTwoPasses(), ReduceRowsFirst())
-    # Pads are looked through there, and never written.
-    pads = (MovePads(),) if target.code == "ptx" else ()
-    chains = () if target.code == "ptx" else (GroupInvertedResiduals(target, prepare),)
-    # Nor have they kernels that run through steps, or sort; but they have units for products of 16-bit floats.
-    steps = (
-        (UnrollScans(), CountRanks())
-        if target.code == "ptx"
-        else (WidenHalves(), HoistFromScans(), HoistFromLoops(), CountRanks(SHORT_ROW))
-    )
-    # What was folded in a step is a constant there.
-    constants = () if target.code == "ptx" else (HoistFromScans(),)
-    # Nor have they products of bytes.
-    integers = () if target.code == "ptx" else (IntegerProducts(multiplies_pairs(target)),)
+    make = _gpu_passes if target.code == "ptx" else _cpu_passes
     made = [
         # Sizes are solved first: everything after compares shapes.
         Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
-        # Cleaning up comes before fusion, since a group is harder to see into than single ops.
-        Stage(
-            "tensor", nn_to_tensor, SplitComplex(), *integers, *steps, Canonicalize(), *constants, Cse(), Dce(),
-            *layouts, *reductions, SinkReshapes(), *pads, Fuse(write_pads=target.code != "ptx"), *chains,
-        ),  # fmt: skip
+        Stage("tensor", *make(target, prepare)),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),
     ]
     return extended(made)
+
+
+def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
+    """From `nn` to fused `tensor` ops for a processor."""
+    return [
+        nn_to_tensor,
+        SplitComplex(),
+        IntegerProducts(multiplies_pairs(target)),
+        WidenHalves(),
+        HoistFromScans(),
+        HoistFromLoops(),
+        CountRanks(SHORT_ROW),
+        Canonicalize(),
+        # Once more: what was folded in a step is a constant now.
+        HoistFromScans(),
+        # Cleaning up comes before fusion, since a group is harder to see into than single ops.
+        Cse(),
+        Dce(),
+        JoinProducts(),
+        GroupAttention(),
+        ChannelsLast(blocks=target.winograd),
+        Dce(),
+        StackRows(),
+        TileBatch(target.caches[1]),
+        ExtremesInTwoPasses(),
+        ReduceRowsFirst(),
+        SinkReshapes(),
+        Fuse(write_pads=True),
+        GroupInvertedResiduals(target, prepare),
+    ]
+
+
+def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
+    """The same for a GPU: threads run along rows of pixels as they stand, scores of attention are kept in memory, pads are looked through
+    and never written, and no kernel runs through steps or multiplies bytes.
+    """
+    return [
+        nn_to_tensor,
+        SplitComplex(),
+        UnrollScans(),
+        CountRanks(),
+        Canonicalize(),
+        Cse(),
+        Dce(),
+        SinkReshapes(),
+        MovePads(),
+        Fuse(write_pads=False),
+    ]
 
 
 def lower(
