@@ -33,7 +33,7 @@ from polyreme.ir.debug.notes import place_of
 from polyreme.ir.diagnostics import Diagnostic, Location, caller_location
 from polyreme.ir.dims import Dim, symbols
 from polyreme.ir.types import ScalarType, TensorType, i1, i64
-from polyreme.jit.capture.bodies import Body
+from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.capture.uncertain import sharing_pairs
 from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths, unflatten
 from polyreme.jit.traced import TraceError
@@ -79,7 +79,7 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
         return (first if bool(pred) else second)()
     recorder = _recorder()
     pred = _predicate(pred, "the condition of a branch")
-    bodies, results = [Body(), Body()], []
+    bodies, results = [CapturedBody(), CapturedBody()], []
     shared: set[int] = set()
     for body, fn in zip(bodies, (first, second), strict=True):
         with recorder.inside(body):
@@ -311,7 +311,7 @@ def _is_known(size: Dim) -> bool:
     return isinstance(size, int) or symbols(size) <= _recorder().known_sizes()
 
 
-def _check_alike(bodies: Sequence[Body], names: Sequence[str]) -> None:
+def _check_alike(bodies: Sequence[CapturedBody], names: Sequence[str]) -> None:
     """That both bodies yield values of one element type and rank."""
     first, second = (body.block.terminator.operands for body in bodies)
     for a, b, name in zip(first, second, names, strict=True):
@@ -344,7 +344,7 @@ def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
     if dispatch.active_trace() is None:
         return cond_fn(*values)
     recorder = _recorder()
-    body = Body()
+    body = CapturedBody()
     with recorder.inside(body):
         pred = cond_fn(*values)
     recorder.give_up(body)
@@ -439,7 +439,7 @@ def _loop_of_leaves(
     for _ in range(MOST_RUNS):
         recorder.uncertain = known.copy()
         given = [*tensors, *written]
-        bodies = [Body(types, [v.name for v in _values(given)]) for _ in range(2)]
+        bodies = [CapturedBody(types, [v.name for v in _values(given)]) for _ in range(2)]
         condition, body = bodies
         body.condition = condition
         with recorder.doubting() as doubts, recorder.inside(condition):
@@ -509,10 +509,15 @@ def _handed(recorder: Any, ends: Sequence[Any], mark: int) -> list[Any]:
 
 
 def _defined(
-    recorder: Any, body_fn: Callable[..., Any], carried: list[Any], leaves: Sequence[Any], template: Template, body: Body | None = None
+    recorder: Any,
+    body_fn: Callable[..., Any],
+    carried: list[Any],
+    leaves: Sequence[Any],
+    template: Template,
+    body: CapturedBody | None = None,
 ) -> list[Any]:
     """The carried values with zeros in place of those that have no value yet, of the types that the body hands on."""
-    body = body or Body()
+    body = body or CapturedBody()
     with recorder.inside(body):
         ends: list[Any] = []
         made = flatten(_as_carried(body_fn(*carried), len(carried)), ends, lambda v: _is_leaf(v) or _stands_in(v))
@@ -532,7 +537,7 @@ def _defined(
     return list(unflatten(template, iter(first)))
 
 
-def _entered(recorder: Any, body: Body, stops: Sequence[bool], written: Sequence[Tensor], firsts: Sequence[Any]) -> list[Tensor]:
+def _entered(recorder: Any, body: CapturedBody, stops: Sequence[bool], written: Sequence[Tensor], firsts: Sequence[Any]) -> list[Tensor]:
     """What stands in `body`, which was just entered, for `firsts`, what it is given in the first round; tensors that it writes to stand for
     theirs.
     """
@@ -556,7 +561,7 @@ def _widened(
     types: Sequence[TensorType],
     yielded: Sequence[TensorType],
     names: Sequence[str],
-    body: Body,
+    body: CapturedBody,
     changing: dict[tuple[Dim, Dim], Dim],
 ) -> tuple[list[TensorType], bool]:
     """The types of carried values with names in place of sizes that the body hands on otherwise; whether there are new ones."""
@@ -590,7 +595,7 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
     template = flatten(carried, leaves, lambda v: _is_leaf(v) or _stands_in(v))
     rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
     if any(leaf is UNDEFINED for leaf in leaves):
-        first = Body(rows)
+        first = CapturedBody(rows)
 
         def on_rows(*values: Any) -> Any:
             return body_fn(*recorder.given(first, [x.stop_gradient for x in xs]), *values)
@@ -617,7 +622,7 @@ def _steps_of_leaves(
     for _ in range(MOST_RUNS):
         recorder.uncertain = known.copy()
         given = [*tensors, *written]
-        body = Body([*rows, *types], [v.name for v in _values([*xs, *given])])
+        body = CapturedBody([*rows, *types], [v.name for v in _values([*xs, *given])])
         with recorder.doubting() as doubts, recorder.inside(body):
             inside = _entered(recorder, body, [*(x.stop_gradient for x in xs), *stops], written, [*xs, *leaves])
             mark = recorder.made_by_now()

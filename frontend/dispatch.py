@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape, views
-from polyreme.compiled.gradient_recipes import Recipe, make_recipe
+from polyreme.compiled.gradient_recipes import GradientRecipe, make_recipe
 from polyreme.compiled.heavy_gradients import rule_for
 from polyreme.compiled.heavy_kernels import attribute_key, choose
 from polyreme.device import CPU, Place, follow
@@ -44,12 +44,12 @@ Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Sequence[Array]]
 
 
-class _State(threading.local):
+class _DispatchState(threading.local):
     recorder: Recorder | None = None
     nested = 0
 
 
-_state = _State()
+_state = _DispatchState()
 
 
 @provides
@@ -112,14 +112,14 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
     _plans_of[CPU].clear()
 
 
-class Plan:
+class CallPlan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
     __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "read", "recipes", "result_dtypes", "result_types", "types")
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         self.place, self.cls = place, cls
-        self.recipes: dict[tuple[bool, ...], Recipe | None] = {}
+        self.recipes: dict[tuple[bool, ...], GradientRecipe | None] = {}
         self.read: dict[tuple[int, ...], frozenset[int]] = {}  # which operands the gradients need, by those that they are of
         definition = cls.definition
         definition.bind_operands(operands)
@@ -152,7 +152,7 @@ class Plan:
         return None if recipe is None else recipe.run(saved, results, grad)
 
     def _kernels(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Callable[..., Any] | None, Any]:
-        plan = Plan(self.place, cls, operands, attributes)
+        plan = CallPlan(self.place, cls, operands, attributes)
         return plan.fast, plan.kernel
 
 
@@ -196,7 +196,7 @@ def _view_kernel(cls: type[Op], attributes: Mapping[str, Any]) -> Callable[..., 
     return None
 
 
-class _Plans(dict[Any, Plan]):
+class _Plans(dict[Any, CallPlan]):
     """The plans of calls on one device."""
 
     def __init__(self, place: Place):
@@ -272,7 +272,7 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     return result
 
 
-def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Plan:
+def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> CallPlan:
     """What is settled about this call, and others with operands of these types: found, or settled now."""
     plans = _plans
     try:
@@ -291,7 +291,7 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
         raise
     if plan is None:
         try:
-            plan = Plan(plans.place, cls, operands, attributes)
+            plan = CallPlan(plans.place, cls, operands, attributes)
         except InferError as error:
             raise _placed(error, cls, operands) from None
         if len(plans) >= MOST_PLANS:
@@ -301,7 +301,7 @@ def plan_of(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) 
     return plan
 
 
-def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, Plan]:
+def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, CallPlan]:
     if COUNT.calls:
         # What is pending is another thread's.
         for operand in operands:
@@ -310,7 +310,7 @@ def _run(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> 
     return _execute(plan, operands), plan
 
 
-def run_planned(plan: Plan, operands: Sequence[Any]) -> Any:
+def run_planned(plan: CallPlan, operands: Sequence[Any]) -> Any:
     """Run an op by its plan now, and put it on the tape if gradients are recorded: a tensor, or a tuple of them."""
     results = _execute(plan, operands)
     if tape.is_grad_enabled() and _needs_grad(operands):
@@ -318,7 +318,7 @@ def run_planned(plan: Plan, operands: Sequence[Any]) -> Any:
     return results
 
 
-def _execute(plan: Plan, operands: Sequence[Any]) -> Any:
+def _execute(plan: CallPlan, operands: Sequence[Any]) -> Any:
     wrap = Tensor._wrap
     if plan.fast is not None:
         return wrap(np.asarray(plan.fast(*[o._value for o in operands])), plan.result_types[0])

@@ -13,7 +13,7 @@ from polyreme.ir.types import ScalarType, TensorType
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
-    from polyreme.dispatch import Plan
+    from polyreme.dispatch import CallPlan
 
 __all__ = ["Gathering", "Recorder"]
 
@@ -146,7 +146,7 @@ class Gathering(Recorder):
     """A recorder of ops that only run later: functions of the API do as in eager mode, and whoever looks at a value has it computed."""
 
     @abstractmethod
-    def gather(self, plan: Plan, operands: Sequence[Any]) -> Any:
+    def gather(self, plan: CallPlan, operands: Sequence[Any]) -> Any:
         """As `emit`, of a call that is planned."""
 
     @abstractmethod

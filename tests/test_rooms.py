@@ -89,7 +89,9 @@ def circles(room: str, root: Path = ROOT) -> list[list[str]]:
     reached = {name: {i.module for i in file.imports if i.module in files and not i.for_types} - {name} for name, file in files.items()}
     # `from a import b` counts as both a and a.b: of these the file that it reaches.
     for name, modules in reached.items():
-        reached[name] = {m for m in modules if not any(other.startswith(f"{m}.") and other.count(".") == m.count(".") + 1 for other in modules)}
+        reached[name] = {
+            m for m in modules if not any(other.startswith(f"{m}.") and other.count(".") == m.count(".") + 1 for other in modules)
+        }
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -137,13 +139,18 @@ def test_files_that_import_each_other_are_found(tmp_path: Path) -> None:
     assert circles("ir", tmp_path) == [["ir/a.py", "ir/b.py", "ir/c.py"]]
 
 
-@pytest.mark.parametrize("room", ["ir", "lowering", "runtime"])
+# Names that Paddle gives to two classes, and a block that three of its models have each in a form of its own.
+PADDLES_OWN = {"Digits", "InvertedResidual", "LRScheduler", "Parameter"}
+
+
+@pytest.mark.parametrize("room", ["ir", "lowering", "runtime", "frontend"])
 def test_no_two_classes_of_a_room_have_one_name(room: str) -> None:
+    """Dialects are left out: `nn.Reshape` and `tensor.Reshape` are called by their dialect."""
     homes: dict[str, list[str]] = {}
     for source in sources(room):
         for name in source.classes:
             homes.setdefault(name, []).append(source.name)
-    assert not {name: files for name, files in homes.items() if len(files) > 1}
+    assert not {name: files for name, files in homes.items() if len(files) > 1 and name not in PADDLES_OWN}
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)

@@ -9,7 +9,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
-from polyreme.cli.models import Model, find_model, input_option
+from polyreme.cli.models import LoadedModel, find_model, input_option
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
 from polyreme.cli.progress import progress
@@ -100,7 +100,7 @@ def command(
         click.echo("".join(f"{cell:>12}" for cell in cells))
 
 
-def _profile(found: Model, sizes: tuple[str, ...], threads: int | None, seconds: float, order: str, as_json: bool) -> str:
+def _profile(found: LoadedModel, sizes: tuple[str, ...], threads: int | None, seconds: float, order: str, as_json: bool) -> str:
     """The profile of a model as text."""
     from polyreme.compiled.executables import load_profiled
     from polyreme.runtime.threads import set_num_threads

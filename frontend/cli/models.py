@@ -53,7 +53,7 @@ input_option = click.option(
 
 
 @dataclass(frozen=True)
-class Model:
+class LoadedModel:
     """Something the command line can work with: `kind` is "python", "saved", "paddle", "ir" or "library"; `value` the Layer, program,
     module or path.
     """
@@ -74,14 +74,14 @@ class Model:
         return model_module(self.value, list(self.specs) or None, freeze)
 
 
-def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
+def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:
     """The model that MODEL names; `PolyremeError` or `FileNotFoundError` says what is missing."""
     from polyreme.jit.saved_files import SUFFIX
     from polyreme.loaders import PROGRAM_SUFFIXES, find_program, read_model
 
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
-        return Model("python", name, load_python(Path(path), name), specs)
+        return LoadedModel("python", name, load_python(Path(path), name), specs)
     file = Path(text)
     if file.suffix == ".py":
         raise PolyremeError(
@@ -89,17 +89,17 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> Model:
             code="E0002",
         )
     if file.suffix in LIBRARY_SUFFIXES:
-        return Model("library", file.stem, _existing(file), specs)
+        return LoadedModel("library", file.stem, _existing(file), specs)
     if file.suffix in IR_SUFFIXES:
-        return Model("ir", file.stem, read_ir(_existing(file)), specs)
+        return LoadedModel("ir", file.stem, read_ir(_existing(file)), specs)
     if file.suffix == SUFFIX or Path(text + SUFFIX).is_file():
         from polyreme.jit import load
 
-        return Model("saved", file.stem, load(text), specs)
+        return LoadedModel("saved", file.stem, load(text), specs)
     if find_program(file) is not None or file.suffix in PROGRAM_SUFFIXES:
         from polyreme.jit import TranslatedLayer
 
-        return Model("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
+        return LoadedModel("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
     if file.exists():
         raise PolyremeError(
             f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) "

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from polyreme.cli.models import Model
+from polyreme.cli.models import LoadedModel
 from polyreme.cli.timing import duration
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.loaders import find_program
@@ -37,7 +37,7 @@ def parse_peers(against: str, pythons: Sequence[str]) -> dict[str, str]:
 
 
 def compare_model(
-    model: Model, given: str, arrays: Sequence[Any], sizes: Mapping[str, int], peers: Mapping[str, str], threads: int, seconds: float
+    model: LoadedModel, given: str, arrays: Sequence[Any], sizes: Mapping[str, int], peers: Mapping[str, str], threads: int, seconds: float
 ) -> Comparison:
     """The model, which the command line calls `given`, compiled for these sizes, beside the peers; each in a process of its own."""
     from polyreme.lowering.link.artifact import write_library

@@ -10,7 +10,7 @@ import numpy as np
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
-from polyreme.cli.models import Model, find_model
+from polyreme.cli.models import LoadedModel, find_model
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
@@ -64,7 +64,7 @@ def command(
             np.savez(output, allow_pickle=False, **results)
 
 
-def load_executable(model: Model, threads: int | None = None) -> Any:
+def load_executable(model: LoadedModel, threads: int | None = None) -> Any:
     """The model ready to run: a library is loaded, anything else compiled in memory."""
     if model.kind == "library":
         from polyreme.compiled.compilation import load_compiled

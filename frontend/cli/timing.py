@@ -13,7 +13,7 @@ QUANTILES = (10, 50, 90, 99)
 
 
 @dataclass(frozen=True)
-class Latency:
+class CallTimes:
     """Seconds per call: the best, the percentiles of `QUANTILES`, and how many calls were timed."""
 
     best: float
@@ -26,7 +26,7 @@ class Latency:
         return self.percentiles[QUANTILES.index(50)]
 
 
-def measure(calls: Mapping[str, Callable[[], Any]], seconds: float = 2.0, rounds: int = 8) -> dict[str, Latency]:
+def measure(calls: Mapping[str, Callable[[], Any]], seconds: float = 2.0, rounds: int = 8) -> dict[str, CallTimes]:
     """Time each call for `seconds` altogether, in `rounds` turns; a first round is not counted."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     clock = time.perf_counter
@@ -44,7 +44,8 @@ def measure(calls: Mapping[str, Callable[[], Any]], seconds: float = 2.0, rounds
             if counted:
                 times[name] += taken
     return {
-        name: Latency(min(values), tuple(float(np.percentile(values, q)) for q in QUANTILES), len(values)) for name, values in times.items()
+        name: CallTimes(min(values), tuple(float(np.percentile(values, q)) for q in QUANTILES), len(values))
+        for name, values in times.items()
     }
 
 

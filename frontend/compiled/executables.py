@@ -125,7 +125,7 @@ def load_schedule(
             region = _region(module, op.callee.name, name, place)
             steps.append(ScheduledStep(f"call {op.callee.name}", region.run, takes, gives))
         elif op.has(ControlFlow):
-            programs = [Body(region, slots, name, functions, place) for region in op.regions]
+            programs = [HostBody(region, slots, name, functions, place) for region in op.regions]
             own = [v for v in slots if op_symbols(op) & bound_symbols([v]) and v not in op.results]
             tellers = list(dict.fromkeys([*own, *(v for program in programs for v in program.tellers)]))
             for program in programs:
@@ -149,7 +149,7 @@ def _region(module: Module, function: str, name: str, place: Place | None) -> An
     return load_module(alone, f"{name}_{function}", place)
 
 
-class Body:
+class HostBody:
     """The program of a body of a branch or loop that the host runs. It is compiled when it first runs: of a branch perhaps never."""
 
     def __init__(self, region: Region, known: Iterable[Value], name: str, functions: host.Functions, place: Place | None):
@@ -182,7 +182,7 @@ class Body:
         return run
 
 
-def run_control(op: Op, programs: Sequence[Body], tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
+def run_control(op: Op, programs: Sequence[HostBody], tellers: Sequence[Value], given: list[Any]) -> Sequence[Any]:
     """What a branch or loop gives for its operands; what tells sizes comes behind them."""
     count = len(op.operands)
     program_of = dict(zip(op.regions, programs, strict=True))

@@ -19,7 +19,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.scalar import loud, quietly
 from polyreme.ir.types import TensorType
 
-__all__ = ["Recipe", "make_recipe"]
+__all__ = ["GradientRecipe", "make_recipe"]
 
 Array = np.ndarray[Any, Any]
 # What dispatch knows of a call: the scalar function of a simple one, or the kernel that takes arrays and gives one or a tuple of them.
@@ -29,7 +29,7 @@ Kernels = Callable[[type[Op], Sequence[Value], dict[str, Any]], tuple[Callable[.
 FIXED = (nn.Constant, nn.Full, nn.Iota)
 
 
-class Recipe:
+class GradientRecipe:
     """Gradients of an op's operands from arrays.
 
     `taken` are (kind, number) of what the first places hold, `steps` fill the others, `given` are the places of the gradients, None where
@@ -69,7 +69,7 @@ class Recipe:
 
 def make_recipe(
     cls: type[Op], types: Sequence[TensorType | None], attributes: dict[str, Any], wanted: Sequence[bool], kernels: Kernels
-) -> Recipe | None:
+) -> GradientRecipe | None:
     """The recipe for an op with one result; None for a rule with a step that has several results, or operands of any number."""
     module, taken = rule_module(cls, types, attributes, (True,), wanted)
     (func,) = module.functions
@@ -95,4 +95,4 @@ def make_recipe(
         steps = [(loud(fast), reads, place) for fast, reads, place in steps]
     returned = iter(func.block.terminator.operands)
     given = [number[next(returned)] if asked else None for asked in wanted]
-    return Recipe(taken, places, steps, given, quiet and bool(steps))
+    return GradientRecipe(taken, places, steps, given, quiet and bool(steps))

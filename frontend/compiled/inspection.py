@@ -21,7 +21,7 @@ LEVELS = ("nn", "tensor", "kernel", "llvm", "asm", "ptx")
 
 
 @dataclass(frozen=True)
-class Step:
+class PassStep:
     """The module after one pass: its stage, the pass, and the text (the same object as before when nothing changed)."""
 
     stage: str
@@ -84,15 +84,15 @@ class Inspection:
         return self.asm
 
     @cached_property
-    def passes(self) -> list[Step]:
+    def passes(self) -> list[PassStep]:
         """Every pass from `nn` to `kernel`, in order."""
-        steps: list[Step] = []
+        steps: list[PassStep] = []
         before = self.nn
 
         def keep(stage: Stage, made: PassLike, module: Module) -> None:
             nonlocal before
             text = _text(module)
-            steps.append(Step(stage.name, made.name, text, text != before))
+            steps.append(PassStep(stage.name, made.name, text, text != before))
             before = text
 
         self._run(keep)

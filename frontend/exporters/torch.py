@@ -22,7 +22,7 @@ from polyreme.ir.dims import Expr
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.decompose import normalization
 
-Rule = Callable[["Source", Any, Sequence[str]], str]
+Rule = Callable[["ForwardSource", Any, Sequence[str]], str]
 RULES: dict[type[Op], Rule] = {}
 
 HEAD = '''"""A model for torch, written from Polyreme's IR."""
@@ -65,7 +65,7 @@ class TorchExportError(PolyremeError, ValueError):
     code = "E0707"
 
 
-class Source:
+class ForwardSource:
     """The lines of `forward`, and the constants that they read."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
         if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)
             op.replace_with(*normalization.standardize(op, b, op.x, op.weight, op.bias))
-    source = Source()
+    source = ForwardSource()
     names: dict[Value, str] = {arg: f"x{i}" for i, arg in enumerate(main.args)}
     returned = ""
     for op, idiom in program(main):
@@ -167,22 +167,22 @@ for _cls, _text in _PLAIN.items():
 
 
 @_rule(nn.LeakyRelu)
-def _leaky_relu(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _leaky_relu(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"F.leaky_relu({operands[0]}, {op.alpha!r})"
 
 
 @_rule(nn.Gelu)
-def _gelu(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _gelu(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"F.gelu({operands[0]}, approximate={'tanh' if op.approximate else 'none'!r})"
 
 
 @_rule(nn.Cast)
-def _cast(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _cast(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"{operands[0]}.to({_dtype(op.dtype)})"
 
 
 @_rule(nn.MatMul)
-def _matmul(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _matmul(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     sides = [
         f"{name}.transpose(-1, -2)" if flip and value.type.rank > 1 else name
         for value, name, flip in zip(op.operands, operands, (op.transpose_x, op.transpose_y), strict=True)
@@ -191,7 +191,7 @@ def _matmul(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.Linear)
-def _linear(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _linear(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     # A constant weight is turned around now, into the order that torch has.
     weight = f"{operands[1]}.t()"
     if operands[1].startswith("self."):
@@ -208,7 +208,7 @@ def _pairs(padding: Sequence[Any], rank: int) -> list[tuple[Any, Any]]:
     return list(zip(flat[0::2], flat[1::2], strict=True))
 
 
-def _padded(source: Source, x: str, padding: Sequence[Any], rank: int, value: str) -> tuple[str, str]:
+def _padded(source: ForwardSource, x: str, padding: Sequence[Any], rank: int, value: str) -> tuple[str, str]:
     """The input and its symmetric padding; what is not symmetric is padded before."""
     pairs = _pairs(padding, rank)
     if all(low == high for low, high in pairs):
@@ -218,7 +218,7 @@ def _padded(source: Source, x: str, padding: Sequence[Any], rank: int, value: st
 
 
 @_rule(nn.Conv)
-def _conv(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _conv(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     rank = op.x.type.rank - 2
     x, padding = _padded(source, operands[0], op.padding, rank, "0.0")
     numbers = (
@@ -228,7 +228,7 @@ def _conv(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.ConvTranspose)
-def _conv_transpose(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _conv_transpose(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     rank = op.x.type.rank - 2
     strides, dilations, more = transposed_sizes(op)
     pairs = _pairs(op.padding, rank)
@@ -241,7 +241,7 @@ def _conv_transpose(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.BatchNorm)
-def _batch_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _batch_norm(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     if op.axis % op.x.type.rank != 1:
         raise TorchExportError("export for torch expected the channels of a batch norm at axis 1", op.location)
     x, mean, variance, *rest = operands
@@ -251,11 +251,11 @@ def _batch_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.Standardize)
-def _norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _norm(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return (_group_norm if layer_norm(op) is None else _layer_norm)(source, op, operands)
 
 
-def _group_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _group_norm(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     x, *rest = operands
     shape = _known(op.x.type.shape)
     weight = f"weight={rest.pop(0)}.reshape(-1), " if op.weight is not None else ""
@@ -266,7 +266,7 @@ def _group_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
     return f"F.group_norm({x}.reshape({flat}), {shape[1]}, {weight}{bias}eps={op.epsilon!r}).reshape({_sizes(shape)})"
 
 
-def _layer_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _layer_norm(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     x, *rest = operands
     sizes = _sizes(layer_norm(op) or ())
     weight = f"{rest.pop(0)}.reshape({sizes})" if op.weight is not None else "None"
@@ -275,7 +275,7 @@ def _layer_norm(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.MaxPool, nn.AvgPool)
-def _pool(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _pool(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     rank, largest = len(op.kernel), isinstance(op, nn.MaxPool)
     low = "float('-inf')" if largest else "0.0"
     x, padding = _padded(source, operands[0], op.padding, rank, low)
@@ -286,44 +286,44 @@ def _pool(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.Softmax, nn.LogSoftmax)
-def _softmax(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _softmax(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"F.{'softmax' if isinstance(op, nn.Softmax) else 'log_softmax'}({operands[0]}, {op.axis})"
 
 
 @_rule(nn.Sum, nn.Mean, nn.Max, nn.Min)
-def _reduce(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _reduce(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     function = {"nn.sum": "sum", "nn.mean": "mean", "nn.max": "amax", "nn.min": "amin"}[op.name]
     return f"torch.{function}({operands[0]}, {_sizes(op.axis or range(op.x.type.rank))}, keepdim={op.keepdims})"
 
 
 @_rule(nn.Reshape)
-def _reshape(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _reshape(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"{operands[0]}.reshape({_sizes(op.shape)})"
 
 
 @_rule(nn.Transpose)
-def _transpose(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _transpose(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"{operands[0]}.permute({_sizes(op.perm)})"
 
 
 @_rule(nn.BroadcastTo)
-def _broadcast(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _broadcast(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"{operands[0]}.expand({_sizes(op.shape)})"
 
 
 @_rule(nn.Concat)
-def _concat(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _concat(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"torch.cat(({', '.join(operands)},), {op.axis})"
 
 
 @_rule(nn.Slice)
-def _slice(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _slice(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     parts = [f"{a}:{b}:{c}" for a, b, c in zip(op.starts, op.stops, op.strides or [1] * len(op.starts), strict=True)]
     return f"{operands[0]}[{', '.join(parts)}]"
 
 
 @_rule(nn.Pad)
-def _pad(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _pad(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     if any(op.interior):
         raise TorchExportError("export for torch has no rule for padding between elements", op.location)
     flat = [n for pair in reversed(_pairs(op.padding, op.x.type.rank)) for n in pair]
@@ -331,7 +331,7 @@ def _pad(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.ScatterAdd)
-def _scatter_add(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _scatter_add(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     if op.index.type.rank != 1:
         raise TorchExportError("export for torch expected a vector of positions to add to", op.location)
     zeros = f"torch.zeros({_sizes(op.result.type.shape)}, dtype={_dtype(op.updates.type.dtype)})"
@@ -339,22 +339,22 @@ def _scatter_add(source: Source, op: Any, operands: Sequence[str]) -> str:
 
 
 @_rule(nn.ArgMax, nn.ArgMin)
-def _arg_reduce(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _arg_reduce(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"torch.{type(op).__name__.lower()}({operands[0]}, {op.axis}, {op.keepdims}).to({_dtype(op.dtype)})"
 
 
 @_rule(nn.Cumsum)
-def _cumsum(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _cumsum(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"torch.cumsum({operands[0]}, {op.axis})"
 
 
 @_rule(nn.Flip)
-def _flip(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _flip(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     return f"torch.flip({operands[0]}, {_sizes(op.axes)})"
 
 
 @_rule(nn.Gather)
-def _gather(source: Source, op: Any, operands: Sequence[str]) -> str:
+def _gather(source: ForwardSource, op: Any, operands: Sequence[str]) -> str:
     x, positions = operands
     before = ":, " * (op.axis % op.x.type.rank)
     return f"{x}[{before}{positions}]"
@@ -363,8 +363,8 @@ def _gather(source: Source, op: Any, operands: Sequence[str]) -> str:
 # --- ops that the nn level says in several, as `idioms.py` finds them
 
 
-def _recurrent(function: str) -> Callable[[Source, Sequence[str], dict[str, Any]], str]:
-    def rule(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+def _recurrent(function: str) -> Callable[[ForwardSource, Sequence[str], dict[str, Any]], str]:
+    def rule(source: ForwardSource, operands: Sequence[str], numbers: dict[str, Any]) -> str:
         weights = ", ".join(source.constant(numbers[name]) for name in ("inputs", "weight", "bias", "own_bias"))
         hidden = numbers["weight"].shape[1]
         state = source.line(f"torch.zeros(1, {operands[0]}.shape[1], {hidden}, dtype={operands[0]}.dtype)")
@@ -376,21 +376,21 @@ def _recurrent(function: str) -> Callable[[Source, Sequence[str], dict[str, Any]
     return rule
 
 
-def _enlarge(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+def _enlarge(source: ForwardSource, operands: Sequence[str], numbers: dict[str, Any]) -> str:
     for axis, times in enumerate(numbers["axes"]):
         if times > 1:
             operands = [source.line(f"{operands[0]}.repeat_interleave({times}, {axis})")]
     return operands[0]
 
 
-def _reflect(source: Source, operands: Sequence[str], numbers: dict[str, Any]) -> str:
+def _reflect(source: ForwardSource, operands: Sequence[str], numbers: dict[str, Any]) -> str:
     pairs = numbers["axes"]
     first = min(axis for axis, pair in enumerate(pairs) if any(pair))
     flat = [n for pair in reversed(pairs[first:]) for n in pair]
     return f"F.pad({operands[0]}, {_sizes(flat)}, mode='reflect')"
 
 
-IDIOMS: dict[str, Callable[[Source, Sequence[str], dict[str, Any]], str]] = {
+IDIOMS: dict[str, Callable[[ForwardSource, Sequence[str], dict[str, Any]], str]] = {
     "clip": lambda source, operands, numbers: f"torch.clamp({operands[0]}, {numbers['low']!r}, {numbers['high']!r})",
     "hard_sigmoid": lambda source, operands, numbers: (
         f"F.hardsigmoid({operands[0]})"

@@ -18,7 +18,7 @@ from polyreme.lowering.gradients.autodiff import active_values, backward_half, f
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
-    from polyreme.jit.program import Program
+    from polyreme.jit.program import TracedProgram
 
 __all__ = ["Cut", "dependents"]
 
@@ -38,7 +38,7 @@ class Cut:
     that, too.
     """
 
-    def __init__(self, whole: Program, index: int):
+    def __init__(self, whole: TracedProgram, index: int):
         func = whole.traced.func
         results = func.block.terminator.operands
         value = results[index]
@@ -84,7 +84,7 @@ class Cut:
         return self._reads[key]
 
 
-def _program(whole: Program, inputs: Sequence[Value], ops: Sequence[Op], results: Sequence[Value]) -> Program:
+def _program(whole: TracedProgram, inputs: Sequence[Value], ops: Sequence[Op], results: Sequence[Value]) -> TracedProgram:
     """A part of a program: copies of `ops`, which take `inputs`, the arguments of the whole in front."""
     func = whole.traced.func
     more = len(inputs) - len(func.args)

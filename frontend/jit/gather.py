@@ -25,7 +25,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.types import ScalarType
 from polyreme.jit.capture.trace import Trace
-from polyreme.jit.program import Program, Step
+from polyreme.jit.program import ProgramStep, TracedProgram
 from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering
 from polyreme.stale import stand_for
@@ -76,7 +76,7 @@ class _Known:
     last: tuple[Any, ...]  # the numbers in it when it was met before
     large: bool  # whether it computes so much that a program of its own pays
     varying: frozenset[int] = frozenset()  # which of these are arguments
-    programs: dict[Any, Program | None] = field(default_factory=dict)  # by the numbers that are not; None: met once
+    programs: dict[Any, TracedProgram | None] = field(default_factory=dict)  # by the numbers that are not; None: met once
 
 
 class Segments:
@@ -90,11 +90,11 @@ class Segments:
         self.failed: list[str] = []  # what could not be compiled, and why
         self.breaks: dict[tuple[str, int], Break] = {}  # by file and line
 
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[TracedProgram]:
         """Those that are compiled."""
         return [program for known in self.known.values() for program in known.programs.values() if program is not None]
 
-    def program(self, segment: _Segment, key: Any, live: Sequence[int]) -> Program | None:
+    def program(self, segment: _GatheredSegment, key: Any, live: Sequence[int]) -> TracedProgram | None:
         """The program of a segment; None where it is run op by op."""
         numbers = tuple(segment.numbers)
         known = self.known.get(key)
@@ -135,7 +135,7 @@ class _Step(NamedTuple):
     location: Location | None
 
 
-class _Segment:
+class _GatheredSegment:
     """Ops that were gathered, what they take from outside, and the values that they make."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class _Segment:
         """Which tensors are parts of the program, as weights that it may lay out for itself."""
         return tuple(id(t) for t in self.arguments if t.persistable)
 
-    def compile(self, name: str, live: Sequence[int], varying: frozenset[int]) -> Program:
+    def compile(self, name: str, live: Sequence[int], varying: frozenset[int]) -> TracedProgram:
         """The segment as a program whose inputs are the arguments that are no weights, and no numbers that are fixed."""
         trace = _Replay({t.name: t for t in self.arguments if t.persistable})
         operands: list[Tensor] = []
@@ -247,7 +247,7 @@ class _Segment:
             results = [made[i] for i in live]
             with tape.recording(True):
                 traced = trace.finish(name, results, None, [f"output_{i}" for i in range(len(results))], Location())
-        return Program(traced, name)
+        return TracedProgram(traced, name)
 
     def inputs(self, varying: frozenset[int]) -> list[Tensor]:
         """What a program of this segment is called with."""
@@ -314,13 +314,13 @@ class Gatherer(Gathering):
     def __init__(self, segments: Segments, locating: bool):
         self.segments = segments
         self.locating = locating
-        self.segment = _Segment()
+        self.segment = _GatheredSegment()
         # Tensors made of numbers of Python's, by identity: what tells the number from others, and the number.
         self.numbers: dict[int, tuple[Tensor, Any]] = {}
         self.passing = False  # whether gradients flow through an operand of the op that is being noted
         self.flushing = False
         # Runs of programs whose gradients may need a tensor as it is, and as which result, by the tensor's identity.
-        self.watching: dict[int, list[tuple[weakref.ref[Tensor], weakref.ref[Step], int]]] = {}
+        self.watching: dict[int, list[tuple[weakref.ref[Tensor], weakref.ref[ProgramStep], int]]] = {}
         # Another thread that needs a value runs the segment. Nobody waits for values of another gatherer while this is held.
         self.lock = threading.RLock()
 
@@ -554,7 +554,7 @@ class Gatherer(Gathering):
             self._run(changing)
 
     def _run(self, changing: Tensor | None) -> None:
-        segment, self.segment = self.segment, _Segment()
+        segment, self.segment = self.segment, _GatheredSegment()
         self.numbers.clear()
         segment.forget_last()
         if not segment.steps:
@@ -570,7 +570,7 @@ class Gatherer(Gathering):
         finally:
             self.flushing = False
 
-    def _run_program(self, segment: _Segment, live: Sequence[int], changing: Tensor | None) -> bool:
+    def _run_program(self, segment: _GatheredSegment, live: Sequence[int], changing: Tensor | None) -> bool:
         """Run a segment by its program, and say so; False where it is to run op by op: there is none, or what it needs of its arguments is
         not so.
         """
@@ -597,7 +597,7 @@ class Gatherer(Gathering):
         return True
 
 
-def _run_steps(segment: _Segment) -> None:
+def _run_steps(segment: _GatheredSegment) -> None:
     """Run a segment op by op, as eager mode does."""
     last: dict[int, int] = {}
     for number, step in enumerate(segment.steps):
@@ -626,7 +626,7 @@ def _run_steps(segment: _Segment) -> None:
 
 
 @contextmanager
-def _as_they_were(segment: _Segment) -> Iterator[None]:
+def _as_they_were(segment: _GatheredSegment) -> Iterator[None]:
     """Let arguments be inside the `with` what they were when the ops that take them were called; leaves are themselves there, for their
     gradients to arrive at them.
     """

@@ -21,7 +21,7 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import parse_dim
 from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType
-from polyreme.jit.program import FixedWeights, PresentWeights, Program, WeightsInCode
+from polyreme.jit.program import FixedWeights, PresentWeights, TracedProgram, WeightsInCode
 from polyreme.jit.saved_files import SUFFIX, model_file
 from polyreme.jit.structure import flatten, is_tensor, template_from_json, template_to_json, unflatten
 from polyreme.jit.traced import Traced
@@ -271,8 +271,8 @@ class TranslatedLayer(Layer):
         self.training = False
         self.traced = traced
         self.read_for: Callable[[list[Any]], Traced] | None = None
-        self._sized: dict[Any, Program] = {}
-        self._program = Program(traced, traced.name if isinstance(traced, SavedProgram) else str(traced.func.sym_name), fixed)
+        self._sized: dict[Any, TracedProgram] = {}
+        self._program = TracedProgram(traced, traced.name if isinstance(traced, SavedProgram) else str(traced.func.sym_name), fixed)
         drawn_from = _generator_state() if traced.written else None
         for name, tensor in zip(traced.captured_names, traced.captured, strict=True):
             if tensor is drawn_from:
@@ -303,7 +303,7 @@ class TranslatedLayer(Layer):
             return unflatten(self.traced.outputs, iter(replay(self.traced, tensors)))
         if not self._program.holds():
             # Parameters were frozen or thawed since: the same function, differentiated anew.
-            self._program = Program(self.traced, self._program.name, self._program.fixed)
+            self._program = TracedProgram(self.traced, self._program.name, self._program.fixed)
         try:
             made = self._program(tensors, trains=self.training)
         except CallError:
@@ -313,7 +313,7 @@ class TranslatedLayer(Layer):
             made = sized(tensors, trains=self.training)
         return unflatten(self.traced.outputs, iter(made))
 
-    def _for_sizes(self, tensors: Sequence[Tensor]) -> Program | None:
+    def _for_sizes(self, tensors: Sequence[Tensor]) -> TracedProgram | None:
         """A program for inputs of just these sizes, with the weights of this Layer; None where there is none."""
         from polyreme.static.input_spec import InputSpec
 
@@ -333,7 +333,7 @@ class TranslatedLayer(Layer):
             traced.sources = [source if isinstance(source, int) else own[next(names)] for source in traced.sources]
             if len(self._sized) >= MOST_SIZES:
                 self._sized.pop(next(iter(self._sized)))
-            found = Program(traced, self._program.name)
+            found = TracedProgram(traced, self._program.name)
         self._sized[key] = found
         return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polyreme.jit.cuts import Cut
     from polyreme.lowering.gradients.autodiff import BackwardHalf
 
-__all__ = ["FixedWeights", "PresentWeights", "Program", "WeightsInCode", "compile_function"]
+__all__ = ["FixedWeights", "PresentWeights", "TracedProgram", "WeightsInCode", "compile_function"]
 
 
 def compile_function(func: Func, name: str, prepare: str = "") -> Any:
@@ -68,7 +68,7 @@ class Training:
         self._halves: dict[tuple[int, ...], BackwardHalf] = {}
         self._compiled: dict[Any, Any] = {}
         self._read: dict[Any, frozenset[int]] = {}
-        self._programs: dict[tuple[int, ...], tuple[Program, tuple[int, ...]]] = {}
+        self._programs: dict[tuple[int, ...], tuple[TracedProgram, tuple[int, ...]]] = {}
 
     def backward(self, given: tuple[int, ...]) -> BackwardHalf:
         """The backward half for gradients of the results at `given`."""
@@ -107,7 +107,7 @@ class Training:
                 )
         return self._compiled[key]
 
-    def differentiable(self, given: tuple[int, ...]) -> tuple[Program, tuple[int, ...]]:
+    def differentiable(self, given: tuple[int, ...]) -> tuple[TracedProgram, tuple[int, ...]]:
         """A program of all arguments and the gradients of the results at `given`, which gives those of the arguments that are named beside
         it, and has gradients itself.
         """
@@ -117,7 +117,7 @@ class Training:
             func, reached = gradient_function(self.func, self.wrt, given)
             types = [arg.type for arg in func.args]
             traced = Traced(func, types, list(range(len(types))), LEAF, len(reached))
-            self._programs[given] = Program(traced, f"{self.name}_backward"), reached
+            self._programs[given] = TracedProgram(traced, f"{self.name}_backward"), reached
         return self._programs[given]
 
 
@@ -209,7 +209,7 @@ class FixedWeights:
             self._weights.release()
 
 
-class Program:
+class TracedProgram:
     """One traced signature. Code is generated when it is first needed, and kept per device and set of arguments that need gradients.
 
     With `fixed`, results come from code that has the weights in it, until they are changed.
@@ -276,12 +276,12 @@ class Program:
         given = [tensor._value for tensor in inputs]
         versions = self._versions(args)
 
-        def step(ready: bool) -> Step:
+        def step(ready: bool) -> ProgramStep:
             weights = iter(fixed.contents())
             contents = [given[source] if isinstance(source, int) else next(weights) for source in self.traced.sources]
             with on_device(where):
                 training = self._training_of(wrt)
-                made = Step(self, training, args, contents, versions, training.forward.run(contents)[count:] if ready else ())
+                made = ProgramStep(self, training, args, contents, versions, training.forward.run(contents)[count:] if ready else ())
             made.edges = edges
             return made
 
@@ -324,7 +324,7 @@ class Program:
         count = self.traced.output_count + len(self.traced.written)
         arrays = training.forward.run(given)
         results = [Tensor._wrap(array) for array in arrays[:count]]
-        step = Step(self, training, args, given, versions, arrays[count:])
+        step = ProgramStep(self, training, args, given, versions, arrays[count:])
         node = record_function(args, results, step.gradients, self.name, self._needs(wrt))
         assert node is not None
         step.edges = node.edges
@@ -359,7 +359,7 @@ class Program:
         self._cut = self._cut or cut
         return results
 
-    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> tuple[Step, int] | None:
+    def watch(self, results: Sequence[Tensor], index: int, tensor: Tensor) -> tuple[ProgramStep, int] | None:
         """Let gradients of these results of a run, but for those that do not need the one at `index`, be an error if `tensor`, which has
         that, is changed.
 
@@ -369,7 +369,7 @@ class Program:
         # Of a run by two programs each step knows its own results.
         places = [(results[index], results[index]._index)] if self._cut is not None else [(t, index) for t in results]
         for made, place in places:
-            if isinstance(made._node, FunctionNode) and isinstance(made._node.run, Step):
+            if isinstance(made._node, FunctionNode) and isinstance(made._node.run, ProgramStep):
                 made._node.run.watched.append((place, weakref.ref(tensor), tensor._version))
                 return made._node.run, place
         return None
@@ -411,7 +411,7 @@ class _LaterRun:
     what it is asked.
     """
 
-    def __init__(self, program: Program, wrt: tuple[int, ...], step: Callable[[bool], Step]):
+    def __init__(self, program: TracedProgram, wrt: tuple[int, ...], step: Callable[[bool], ProgramStep]):
         self.program, self.wrt, self.step = program, wrt, step
 
     def dependents(self, index: int) -> frozenset[int]:
@@ -421,13 +421,13 @@ class _LaterRun:
         return self.step(False).apart(index)
 
 
-class Step:
+class ProgramStep:
     """A run of a program's forward half, and what its gradients need of it."""
 
 
     def __init__(
         self,
-        program: Program,
+        program: TracedProgram,
         training: Training,
         args: Sequence[Tensor],
         given: Sequence[Any],

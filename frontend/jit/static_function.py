@@ -33,7 +33,7 @@ from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.jit.gather import Segments, call_gathered
-from polyreme.jit.program import Program
+from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_accepted, shapes_of, with_numbers
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.static.input_spec import InputSpec, input_types
@@ -639,7 +639,7 @@ class StaticFunction(CompiledFunction):
         finally:
             self.input_spec = saved
 
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[TracedProgram]:
         """The programs there are so far: of whole calls, then of segments that were gathered."""
         wholes = sorted((whole for calls in self._calls.values() for whole in calls.wholes), key=lambda whole: whole.order)
         return [whole.program for whole in wholes if whole.program is not None] + self._segments.programs()

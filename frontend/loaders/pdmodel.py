@@ -26,7 +26,7 @@ from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
 from polyreme.loaders.reader import Cursor, fields, floats, message, number, numbers
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
@@ -278,7 +278,7 @@ def read_pdmodel(
         arrays = read_parameters(file.parent / "__params__", names, mapped)
     elif names:
         arrays = {name: _read_one(file.parent, name) for name in names}
-    return _Reader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
+    return _ProtoReader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
 
 
 def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:
@@ -294,7 +294,7 @@ def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:
     return array
 
 
-class _Reader:
+class _ProtoReader:
     """Applies the operators of block 0 in order; `values` says what each variable holds by now."""
 
     def __init__(self, builder: ProgramBuilder, program: ProgramDesc, arrays: dict[str, Any], specs: Sequence[InputSpec]):
@@ -428,7 +428,7 @@ class _Reader:
                     self.uncomputed |= dict.fromkeys(names, op.type)
                     continue
                 if len(results) != len(names):
-                    raise OperatorError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
+                    raise UnsupportedError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
                 first = slot == find_legacy(op.type)[1].outputs[0]
                 for name, result in zip(names, results, strict=True):
                     # What training alone needs is declared in other shapes by different versions.

@@ -111,7 +111,7 @@ def read_pir(
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
         arrays = _read_parameters(beside, list(declared), mapped)
-    return _Reader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
+    return _PirReader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
 
 
 def _read_parameters(file: Path, names: list[str], mapped: bool) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _operators(root: _Json) -> list[_Json]:
     return ops
 
 
-class _Reader:
+class _PirReader:
     """Applies the operators in order. Values are tensors, lists of them, or None where a result is not computed."""
 
     def __init__(self, builder: ProgramBuilder, ops: Sequence[_Json], arrays: dict[str, Any], specs: Sequence[InputSpec]):

@@ -111,7 +111,7 @@ def remove_weight_norm(layer: Layer, name: str = "weight") -> Layer:
 # --- the largest singular value
 
 
-class SpectralNorm:
+class SpectralNormHook:
     """A hook that sets `name` to the parameter `name_orig` divided by its largest singular value, for which training moves the buffers
     `name_u` and `name_v`.
     """
@@ -145,8 +145,8 @@ def spectral_norm(layer: Layer, name: str = "weight", n_power_iterations: int = 
     """
     if dim is None:
         dim = 1 if isinstance(layer, Linear) or type(layer).__name__ in ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose") else 0
-    hook = SpectralNorm(name, n_power_iterations, dim, eps)
-    _check_new(layer, SpectralNorm, name, "spectral_norm")
+    hook = SpectralNormHook(name, n_power_iterations, dim, eps)
+    _check_new(layer, SpectralNormHook, name, "spectral_norm")
     weight = layer._parameters[name]
     with tape.no_grad():
         vectors = []

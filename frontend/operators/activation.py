@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from polyreme import math
 from polyreme.nn import functional
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -30,7 +30,7 @@ def leaky_relu(x: Tensor, *, negative_slope: float = 0.02) -> Tensor:
 def rrelu(x: Tensor, *, lower: float = 0.125, upper: float = 1 / 3, is_test: bool = False) -> Tensor:
     """In inference the slope is the middle of the two."""
     if not is_test:
-        raise OperatorError("expected 'rrelu' in inference: its slopes in training are random")
+        raise UnsupportedError("expected 'rrelu' in inference: its slopes in training are random")
     return functional.leaky_relu(x, (lower + upper) / 2)
 
 
@@ -183,5 +183,5 @@ def apply_activation(x: Tensor, name: str) -> Tensor:
         "gelu": gelu,
     }
     if name not in known:
-        raise OperatorError(f"expected an activation ({', '.join(filter(None, known))}) but got '{name}'")
+        raise UnsupportedError(f"expected an activation ({', '.join(filter(None, known))}) but got '{name}'")
     return known[name](x)

@@ -26,7 +26,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "Number",
     "Numbers",
-    "OperatorError",
+    "UnsupportedError",
     "Scalar",
     "Sizes",
     "axis_in",
@@ -43,14 +43,14 @@ Number = Any  # an int, float or symbolic size
 Scalar = Any  # as Number, or a Tensor
 
 
-class OperatorError(PolyremeError, ValueError):
+class UnsupportedError(PolyremeError, ValueError):
     """An operator of Paddle with inputs or attributes that have no meaning here; whoever applies it knows the place."""
 
     code = "E0703"
 
 
 def converted(value: Any, kind: str, name: str) -> Any:
-    """`value` as a parameter `name` of this kind wants it; an `OperatorError` when it is none."""
+    """`value` as a parameter `name` of this kind wants it; an `UnsupportedError` when it is none."""
     convert = _CONVERT.get(kind)
     return value if convert is None else convert(value, name)
 
@@ -59,7 +59,7 @@ def number(value: Any, name: str) -> Any:
     """An int, float or symbolic size; of a tensor, its contents if they are known."""
     found = _scalar(value, name)
     if isinstance(found, Tensor):
-        raise OperatorError(f"expected '{name}' to be a number but it is computed from the model's inputs ({found.type})")
+        raise UnsupportedError(f"expected '{name}' to be a number but it is computed from the model's inputs ({found.type})")
     return found
 
 
@@ -69,9 +69,9 @@ def axis_in(axis: Any, x: Tensor) -> int:
 
 
 def check_count(count: Any, most: int, what: str) -> None:
-    """An `OperatorError` when a number from the program would have us do or keep more than `most` of something; symbolic sizes pass."""
+    """An `UnsupportedError` when a number from the program would have us do or keep more than `most` of something; symbolic sizes pass."""
     if isinstance(count, int) and abs(count) > most:
-        raise OperatorError(f"expected at most {most} {what} but got {count}")
+        raise UnsupportedError(f"expected at most {most} {what} but got {count}")
 
 
 # --- what `data_format` says
@@ -97,14 +97,14 @@ def _one_tensor(value: Any, name: str) -> Tensor:
     if isinstance(value, (list, tuple)) and len(value) == 1:
         (value,) = value
     if not isinstance(value, Tensor):
-        raise OperatorError(f"expected one tensor as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected one tensor as '{name}' but got {_text(value)}")
     return value
 
 
 def _tensors(value: Any, name: str) -> list[Tensor]:
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(v, Tensor) for v in items):
-        raise OperatorError(f"expected tensors as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected tensors as '{name}' but got {_text(value)}")
     return items
 
 
@@ -113,7 +113,7 @@ def _numbers(value: Any, name: str) -> list[Any]:
     for item in value if isinstance(value, (list, tuple)) else [value]:
         found += _contents(item, name) if isinstance(item, Tensor) else [_plain_number(item)]
     if not all(isinstance(v, (int, float, Expr)) for v in found):
-        raise OperatorError(f"expected numbers as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected numbers as '{name}' but got {_text(value)}")
     return found
 
 
@@ -123,14 +123,14 @@ def _sizes(value: Any, name: str) -> list[Dim]:
         if isinstance(item, float) and item.is_integer():
             found[i] = int(item)
         elif not isinstance(item, (int, Expr)) or isinstance(item, bool):
-            raise OperatorError(f"expected whole numbers as '{name}' but got {_text(item)}")
+            raise UnsupportedError(f"expected whole numbers as '{name}' but got {_text(item)}")
     return found
 
 
 def _contents(tensor: Tensor, name: str) -> list[Any]:
     known = known_contents(tensor)
     if known is None:
-        raise OperatorError(
+        raise UnsupportedError(
             f"expected '{name}' to follow from shapes and constants but it is computed from the model's inputs ({tensor.type})"
         )
     return list(known.reshape(-1))
@@ -147,7 +147,7 @@ def _scalar(value: Any, name: str) -> Any:
         return value
     value = _plain_number(value)
     if not isinstance(value, (int, float, Expr)):
-        raise OperatorError(f"expected a number as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected a number as '{name}' but got {_text(value)}")
     return value
 
 
@@ -165,7 +165,7 @@ def _dtype(value: Any, name: str) -> ScalarType | None:
     if value in ("undefined", "Undefined", ""):
         return None
     if not isinstance(value, str) or value not in DTYPES:
-        raise OperatorError(f"expected a dtype as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected a dtype as '{name}' but got {_text(value)}")
     return DTYPES[value].scalar
 
 
@@ -180,7 +180,7 @@ def _plain(kind: type | tuple[type, ...], what: str) -> Callable[[Any, str], Any
     def convert(value: Any, name: str) -> Any:
         value = _plain_number(value)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise OperatorError(f"expected {what} as '{name}' but got {_text(value)}")
+            raise UnsupportedError(f"expected {what} as '{name}' but got {_text(value)}")
         return value
 
     return convert
@@ -188,7 +188,7 @@ def _plain(kind: type | tuple[type, ...], what: str) -> Callable[[Any, str], Any
 
 def _flag(value: Any, name: str) -> bool:
     if value not in (0, 1):
-        raise OperatorError(f"expected true or false as '{name}' but got {_text(value)}")
+        raise UnsupportedError(f"expected true or false as '{name}' but got {_text(value)}")
     return bool(value)
 
 

@@ -9,7 +9,7 @@ from polyreme.dialects import nn
 from polyreme.ir.dims import Dim
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import dilations_of, padding_pairs, to_channel_first, to_channel_last
-from polyreme.operators.arguments import OperatorError, Sizes, channel_axis, per_channel
+from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, per_channel
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -127,5 +127,5 @@ def layout_of(data_format: str, rank: int) -> str:
 def padding_of(paddings: Sizes, algorithm: str) -> Any:
     """Pairs of numbers, or the word for a way to find them."""
     if algorithm not in ("EXPLICIT", "SAME", "VALID"):
-        raise OperatorError(f"expected the padding algorithm EXPLICIT, SAME or VALID but got '{algorithm}'")
+        raise UnsupportedError(f"expected the padding algorithm EXPLICIT, SAME or VALID but got '{algorithm}'")
     return list(paddings) if algorithm == "EXPLICIT" else algorithm

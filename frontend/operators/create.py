@@ -12,7 +12,7 @@ from polyreme.dialects import nn
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import ScalarType, f32, i32, i64
 from polyreme.math.common import cast_to
-from polyreme.operators.arguments import Number, OperatorError, Scalar, Sizes, number
+from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, number
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -27,15 +27,15 @@ def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
     """`value` everywhere; sizes are checked, since they come from a file."""
     for d in shape:
         if not isinstance(d, (int, Expr)) or isinstance(d, int) and d < 0:
-            raise OperatorError(f"expected sizes of 0 or more but got {list(shape)}")
+            raise UnsupportedError(f"expected sizes of 0 or more but got {list(shape)}")
     count = product(shape)
     if isinstance(count, int) and count > MAX_ELEMENTS:
-        raise OperatorError(f"expected at most {MAX_ELEMENTS} elements but got the shape {list(shape)}")
+        raise UnsupportedError(f"expected at most {MAX_ELEMENTS} elements but got the shape {list(shape)}")
     if isinstance(value, Expr):
         return math.expand(dispatch.call(nn.DimValue, size=value, dtype=dtype), list(shape))
     if dtype.is_integer and isinstance(value, float):
         if not value.is_integer():
-            raise OperatorError(f"expected a whole number for {dtype} but got {value}")
+            raise UnsupportedError(f"expected a whole number for {dtype} but got {value}")
         value = int(value)
     return dispatch.full(tuple(shape), bool(value) if dtype.kind == "b" else value, dtype)
 
@@ -72,7 +72,7 @@ def fill_constant(
         try:
             value_tensor = float(str_value) if str_value else value
         except ValueError:
-            raise OperatorError(f"expected a number as 'str_value' but got {str_value!r}") from None
+            raise UnsupportedError(f"expected a number as 'str_value' but got {str_value!r}") from None
     if isinstance(value_tensor, float) and value_tensor.is_integer() and abs(value_tensor) < 2**53:
         value_tensor = int(value_tensor)
     return _spread(value_tensor, shape, dtype or f32)
@@ -110,14 +110,14 @@ def assign_value(
     values = first_given(values, bool_values, fp32_values, int32_values, int64_values, fp64_values)
     kind = dtype or f32
     if not isinstance(values, (list, tuple)) or not all(isinstance(v, (bool, int, float)) for v in values):
-        raise OperatorError("expected numbers as 'values'")
+        raise UnsupportedError("expected numbers as 'values'")
     count = product(shape)
     if count != len(values) or any(not isinstance(d, int) or d < 0 for d in shape):
-        raise OperatorError(f"expected {count} values for the shape {list(shape)} but got {len(values)}")
+        raise UnsupportedError(f"expected {count} values for the shape {list(shape)} but got {len(values)}")
     try:
         array = np.array(values).astype(kind.np) if values else np.zeros(0, kind.np)
     except (OverflowError, ValueError):
-        raise OperatorError(f"expected values that fit {kind}") from None
+        raise UnsupportedError(f"expected values that fit {kind}") from None
     return dispatch.constant(array.reshape([int(d) for d in shape]))
 
 
@@ -136,7 +136,7 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
     numbers = (start, end, step)
     if not any(isinstance(v, Expr) for v in numbers):
         if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
-            raise OperatorError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
+            raise UnsupportedError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
         return dispatch.constant(np.arange(start, end, step, dtype=np.float64 if kind.is_float else np.int64).astype(kind.np))
     return math.arange(start, end, step, kind)
 
@@ -152,7 +152,7 @@ def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType |
     if any(isinstance(v, Expr) for v in (start, stop, number)):
         return math.linspace(start, stop, number, dtype or f32)
     if not 0 < number <= MAX_ELEMENTS:
-        raise OperatorError(f"expected between 1 and {MAX_ELEMENTS} numbers but got {number}")
+        raise UnsupportedError(f"expected between 1 and {MAX_ELEMENTS} numbers but got {number}")
     return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))
 
 
@@ -160,7 +160,7 @@ def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType |
 def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None = f32) -> Tensor:
     columns = num_rows if num_columns == -1 else num_columns
     if num_rows * columns > MAX_ELEMENTS:
-        raise OperatorError(f"expected at most {MAX_ELEMENTS} elements but got the shape {[num_rows, columns]}")
+        raise UnsupportedError(f"expected at most {MAX_ELEMENTS} elements but got the shape {[num_rows, columns]}")
     return dispatch.constant(np.eye(int(num_rows), int(columns), dtype=(dtype or f32).np))
 
 

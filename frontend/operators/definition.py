@@ -19,15 +19,15 @@ from typing import Any
 
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import did_you_mean
-from polyreme.operators.arguments import OperatorError, converted
+from polyreme.operators.arguments import UnsupportedError, converted
 
-__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "PaddleOperator", "Parameter", "operator", "spelled"]
+__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "PaddleOperator", "OperatorParameter", "operator", "spelled"]
 
 REQUIRED: Any = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
-class Parameter:
+class OperatorParameter:
     """An operand or attribute of an operator: its name in PIR, its kind, and what it is where a program leaves it out."""
 
     name: str
@@ -62,8 +62,8 @@ class PaddleOperator:
     names: tuple[str, ...]
     legacy: tuple[Legacy, ...]
     function: Callable[..., Any]
-    operands: tuple[Parameter, ...]
-    attributes: tuple[Parameter, ...]
+    operands: tuple[OperatorParameter, ...]
+    attributes: tuple[OperatorParameter, ...]
     renamed: Mapping[str, str]  # parameters by attribute of PIR, where the two have different names
     misdeclared: bool  # whether PIR files declare a wrong type for its result, such as the rank of images for volumes
 
@@ -73,11 +73,11 @@ class PaddleOperator:
         return self.names[0] if self.names else self.legacy[0].names[0]
 
     @cached_property
-    def parameters(self) -> dict[str, Parameter]:
+    def parameters(self) -> dict[str, OperatorParameter]:
         """Operands and attributes by name."""
         return {p.name: p for p in (*self.operands, *self.attributes)}
 
-    def legacy_attributes(self, spelling: Legacy) -> dict[str, Parameter]:
+    def legacy_attributes(self, spelling: Legacy) -> dict[str, OperatorParameter]:
         """The attributes under an older name, by what they are called there. A size that PIR has as an operand may be one."""
         own = self.parameters
         tensors = {name for name, p in own.items() if "Tensor" in p.kind}
@@ -96,12 +96,12 @@ class PaddleOperator:
             if name not in parameters:
                 if is_meaningless(name, value):
                     continue
-                raise OperatorError(f"expected no attribute '{name}' of '{self.name}' but got {value!r}{did_you_mean(name, parameters)}")
+                raise UnsupportedError(f"expected no attribute '{name}' of '{self.name}' but got {value!r}{did_you_mean(name, parameters)}")
             if value is not None:
                 bound[name] = converted(value, parameters[name].kind, name)
         missing = [p.name for p in parameters.values() if p.required and p.name not in bound]
         if missing:
-            raise OperatorError(f"expected '{min(missing)}' for '{self.name}' but the program leaves it out")
+            raise UnsupportedError(f"expected '{min(missing)}' for '{self.name}' but the program leaves it out")
         made = self.function(**bound)
         return made if isinstance(made, tuple) else (made,)
 
@@ -145,7 +145,9 @@ def operator(
     spellings = (legacy,) if isinstance(legacy, Legacy) else tuple(legacy)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = [(Parameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()]
+        parameters = [
+            (OperatorParameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()
+        ]
         entry = PaddleOperator(
             names,
             spellings,

@@ -9,7 +9,7 @@ from polyreme.dialects import nn
 from polyreme.ir.core import Op
 from polyreme.ir.types import ScalarType
 from polyreme.math.common import cast_to
-from polyreme.operators.arguments import Number, OperatorError, Scalar
+from polyreme.operators.arguments import Number, Scalar, UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -73,7 +73,7 @@ def scale(x: Tensor, scale: Scalar = 1.0, *, bias: Number = 0.0, bias_after_scal
     elif x.type.dtype.is_integer:
         whole = isinstance(scale, float) and not scale.is_integer() or isinstance(bias, float) and not bias.is_integer()
         if whole:
-            raise OperatorError(f"expected a whole scale and bias for {x.type.dtype} but got {scale} and {bias}")
+            raise UnsupportedError(f"expected a whole scale and bias for {x.type.dtype} but got {scale} and {bias}")
         scale, bias = int(scale), int(bias)
     return math.scale(x, scale, bias, bias_after_scale)
 
@@ -121,7 +121,7 @@ def _aligned(name: str, apply: Callable[[Tensor, Tensor], Tensor], legacy: str, 
     def function(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
         if axis != -1 and y.ndim < x.ndim and axis + y.ndim != x.ndim:
             if not 0 <= axis <= x.ndim - y.ndim:
-                raise OperatorError(f"expected an axis in [-1, {x.ndim - y.ndim}] but got {axis}")
+                raise UnsupportedError(f"expected an axis in [-1, {x.ndim - y.ndim}] but got {axis}")
             y = math.reshape(y, [*y.type.shape, *[1] * (x.ndim - y.ndim - axis)])
         return apply(x, y)
 

@@ -6,7 +6,7 @@ from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.dims import product
 from polyreme.operators.activation import apply_activation
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -72,7 +72,7 @@ def fc(
     padding_weights: bool = False,
 ) -> Tensor:
     if padding_weights:
-        raise OperatorError("expected weights without padding")
+        raise UnsupportedError("expected weights without padding")
     y = matmul_with_flatten(input, w, x_num_col_dims=in_num_col_dims)
     if bias is not None:
         y = math.add(y, math.reshape(bias, [-1]))
@@ -90,12 +90,12 @@ def einsum(x: list[Tensor], *, equation: str) -> Tensor:
         or len(x) not in (1, 2)
         or any(len(set(t)) != len(t) or len(t) != v.ndim for t, v in zip(inputs, x, strict=True))
     ):
-        raise OperatorError(f"expected an equation of one or two tensors, each letter once in each, but got '{equation}'")
+        raise UnsupportedError(f"expected an equation of one or two tensors, each letter once in each, but got '{equation}'")
     if not arrow:
         letters = "".join(inputs)
         out = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     if len(set(out)) != len(out) or not set(out) <= set("".join(inputs)):
-        raise OperatorError(f"expected the result's letters among those of the operands but got '{equation}'")
+        raise UnsupportedError(f"expected the result's letters among those of the operands but got '{equation}'")
     tensors = []
     for i, (term, v) in enumerate(zip(inputs, x, strict=True)):
         others = set(out).union(*(set(t) for j, t in enumerate(inputs) if j != i))

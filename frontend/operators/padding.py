@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyreme import dispatch
 from polyreme.dialects import nn
 from polyreme.nn import functional
-from polyreme.operators.arguments import Number, OperatorError, Sizes, channel_axis, check_count
+from polyreme.operators.arguments import Number, Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.indexing import MOST_INDICES
 from polyreme.tensor import Tensor
@@ -23,7 +23,7 @@ def pad3d(x: Tensor, paddings: Sizes, *, mode: str = "constant", pad_value: Numb
     """Around the spatial axes, the last axis first."""
     widths = list(paddings)[: 2 * (x.ndim - 2)]
     if any(paddings[len(widths) :]):
-        raise OperatorError(f"expected paddings for {x.ndim - 2} spatial axes but got {paddings}")
+        raise UnsupportedError(f"expected paddings for {x.ndim - 2} spatial axes but got {paddings}")
     _check_widths(x, widths)
     layout = "NCDHW"[:2] + "DHW"[5 - x.ndim :] if channel_axis(data_format, x.ndim) == 1 else "N" + "DHW"[5 - x.ndim :] + "C"
     return functional.pad(x, widths, mode, float(pad_value), layout)

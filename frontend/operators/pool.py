@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
-from polyreme.operators.arguments import OperatorError, Sizes, channel_axis, check_count
+from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.conv import layout_of, padding_of
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -27,7 +27,7 @@ def pool(
 ) -> Tensor:
     """The largest element or the mean of each window; `adaptive` reads the kernel's sizes as the result's."""
     if pooling_type not in ("max", "avg"):
-        raise OperatorError(f"expected the pooling type max or avg but got '{pooling_type}'")
+        raise UnsupportedError(f"expected the pooling type max or avg but got '{pooling_type}'")
     rank, largest = x.ndim - 2, pooling_type == "max"
     layout = layout_of(data_format, rank)
     if global_pooling:

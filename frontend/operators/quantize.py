@@ -11,7 +11,7 @@ from polyreme.dialects import nn
 from polyreme.dialects.nn.quantize import whole_range
 from polyreme.ir.core import Value
 from polyreme.ir.types import f32, i8
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -27,11 +27,11 @@ def quantize_linear(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The integers, as floats. Further results are statistics of training."""
     if not is_test:
-        raise OperatorError("expected 'quantize_linear' in inference: in training it changes its scales")
+        raise UnsupportedError("expected 'quantize_linear' in inference: in training it changes its scales")
     if only_observer:
         return x, None, None, None
     if round_type != 0:
-        raise OperatorError(f"expected the round_type 0, halves to even, but got {round_type}")
+        raise UnsupportedError(f"expected the round_type 0, halves to even, but got {round_type}")
     step = _step(scale, bit_length, qmin, qmax)
     counts = dispatch.call(nn.QuantizeLinear, x, step, None, axis=quant_axis if step.type.rank else 0, bit_length=bit_length)
     return dispatch.call(nn.Cast, counts, dtype=f32), None, None, None
@@ -62,11 +62,11 @@ def _step(scale: Tensor, bit_length: int, qmin: int, qmax: int) -> Tensor:
     """What one integer more stands for. Paddle takes the zero point and does not look at it."""
     low, high = whole_range(bit_length) if 2 <= bit_length <= 8 else (0, 0)
     if (qmin, qmax) != (low, high):
-        raise OperatorError(f"expected integers of 2 to 8 bits in their whole range but got {bit_length} bits from {qmin} to {qmax}")
+        raise UnsupportedError(f"expected integers of 2 to 8 bits in their whole range but got {bit_length} bits from {qmin} to {qmax}")
     kind = scale.type
     flat = math.reshape(scale, []) if kind.rank == 1 and kind.shape == (1,) else scale
     if flat.type.rank > 1:
-        raise OperatorError(f"expected one scale, or one per place along an axis, but got {list(kind.shape)}")
+        raise UnsupportedError(f"expected one scale, or one per place along an axis, but got {list(kind.shape)}")
     return math.divide(flat, math.full([], high, "float32"))
 
 

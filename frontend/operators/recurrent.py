@@ -6,7 +6,7 @@ from typing import Any
 
 from polyreme.math.manipulation import unstack
 from polyreme.nn.recurrence import MODES, Weights, joined, run_layers
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -39,15 +39,19 @@ def rnn(
     directions are one tensor.
     """
     if mode not in MODES:
-        raise OperatorError(f"expected a mode of {', '.join(MODES)} but got '{mode}'")
+        raise UnsupportedError(f"expected a mode of {', '.join(MODES)} but got '{mode}'")
     directions = 2 if is_bidirec else 1
     count = num_layers * directions
     if len(weight_list) != 4 * count:
-        raise OperatorError(f"expected {4 * count} weights of {num_layers} layers and {directions} directions but got {len(weight_list)}")
+        raise UnsupportedError(
+            f"expected {4 * count} weights of {num_layers} layers and {directions} directions but got {len(weight_list)}"
+        )
     if len(pre_state) != MODES[mode] or any(s.ndim != 3 or s.shape[0] != count for s in pre_state):
-        raise OperatorError(f"expected {MODES[mode]} states of shape [{count}, batch, hidden] but got {[list(s.shape) for s in pre_state]}")
+        raise UnsupportedError(
+            f"expected {MODES[mode]} states of shape [{count}, batch, hidden] but got {[list(s.shape) for s in pre_state]}"
+        )
     if x.shape[-1] != input_size or any(s.shape[2] != hidden_size for s in pre_state):
-        raise OperatorError(
+        raise UnsupportedError(
             f"expected inputs of size {input_size} and states of size {hidden_size} but got {[list(v.shape) for v in (x, *pre_state)]}"
         )
     weights = [Weights(*weight_list[2 * i : 2 * i + 2], *weight_list[2 * (count + i) : 2 * (count + i) + 2]) for i in range(count)]

@@ -11,7 +11,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType
 from polyreme.math.common import cast_to
 from polyreme.math.traced_indexing import replaced
-from polyreme.operators.arguments import OperatorError, Sizes, axis_in
+from polyreme.operators.arguments import Sizes, UnsupportedError, axis_in
 from polyreme.operators.create import assign_value, first_given
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -38,7 +38,7 @@ def strided_slice(
 
 def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) -> Tensor:
     if not len(axes) == len(starts) == len(ends) == len(strides):
-        raise OperatorError(
+        raise UnsupportedError(
             f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
         )
     places = [axis_in(a, x) for a in axes]
@@ -112,7 +112,7 @@ def set_value_with_tensor(
 def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, axes: Sizes, decrease: Sizes, none_axes: Sizes) -> Tensor:
     """Pieces of `x` around the replaced one, axis by axis from the last: the slice is a box, so what is left of each axis is two spans."""
     if none_axes:
-        raise OperatorError("expected a replaced slice without new axes")
+        raise UnsupportedError("expected a replaced slice without new axes")
     decreased = {axis_in(a, x) for a in decrease}
     if any(s != 1 for s in steps):
         items: list[Any] = [builtins.slice(None)] * x.ndim

@@ -31,7 +31,7 @@ from polyreme.operators import (
     slicing,
     vision,
 )
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.tensor import Tensor
 
@@ -74,7 +74,7 @@ def find_operator(name: str) -> PaddleOperator:
     """The operator that PIR calls `pd_op.name`; an `OperatorError` offers the nearest name."""
     found = PIR.get(name) or PIR.get(name.removesuffix("_"))
     if found is None:
-        raise OperatorError(f"the operator '{name}' is not supported{did_you_mean(name, PIR)}", code="E0702")
+        raise UnsupportedError(f"the operator '{name}' is not supported{did_you_mean(name, PIR)}", code="E0702")
     return found
 
 
@@ -87,7 +87,7 @@ def find_legacy(type: str) -> tuple[PaddleOperator, Legacy]:
     """The operator of an older name, and how it reads there; an `OperatorError` offers the nearest name."""
     found = LEGACY.get(type)
     if found is None:
-        raise OperatorError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}", code="E0702")
+        raise UnsupportedError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}", code="E0702")
     return found
 
 
@@ -103,7 +103,7 @@ def apply_pir(name: str, operands: Sequence[Any], attributes: Mapping[str, Any])
     """
     found = find_operator(name)
     if len(operands) > len(found.operands):
-        raise OperatorError(f"expected at most {len(found.operands)} operands but got {len(operands)}")
+        raise UnsupportedError(f"expected at most {len(found.operands)} operands but got {len(operands)}")
     arguments = {parameter.name: operand for parameter, operand in zip(found.operands, operands, strict=False)}
     for key, value in attributes.items():
         key = found.renamed.get(key, key)
@@ -122,7 +122,7 @@ def apply_legacy(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Mappi
     arguments: dict[str, Any] = {spelling.attributes.get(k, k): v for k, v in attrs.items() if k not in spelling.ignored}
     for slot in inputs:
         if slot not in spelling.inputs and inputs[slot]:
-            raise OperatorError(
+            raise UnsupportedError(
                 f"expected the input slots {', '.join(spelling.inputs)} of '{type}' but got '{slot}'{did_you_mean(slot, spelling.inputs)}",
                 code="E0703",
             )

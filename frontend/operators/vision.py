@@ -9,7 +9,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
-from polyreme.operators.arguments import Numbers, OperatorError, Sizes, channel_axis, check_count
+from polyreme.operators.arguments import Numbers, Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.shape import MOST_PARTS
 from polyreme.tensor import Tensor
@@ -47,7 +47,7 @@ def interpolate(
     if last:
         x = to_channel_first(x)
     if interp_method not in _METHODS:
-        raise OperatorError(f"expected nearest, linear or cubic interpolation but got '{interp_method}'")
+        raise UnsupportedError(f"expected nearest, linear or cubic interpolation but got '{interp_method}'")
     given = [out_d, out_h, out_w][5 - x.ndim :]
     sizes, factors = _targets(x, given, out_size, size_tensor, scale_tensor or scale)
     for size in sizes:
@@ -61,7 +61,7 @@ def interpolate(
             else:
                 x = linear_axis(x, axis, size, factor, align_corners, align_mode, interp_method == "bilinear")
     except ValueError as error:
-        raise OperatorError(str(error)) from None
+        raise UnsupportedError(str(error)) from None
     return to_channel_last(x) if last else x
 
 
@@ -71,7 +71,7 @@ def _targets(x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: S
     rank = len(sizes)
     factors = [f for f in scales if f != 0]
     if any(not f > 0 for f in factors):
-        raise OperatorError(f"expected scales above 0 but got {factors}")
+        raise UnsupportedError(f"expected scales above 0 but got {factors}")
     factors = factors * rank if len(factors) == 1 else factors
     wanted: list[Dim] = list(size_tensor) or list(out_size or ()) or list(given)
     if size_tensor or out_size:
@@ -79,7 +79,7 @@ def _targets(x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: S
     if len(factors) == rank:
         return [scaled_size(d, np.float32(f)) for d, f in zip(sizes, factors, strict=True)], [float(f) for f in factors]
     if any(isinstance(d, int) and d <= 0 for d in wanted) or len(wanted) != rank:
-        raise OperatorError(f"expected {rank} new sizes above 0 but got {wanted}")
+        raise UnsupportedError(f"expected {rank} new sizes above 0 but got {wanted}")
     return wanted, [0.0] * rank
 
 

@@ -14,7 +14,7 @@ from polyreme.nn.quant.format import ConvertibleQuantedLayer, LinearQuanter, Lin
 from polyreme.quantization.batches import Batch, batches_of
 from polyreme.quantization.program import QuantizedModel
 from polyreme.quantization.reports import Agreement, Report, Signal, measure_agreement
-from polyreme.quantization.reports import Layer as Row
+from polyreme.quantization.reports import LayerReport as Row
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 
@@ -46,7 +46,7 @@ def report(model: Any, quantized: Any, data: Iterable[Any]) -> Report:
     if not isinstance(quantized, Layer):
         raise TypeError(f"expected a model that was quantised, by quantize_model or by layers, but got {type(quantized).__name__}")
     watched = {
-        name: _Watched(name, layer, _weight_of(model, name))
+        name: _WatchedLayer(name, layer, _weight_of(model, name))
         for name, layer in quantized.named_sublayers()
         if isinstance(layer, ConvertibleQuantedLayer) and layer.converted
     }
@@ -64,7 +64,7 @@ def report(model: Any, quantized: Any, data: Iterable[Any]) -> Report:
     return Report([watch.row() for watch in watched.values()], left, found)
 
 
-class _Watched:
+class _WatchedLayer:
     """A converted layer with a `weight` and, where its activations are quantised, an `activation_quanter`."""
 
     def __init__(self, name: str, layer: Any, exact: Any):

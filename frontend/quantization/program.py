@@ -21,7 +21,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.jit.loading import TranslatedLayer
-from polyreme.jit.program import PresentWeights, Program
+from polyreme.jit.program import PresentWeights, TracedProgram
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
 from polyreme.lowering.transforms.cleanup import Dce
@@ -41,7 +41,7 @@ from polyreme.parameter import Parameter
 from polyreme.quantization.base import BaseQuanter, QuanterFactory
 from polyreme.quantization.batches import Batch, batches_of
 from polyreme.quantization.observers import AbsMaxChannelWiseWeightObserver, AbsmaxObserver
-from polyreme.quantization.reports import Layer, Report, Signal, measure_agreement
+from polyreme.quantization.reports import LayerReport, Report, Signal, measure_agreement
 from polyreme.tensor import Tensor
 
 __all__ = ["QuantizedModel", "quantize_model"]
@@ -67,7 +67,7 @@ class QuantizedModel(TranslatedLayer):
     def forward(self, *inputs: Any) -> Any:
         fixed = self._program.fixed
         if not self.training and (fixed is None or not fixed.holds()):
-            self._program = Program(self.traced, CALLED, PresentWeights(self.traced))
+            self._program = TracedProgram(self.traced, CALLED, PresentWeights(self.traced))
         return super().forward(*inputs)
 
 
@@ -155,7 +155,7 @@ def _without_skipped(products: list[QuantizedProduct], skip: list[str]) -> tuple
     ]
 
 
-class _Watched:
+class _WatchedProduct:
     """A value that goes into products: its observer, and the least number seen."""
 
     def __init__(self, factory: QuanterFactory):
@@ -175,14 +175,14 @@ def _calibrated(
     activation: QuanterFactory,
     weight: QuanterFactory,
     symmetric: bool,
-) -> tuple[dict[str, QuantizedSteps], list[Layer], list[list[Any]]]:
+) -> tuple[dict[str, QuantizedSteps], list[LayerReport], list[list[Any]]]:
     """Steps for every product, what to report of each, and the answers. The program runs twice on all data: scales are chosen before it is
     known what they do to it.
     """
     observed, places = with_operands_returned(module, products)
     outputs = len(module.function().block.terminator.operands)
     program = load_module(observed, "calibration")
-    watched = [_Watched(activation) for _ in range(max(places) + 1)]
+    watched = [_WatchedProduct(activation) for _ in range(max(places) + 1)]
     for arrays in batches:
         for watch, seen in zip(watched, program.run(arrays)[outputs:], strict=True):
             watch.see(seen)
@@ -199,7 +199,7 @@ def _calibrated(
             ends = (np.float32(low - zero) * step, np.float32(high - zero) * step)
             signal.add(seen, ops.DequantizeLinear.reference(counts, step, zeros, axis=0), ends)
     steps: dict[str, QuantizedSteps] = {}
-    layers: list[Layer] = []
+    layers: list[LayerReport] = []
     for product, place in zip(products, places, strict=True):
         counts, weight_step = _weight_in_integers(product, weight)
         step, zero, bits = counted[place]
@@ -209,7 +209,7 @@ def _calibrated(
         kept.add(product.weight, restored)
         watch = watched[place]
         layers.append(
-            Layer(
+            LayerReport(
                 product.name, product.kind, tuple(product.weight.shape), float(step), zero, (watch.least, watch.greatest),
                 signals[place].clipped_share,
                 signals[place].decibels, kept.decibels, product.weight.nbytes, counts.nbytes + weight_step.nbytes,
@@ -218,7 +218,7 @@ def _calibrated(
     return steps, layers, answers
 
 
-def _activation_steps(watch: _Watched, symmetric: bool) -> tuple[Any, int, int]:
+def _activation_steps(watch: _WatchedProduct, symmetric: bool) -> tuple[Any, int, int]:
     scales = watch.observer.scales()
     if scales is None or scales.size != 1:
         raise ValueError(

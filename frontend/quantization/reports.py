@@ -11,7 +11,7 @@ import numpy as np
 
 from polyreme.lowering.transforms.quantize_products import LeftOut
 
-__all__ = ["Agreement", "Layer", "Report", "Signal", "measure_agreement"]
+__all__ = ["Agreement", "LayerReport", "Report", "Signal", "measure_agreement"]
 
 Array = Any
 
@@ -46,7 +46,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerReport:
     """A product in integers. `scale` and `zero_point` are those of what goes in, whose numbers seen lie in `range`; `clipped` is the share
     of them beyond what integers stand for; `activation_db` and `weight_db` are ratios of signal to noise of both operands, in decibels.
     """
@@ -87,7 +87,7 @@ class Report:
     calibration data.
     """
 
-    layers: list[Layer]
+    layers: list[LayerReport]
     left_out: list[LeftOut]
     agreement: Agreement
 

@@ -17,7 +17,7 @@ from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Dim, symbol, told
 from polyreme.ir.types import TensorType
-from polyreme.jit.capture.bodies import Body
+from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.capture.trace import Trace, TraceError
 from polyreme.lowering.transforms.solve_sizes import specialize_block
 from polyreme.static.variable import named_variable
@@ -38,7 +38,7 @@ class BodyTrace(Trace):
         self.names_given = 0
 
     @contextmanager
-    def inside(self, body: Body) -> Iterator[Body]:
+    def inside(self, body: CapturedBody) -> Iterator[CapturedBody]:
         """As `Trace` has it; ops go here meanwhile, not to the Program."""
         with dispatch.trace_into(self), super().inside(body) as entered:
             yield entered

@@ -15,10 +15,10 @@ from polyreme.ir.types import TensorType
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
 
-__all__ = ["Emitter", "Source", "source_tensor"]
+__all__ = ["Emitter", "ProgramSource", "source_tensor"]
 
 
-class Source:
+class ProgramSource:
     """A value that a program starts from: a "feed" (the payload is its name), a persistable variable ("scope"), an eager "tensor"."""
 
     __slots__ = ("kind", "payload", "type")
@@ -31,7 +31,7 @@ class Source:
         return str(self.payload if isinstance(self.payload, str) else self.payload.name)
 
 
-def source_tensor(source: Source) -> Tensor:
+def source_tensor(source: ProgramSource) -> Tensor:
     return Tensor._wrap(source, source.type)
 
 
@@ -40,26 +40,26 @@ class Emitter(Recorder):
 
     taped = True
 
-    def __init__(self, imported: Callable[[Source], Value]):
+    def __init__(self, imported: Callable[[ProgramSource], Value]):
         self.imported = imported
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.location: Location = UNKNOWN
         self.sizes_named = 0
         self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
-        self.captured: dict[int, Source] = {}
+        self.captured: dict[int, ProgramSource] = {}
 
-    def source_of(self, tensor: Tensor) -> Source | None:
+    def source_of(self, tensor: Tensor) -> ProgramSource | None:
         """Where a tensor comes from, None when an op of the block makes it."""
         value = tensor._value
-        if isinstance(value, Source):
+        if isinstance(value, ProgramSource):
             return value
         if isinstance(value, OpResult) and value.op.parent is self.block:
             return None
         if not isinstance(value, np.ndarray):
             raise TypeError(f"expected tensors of the program but got {tensor!r}")
         if id(value) not in self.captured:
-            self.captured[id(value)] = Source("tensor", tensor, tensor.type)
+            self.captured[id(value)] = ProgramSource("tensor", tensor, tensor.type)
         return self.captured[id(value)]
 
     def value_of(self, tensor: Tensor) -> Value:

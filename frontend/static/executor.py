@@ -16,7 +16,7 @@ from polyreme.ir.types import TensorType
 from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
 from polyreme.static.input_spec import BATCH
-from polyreme.static.plan import Plan, make_plan
+from polyreme.static.plan import RunPlan, make_plan
 from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
 from polyreme.static.variable import Variable, VariableError, named_variable
@@ -92,10 +92,10 @@ class Executor(Shown):
         results = plan.run(arrays, inside)
         return results if return_numpy else [Tensor._wrap(a) for a in results]
 
-    def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> Plan:
+    def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:
         """The program made ready for these feeds and fetches; kept until it changes."""
         key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
-        found: Plan | None = program.plans.get(key)
+        found: RunPlan | None = program.plans.get(key)
         if found is None:
             found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
@@ -103,7 +103,7 @@ class Executor(Shown):
 
     def _parted(
         self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit
-    ) -> Plan:
+    ) -> RunPlan:
         """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes."""
         try:
             return self.plan(program, with_own_batches(types, arrays), names)

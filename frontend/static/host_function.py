@@ -19,7 +19,7 @@ __all__ = ["py_func"]
 
 
 class PyFunc(Host):
-    """The kind of `py_func`; `data` is a `_Call`."""
+    """The kind of `py_func`; `data` is a `_FunctionCall`."""
 
     def differentiable(self, op: Operator) -> bool:
         return op.data.backward is not None
@@ -38,7 +38,7 @@ class PyFunc(Host):
 PY_FUNC = PyFunc()
 
 
-class _Call(NamedTuple):
+class _FunctionCall(NamedTuple):
     """The host function of a `py_func`."""
 
     function: Callable[..., Any]
@@ -104,7 +104,7 @@ def py_func(
     unknown = skipped - {v.name for v in (*inputs, *outputs)}
     if unknown:
         raise ValueError(f"expected variables of x and out in skip_vars_in_backward_input but got '{min(unknown)}'")
-    data = _Call(func, backward_func, frozenset(skipped))
+    data = _FunctionCall(func, backward_func, frozenset(skipped))
     block.add_operator("py_func", PY_FUNC, {"X": _names(inputs)}, {"Out": _names(outputs)}, {}, data)
     return out
 

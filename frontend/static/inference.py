@@ -11,7 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.operators.table import LEGACY
-from polyreme.static.emitter import Emitter, Source, source_tensor
+from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.variable import Variable, named_variable
@@ -72,7 +72,7 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
     emitter.location = op.location
     inputs: Slots = {
-        slot: [source_tensor(Source("variable", name, op.block.var_recursive(name).type)) for name in names]
+        slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
         for slot, names in op.inputs.items()
     }
     try:

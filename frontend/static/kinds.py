@@ -1,8 +1,8 @@
 """The kinds of operators in a Program, and how each is applied to tensors, through dispatch, or run on arrays by the host.
 
-`Named` operators are those of Paddle's table (`polyreme.operators`), `Nn` ones are ops of the `nn` dialect that static mode has recorded. A
-`Gradient` goes by the rules of `lowering.gradients.autodiff`, by way of the tape, an `Update` by the formulas of `optimizer.rules`; `Host`
-operators are Python functions.
+`TableOperator` operators are those of Paddle's table (`polyreme.operators`), `Nn` ones are ops of the `nn` dialect that static mode has
+recorded. A `Gradient` goes by the rules of `lowering.gradients.autodiff`, by way of the tape, an `Update` by the formulas of
+`optimizer.rules`; `Host` operators are Python functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.operators.arguments import OperatorError as NoMeaningError
+from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
 from polyreme.optimizer import rules
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
@@ -27,7 +27,7 @@ __all__ = [
     "Gradient",
     "GradientOf",
     "Host",
-    "Named",
+    "TableOperator",
     "Nn",
     "OperatorKind",
     "Slots",
@@ -134,7 +134,7 @@ def kind_of_nn_op(cls: type[Op]) -> Nn:
 # --- operators by Paddle's names
 
 
-class Named(OperatorKind):
+class TableOperator(OperatorKind):
     """An operator by its name in ProgramDesc files, with the slots and attributes that it has there: an entry of `polyreme.operators`."""
 
     def attributes(self, op: Operator) -> Collection[str]:
@@ -151,7 +151,7 @@ class Named(OperatorKind):
             raise OperatorError(error.message, op.location, error.diagnostics[0].code) from None
 
 
-NAMED = Named()
+NAMED = TableOperator()
 
 
 # --- gradients

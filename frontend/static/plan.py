@@ -24,7 +24,7 @@ from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.dims import Expr
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
-from polyreme.static.emitter import Emitter, Source, source_tensor
+from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.inference import located
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.operator import Operator, RunError
@@ -34,7 +34,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.static.program import Program
 
-__all__ = ["Plan", "UnknownNameError", "make_plan"]
+__all__ = ["RunPlan", "UnknownNameError", "make_plan"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +46,7 @@ class UnknownNameError(PolyremeError, ValueError):
 
 
 @dataclass
-class Plan:
+class RunPlan:
     """A program for certain feeds and fetches: a module, and keys that say what its arguments and results are.
 
     A key names a source, or a result of the module. `module` is None when nothing is left to run.
@@ -54,7 +54,7 @@ class Plan:
 
     module: Module | None
     functions: host.Functions  # what the `host.call` ops of the module call
-    sources: dict[Any, Source]
+    sources: dict[Any, ProgramSource]
     arguments: list[Any]
     results: list[Any]
     fetches: list[Any]
@@ -62,7 +62,7 @@ class Plan:
     tensor_updates: list[tuple[Tensor, Any]]
     executable: Any = None
 
-    def load(self, place: Place) -> Plan:
+    def load(self, place: Place) -> RunPlan:
         """The plan itself, compiled for `place`."""
         from polyreme.compiled.executables import load_module
 
@@ -88,7 +88,7 @@ class Plan:
         return found
 
 
-def _value_of(source: Source, feed: Mapping[str, Array], scope: Any) -> Array:
+def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> Array:
     if source.kind == "feed":
         return feed[source.name]
     if source.kind == "tensor":
@@ -130,7 +130,7 @@ class HostFunction:
             raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
 
 
-def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> Plan:
+def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> RunPlan:
     """Translate block 0 of a program. Nothing is compiled yet."""
     translation = _Translation(program, feeds)
     try:
@@ -148,23 +148,23 @@ class _Translation:
     def __init__(self, program: Program, feeds: Mapping[str, TensorType]):
         self.program = program
         self.block = program.global_block()
-        self.values: dict[str, Tensor] = {name: source_tensor(Source("feed", name, kind)) for name, kind in feeds.items()}
+        self.values: dict[str, Tensor] = {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
         self.written: dict[str, None] = {}
         self.applied: dict[int, Applied] = {}
         self.differentiated = {uid for op in self.block.ops if (uid := gradient_of(op)) is not None}
         self.functions: dict[int, HostFunction] = {}
-        self.sources: dict[Any, tuple[Source, Value]] = {}  # the arguments, by their keys
-        self.direct: dict[Any, Source] = {}  # what is fetched or kept as it came in
+        self.sources: dict[Any, tuple[ProgramSource, Value]] = {}  # the arguments, by their keys
+        self.direct: dict[Any, ProgramSource] = {}  # what is fetched or kept as it came in
         self.results: dict[Value, tuple[str, int]] = {}  # the keys of what the function returns
         self.emitter = Emitter(self._argument)
 
     # --- values that come from outside, and that go there
 
     @staticmethod
-    def _key(source: Source) -> Any:
+    def _key(source: ProgramSource) -> Any:
         return source.kind, id(source.payload) if source.kind == "tensor" else source.name
 
-    def _argument(self, source: Source) -> Value:
+    def _argument(self, source: ProgramSource) -> Value:
         known = self.sources.get(self._key(source))
         if known is None:
             known = self.sources[self._key(source)] = source, self.emitter.block.add_arg(source.type, "")
@@ -184,11 +184,11 @@ class _Translation:
             return self.values[name]
         captured = self.program.captured.get(name)
         if captured is not None:
-            self.values[name] = source_tensor(Source("tensor", captured, captured.type))
+            self.values[name] = source_tensor(ProgramSource("tensor", captured, captured.type))
             return self.values[name]
         variable = self.block.var_recursive(name)
         if variable.persistable:
-            self.values[name] = source_tensor(Source("scope", variable, variable.type))
+            self.values[name] = source_tensor(ProgramSource("scope", variable, variable.type))
             return self.values[name]
         reader = f", which '{op.type}' reads," if op is not None else ""
         place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
@@ -208,7 +208,7 @@ class _Translation:
         for slot, names in op.outputs.items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
                 self.values[name] = Tensor._wrap(tensor._value, tensor.type)
-                if not isinstance(tensor._value, (Source, np.ndarray)):
+                if not isinstance(tensor._value, (ProgramSource, np.ndarray)):
                     tensor._value.name = tensor._value.name or name
                 if self.block.var_recursive(name).persistable:
                     self.written[name] = None
@@ -249,7 +249,7 @@ class _Translation:
 
     # --- the end
 
-    def finish(self, fetches: Sequence[str]) -> Plan:
+    def finish(self, fetches: Sequence[str]) -> RunPlan:
         found = []
         for name in fetches:
             if name not in self.values and not self.block.has_var(name):
@@ -262,7 +262,7 @@ class _Translation:
         changed += [(tensor, self._kept(final)) for tensor, final in self.emitter.restore().values()]
         module = self._module({("scope", name) for name in updates} | {("tensor", id(tensor)) for tensor, _ in changed})
         sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
-        return Plan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, updates, changed)
+        return RunPlan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, updates, changed)
 
     def _module(self, written: set[Any]) -> Module | None:
         """What was translated as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""

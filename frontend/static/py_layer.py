@@ -16,7 +16,7 @@ from polyreme.tensor import Tensor
 __all__ = ["append_py_layer"]
 
 
-class _Call(NamedTuple):
+class _LayerCall(NamedTuple):
     """A PyLayer and its arguments, tensors left out."""
 
     layer: Any
@@ -43,7 +43,8 @@ def _filled(argument: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 class PyLayerKind(OperatorKind):
-    """`data` is a `_Call`. While operators are translated, `apply` of the PyLayer emits its forward ops, and the tape knows its backward.
+    """`data` is a `_LayerCall`. While operators are translated, `apply` of the PyLayer emits its forward ops, and the tape knows its
+    backward.
     """
 
     def attributes(self, op: Operator) -> Collection[str]:
@@ -66,7 +67,7 @@ def append_py_layer(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """Append a call of `layer` to the current block: a variable for its result, or a tuple of them."""
     block = default_main_program().current_block()
     names = [variable_of(t, block).name for a in (*args, *kwargs.values()) for t in tensors_of(a)]
-    data = _Call(layer, tuple(map(_emptied, args)), {name: _emptied(a) for name, a in kwargs.items()})
+    data = _LayerCall(layer, tuple(map(_emptied, args)), {name: _emptied(a) for name, a in kwargs.items()})
     op = Operator(block, "py_layer", PY_LAYER, {"X": names}, {}, block.program.role_attributes(), data)
     results = [temporary(block, f"py_layer_{layer.__name__}", kind) for kind in inferred_types(op, PY_LAYER)["Out"]]
     op.outputs["Out"] = [v.name for v in results]

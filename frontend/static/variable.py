@@ -30,7 +30,7 @@ class VariableError(PolyremeError, ValueError):
     code = "E0601"
 
 
-class Cell:
+class VariableContents:
     """What stands behind a variable in place of an array."""
 
     __slots__ = ("variable",)
@@ -87,7 +87,7 @@ class Variable(Tensor):
         location: Location | None = None,
     ):
         kind = dtypes.as_dtype("float32" if dtype is None else dtype).scalar
-        self._reset(Cell(self), None if shape is None else variable_type(name, shape, kind))
+        self._reset(VariableContents(self), None if shape is None else variable_type(name, shape, kind))
         self._kind = kind
         self._name = name
         self.block = block
@@ -183,7 +183,7 @@ class Variable(Tensor):
 
     def _replace(self, new: Tensor) -> None:
         # What fills parameters and buffers (state dicts, initializers called on them) reaches the scope, not the program.
-        if isinstance(new._value, Cell):
+        if isinstance(new._value, VariableContents):
             super()._replace(new)
         else:
             self.set_value(new)
@@ -282,4 +282,4 @@ class Parameter(Variable, parameter.Parameter):
 def named_variable(value: Any) -> Variable | None:
     """The variable that a tensor stands for, None for eager tensors."""
     cell = value._value if isinstance(value, Tensor) else None
-    return cell.variable if isinstance(cell, Cell) else None
+    return cell.variable if isinstance(cell, VariableContents) else None

@@ -16,7 +16,7 @@ import polyreme as paddle
 from polyreme.control_flow import UNDEFINED, branch, loop, steps
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
-from polyreme.jit.program import Program
+from polyreme.jit.program import TracedProgram
 from polyreme.jit.structure import unflatten
 from polyreme.jit.traced import TraceError
 
@@ -28,13 +28,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     refuses it, and the IR has zeros.
     """
     static = paddle.jit.to_static(function, full_graph=True)
-    programs: dict[str, Program] = {}
+    programs: dict[str, TracedProgram] = {}
 
     def run(*args: Any) -> Any:
         specs = [paddle.static.InputSpec.from_tensor(arg) for arg in args]
         if str(specs) not in programs:
             traced = static.trace(specs)
-            programs[str(specs)] = Program(traced, "compiled")
+            programs[str(specs)] = TracedProgram(traced, "compiled")
         program = programs[str(specs)]
         return unflatten(program.traced.outputs, iter(program(args)))
 

@@ -51,7 +51,7 @@ def test_a_recipe_gives_the_bits_of_the_rule(name: str, dtype: str, monkeypatch:
     for frozen in (False, True):
         by_recipe = gradients(FUNCTIONS[name], dtype, frozen)
         with monkeypatch.context() as patch:
-            patch.setattr(dispatch.Plan, "gradients", lambda *_: None)
+            patch.setattr(dispatch.CallPlan, "gradients", lambda *_: None)
             by_rule = gradients(FUNCTIONS[name], dtype, frozen)
         for got, expected in zip(by_recipe, by_rule, strict=True):
             assert (got is None) == (expected is None)
@@ -70,7 +70,7 @@ def test_recipes_are_made_once_and_used(monkeypatch: pytest.MonkeyPatch) -> None
         (x * x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0])
     assert made.count(nn.Mul) == 1
-    recipe = make(nn.Mul, [x.type, x.type], {}, (True, False), dispatch.Plan(paddle.CPUPlace(), nn.Mul, (x, x), {})._kernels)
+    recipe = make(nn.Mul, [x.type, x.type], {}, (True, False), dispatch.CallPlan(paddle.CPUPlace(), nn.Mul, (x, x), {})._kernels)
     assert recipe is not None and len(recipe.steps) == 1, "the gradient that nobody asked for is left out"
 
 

@@ -20,7 +20,7 @@ from polyreme.loaders.errors import LoaderError
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import lower
 from polyreme.nn.decode import Decoder
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.table import find_operator
 from polyreme.utils import flatten, map_structure
 
@@ -187,7 +187,7 @@ def test_a_recurrent_operator_whose_parts_do_not_fit_is_refused():
         ({"num_layers": 2}, "expected 8 weights"),
         ({"pre_state": [state, state]}, "expected 1 states"), ({"hidden_size": 6}, "states of size 6"),
     ):  # fmt: skip
-        with pytest.raises(OperatorError, match=message):
+        with pytest.raises(UnsupportedError, match=message):
             find_operator("rnn").apply({**given, **change})
 
 

@@ -34,7 +34,7 @@ def recompute(function: Callable[..., Any], *args: Any, preserve_rng_state: bool
 def _recomputed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], preserve_rng_state: bool) -> Any:
     given: list[Tensor] = []
     template = flatten((args, kwargs), given, lambda v: isinstance(v, Tensor))
-    segment = _Segment(function, template, given, preserve_rng_state)
+    segment = _RecomputedSegment(function, template, given, preserve_rng_state)
     drawn_from = default_generator().state._value
     result, outputs = segment.run([_apart(t) for t in given])
     if default_generator().state._value is drawn_from:
@@ -59,7 +59,7 @@ def _recomputed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     return unflatten(flatten(result, [], lambda v: isinstance(v, Tensor)), iter(results))
 
 
-class _Segment:
+class _RecomputedSegment:
     """A call of a function that can run again."""
 
     def __init__(self, function: Callable[..., Any], template: Any, given: Sequence[Tensor], draws_again: bool):

@@ -9,7 +9,7 @@ from polyreme.ir.core import Block, BlockArgument, Region, Value
 from polyreme.ir.types import TensorType
 from polyreme.tensor import Tensor
 
-__all__ = ["Body", "Contents"]
+__all__ = ["CapturedBody", "Contents"]
 
 
 class Contents(NamedTuple):
@@ -30,7 +30,7 @@ class Contents(NamedTuple):
         tensor._value, tensor._type, tensor._node, tensor._index, tensor.stop_gradient = self
 
 
-class Body:
+class CapturedBody:
     """The body of a branch or loop. Its first arguments are given to it, the others are captured: values of the block around it, each with
     a tensor that stands for it there.
     """
@@ -40,7 +40,7 @@ class Body:
         self.given = len(given)
         self.captures: dict[Value, tuple[BlockArgument, Tensor]] = {}
         self.stopped: dict[Value, Value] = {}
-        self.condition: Body | None = None  # of the loop that it is the body of, recorded in front of it
+        self.condition: CapturedBody | None = None  # of the loop that it is the body of, recorded in front of it
         self.before: dict[int, tuple[Tensor, Contents]] = {}  # tensors from outside that are written to in here, with what they were
         self.after: dict[int, Contents] = {}  # and what they are at the end
 

@@ -25,13 +25,13 @@ from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, ra
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType, i64
 from polyreme.jit.capture.calls import Watch
-from polyreme.jit.capture.effects import Build, Call, Constant, Effect, Existing, Link, Output, Recipe, Sized, snapshot
+from polyreme.jit.capture.effects import Build, Call, Effect, Existing, KnownValue, Link, Output, Sized, ValueRecipe, snapshot
 from polyreme.jit.capture.kinds import LISTS, flat, has_free_size
-from polyreme.jit.capture.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Named, Source
+from polyreme.jit.capture.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.jit.notes import remark
-from polyreme.jit.program import Program
+from polyreme.jit.program import TracedProgram
 from polyreme.jit.sized_programs import Shapes, fits, shapes_of, sizes_of
 from polyreme.jit.structure import LEAF, Nested, Plain, Template
 from polyreme.lowering.gradients.reach import undecided
@@ -149,9 +149,9 @@ class _CaptureTrace(Trace):
 class Whole:
     """A call as one program: it is run when its guards hold."""
 
-    program: Program | None  # None where it computes nothing with tensors
+    program: TracedProgram | None  # None where it computes nothing with tensors
     guards: Guards
-    result: Recipe
+    result: ValueRecipe
     effects: list[Effect]
     links: list[Link]  # results that are views
     existing: int  # how many of what the guards give back are objects that recipes need; the rest are inputs
@@ -310,14 +310,16 @@ def capture(
         trace.restore()
     guards = Guards(_distinct(state.guards), [*made.sources, *trace.paths])
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
-    program = Program(traced, name)
+    program = TracedProgram(traced, name)
     program.changed_inputs = frozenset(changed)
     return Whole(
         program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables
     )
 
 
-def _without_tensors(state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: Recipe, effects: list[Effect], shapes: Shapes) -> Whole:
+def _without_tensors(
+    state: Watched, trace: _CaptureTrace, made: _Recipes, recipe: ValueRecipe, effects: list[Effect], shapes: Shapes
+) -> Whole:
     """A call that computes nothing with tensors."""
     return Whole(
         None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes
@@ -453,8 +455,10 @@ def _arguments(template: Nested, leaves: Iterator[Tensor], state: Watched, names
     positional, named = template.parts
     root = Argument()
     first, second = Item(root, 0), Item(root, 1)
-    args = tuple(_argument(part, leaves, Named(first, i, names[i]), state) for i, part in enumerate(positional.parts))
-    kwargs = {key: _argument(part, leaves, Named(second, key, str(key)), state) for key, part in zip(named.keys, named.parts, strict=True)}
+    args = tuple(_argument(part, leaves, Renamed(first, i, names[i]), state) for i, part in enumerate(positional.parts))
+    kwargs = {
+        key: _argument(part, leaves, Renamed(second, key, str(key)), state) for key, part in zip(named.keys, named.parts, strict=True)
+    }
     return args, kwargs
 
 
@@ -550,7 +554,7 @@ class _Recipes:
         self.numbers: dict[int, int] = {}
         self.sources: list[Source] = []
         self.places: dict[int, int] = {}
-        self.made: dict[int, Recipe] = {}
+        self.made: dict[int, ValueRecipe] = {}
         self.kept: list[Any] = []
         self.links: list[Link] = []
         self.remarks: list[str] = []
@@ -582,7 +586,7 @@ class _Recipes:
             outside = id(owner) in self.state.sources
             if not outside and len(members) < 2:
                 continue
-            base: Recipe = self.existing(owner) if outside else self.output(owner)
+            base: ValueRecipe = self.existing(owner) if outside else self.output(owner)
             for member in members:
                 if member is owner:
                     continue
@@ -607,10 +611,10 @@ class _Recipes:
     def effect(self, kind: str, target: Any, name: Any, values: Sequence[Any]) -> Effect:
         """What the program's caller does to an object, or with a value alone."""
         if target is None:
-            return Effect(kind, Constant(None), name, tuple([self.output(v) if isinstance(v, Tensor) else Constant(v) for v in values]))
+            return Effect(kind, KnownValue(None), name, tuple([self.output(v) if isinstance(v, Tensor) else KnownValue(v) for v in values]))
         return Effect(kind, self.existing(target), name, tuple(map(self.recipe, values)))
 
-    def recipe(self, value: Any) -> Recipe:
+    def recipe(self, value: Any) -> ValueRecipe:
         """How `value`, which the function leaves behind, is made at a call."""
         if id(value) in self.state.sources and not isinstance(value, _PLAIN):
             return self.existing(value)
@@ -625,14 +629,14 @@ class _Recipes:
         if has_free_size(value):
             raise NotWhole(f"the free size '{value}' outlives the call")
         if isinstance(value, _PLAIN) or type(value).__module__.startswith("polyreme.dtypes"):
-            return Constant(value)
+            return KnownValue(value)
         known = self.made.get(id(value))
         if known is None:
             self.kept.append(value)
             known = self.made[id(value)] = self._build(value)
         return known
 
-    def _build(self, value: Any) -> Recipe:
+    def _build(self, value: Any) -> ValueRecipe:
         key, kind = len(self.kept), type(value)  # a number of its own, also beside those of its parts
         if isinstance(value, tuple):
             maker: Any = kind._make if hasattr(value, "_fields") else kind

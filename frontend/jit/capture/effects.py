@@ -20,7 +20,7 @@ from polyreme.math.common import is_within
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
-__all__ = ["Build", "Constant", "Effect", "Existing", "Journal", "Link", "Output", "Recipe", "Sized"]
+__all__ = ["Build", "KnownValue", "Effect", "Existing", "Journal", "Link", "Output", "ValueRecipe", "Sized"]
 
 _TABLES = ("_parameters", "_buffers", "_sub_layers")
 
@@ -85,7 +85,7 @@ def _restore(held: Any, was: Any) -> None:
 # --- recipes
 
 
-class Recipe(ABC):
+class ValueRecipe(ABC):
     """How a value is made at a call."""
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Output(Recipe):
+class Output(ValueRecipe):
     """A result of the program."""
 
     number: int
@@ -116,7 +116,7 @@ class Output(Recipe):
 
 
 @dataclass(frozen=True, slots=True)
-class Existing(Recipe):
+class Existing(ValueRecipe):
     """An object that is there already, by its number among those that are fetched."""
 
     number: int
@@ -126,7 +126,7 @@ class Existing(Recipe):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Recipe):
+class KnownValue(ValueRecipe):
     """The same value at every call."""
 
     value: Any
@@ -136,12 +136,12 @@ class Constant(Recipe):
 
 
 @dataclass(frozen=True, slots=True)
-class Build(Recipe):
+class Build(ValueRecipe):
     """A new container, or object, of parts; one and the same at each place of a call that has this `key`."""
 
     key: int
     maker: Callable[[list[Any]], Any]
-    parts: tuple[Recipe, ...]
+    parts: tuple[ValueRecipe, ...]
 
     def make(self, call: Call) -> Any:
         if self.key not in call.made:
@@ -150,7 +150,7 @@ class Build(Recipe):
 
 
 @dataclass(frozen=True, slots=True)
-class Sized(Recipe):
+class Sized(ValueRecipe):
     """Numbers, some of which are the free sizes of a call."""
 
     value: Any
@@ -174,9 +174,9 @@ class Effect:
     """Something that is done to an object after the program has run. `kind` is one of `KINDS`; `name` an attribute, a key or a method."""
 
     kind: str
-    target: Recipe
+    target: ValueRecipe
     name: Any
-    values: tuple[Recipe, ...]
+    values: tuple[ValueRecipe, ...]
 
     def apply(self, call: Call) -> None:
         KINDS[self.kind](self.target.make(call), self.name, *[value.make(call) for value in self.values])
@@ -186,8 +186,8 @@ class Effect:
 class Link:
     """A result that is a view of something: of an object that is there, or of another result."""
 
-    base: Recipe
-    view: Recipe
+    base: ValueRecipe
+    view: ValueRecipe
     steps: tuple[views.Step, ...]
     attached: bool  # to the graph, too
 

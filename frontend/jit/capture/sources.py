@@ -14,7 +14,7 @@ from typing import Any
 
 from polyreme.nn.tables import structure_version
 
-__all__ = ["Argument", "Attribute", "Cell", "Fixed", "Global", "Guards", "Item", "Source"]
+__all__ = ["Argument", "Attribute", "ClosureVariable", "Fixed", "Global", "Guards", "Item", "Source"]
 
 
 class Source(ABC):
@@ -75,7 +75,7 @@ class Global(Source):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell(Source):
+class ClosureVariable(Source):
     """A variable of the function around."""
 
     cell: Any
@@ -129,7 +129,7 @@ def _literal(key: Any, constant: Callable[[Any], str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named(Source):
+class Renamed(Source):
     """A source under another name: an argument by its own."""
 
     parent: Source

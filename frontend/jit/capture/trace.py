@@ -25,7 +25,7 @@ from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_
 from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.capture import rules
-from polyreme.jit.capture.bodies import Body, Contents
+from polyreme.jit.capture.bodies import CapturedBody, Contents
 from polyreme.jit.capture.fitting import CheckedSlice, fits_with, fitted, needed
 from polyreme.jit.capture.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.capture.names import VariableNames
@@ -106,7 +106,7 @@ class Trace(Recorder):
         self.variables = VariableNames(self.block, trace.__code__)
         self.sizes = LearnedSizes(self.block)
         self.made: list[weakref.ref[Tensor]] = []  # who has seen sizes that are something else by now
-        self.bodies: list[Body] = []  # those of branches and loops that are being recorded, from the outside in
+        self.bodies: list[CapturedBody] = []  # those of branches and loops that are being recorded, from the outside in
         self.open = self.sizes.open  # the blocks of those, and of others whose op is not there yet
         self.inputs: set[int] = set()  # identities of what stands for inputs
         self.uncertain = Uncertain()
@@ -440,7 +440,7 @@ class Trace(Recorder):
         finally:
             self.doubts.pop()
 
-    def check_rounds(self, body: Body, given: Sequence[Tensor], ends: Sequence[Any], handed: Sequence[Any]) -> None:
+    def check_rounds(self, body: CapturedBody, given: Sequence[Tensor], ends: Sequence[Any], handed: Sequence[Any]) -> None:
         """Called at the end of the body of a loop, which was `given` some tensors and hands on `ends`; `handed` are those of them that it
         has not made itself, None in place of the rest.
 
@@ -513,7 +513,7 @@ class Trace(Recorder):
     # --- branches and loops
 
     @contextmanager
-    def inside(self, body: Body) -> Iterator[Body]:
+    def inside(self, body: CapturedBody) -> Iterator[CapturedBody]:
         """Record into `body`, perhaps not for the first time. Tensors from outside that are written to are given back what they were."""
         saved = self.builder, self.stopped, self.variables
         self.builder, self.stopped, self.variables = Builder.at_end(body.block), body.stopped, VariableNames(body.block, trace.__code__)
@@ -529,7 +529,7 @@ class Trace(Recorder):
             self.bodies.pop()
             self.builder, self.stopped, self.variables = saved
 
-    def given(self, body: Body, stop_gradients: Sequence[bool]) -> list[Tensor]:
+    def given(self, body: CapturedBody, stop_gradients: Sequence[bool]) -> list[Tensor]:
         """Tensors that stand for what `body` is given: no leaves, where they need gradients, but results of steps outside."""
         made = [self._stand_in(arg, stop) for arg, stop in zip(body.block.args[: body.given], stop_gradients, strict=True)]
         tape.attach(_Outside(made), made, [not stop for stop in stop_gradients])
@@ -549,7 +549,7 @@ class Trace(Recorder):
         self.builder.insert(ops.Yield(values, loc=self.location()))
         return [not recording or t.stop_gradient or v.type.dtype.kind not in "fc" for t, v in zip(tensors, values, strict=True)]
 
-    def give_up(self, body: Body) -> None:
+    def give_up(self, body: CapturedBody) -> None:
         """Forget a body that no op will have."""
         if body.block in self.open:
             self.open.remove(body.block)

@@ -46,7 +46,7 @@ from polyreme.jit.capture.kinds import (
     lookup,
     module_name,
 )
-from polyreme.jit.capture.sources import Attribute, Cell, Fixed, Global, Source
+from polyreme.jit.capture.sources import Attribute, ClosureVariable, Fixed, Global, Source
 from polyreme.jit.capture.trace import Trace
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
@@ -96,7 +96,7 @@ class Reads(abc.ABC):
     def closure(self, name: str, value: Any) -> Any:
         """A variable of the function around."""
         cell = self.cells[name]
-        return self._noted(("cell", id(cell)), value, lambda: Cell(cell, name))
+        return self._noted(("cell", id(cell)), value, lambda: ClosureVariable(cell, name))
 
     def imported(self, module: str, name: str, value: Any) -> Any:
         """What `from module import name` gave."""
