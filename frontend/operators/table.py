@@ -119,7 +119,10 @@ def apply_legacy(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Mappi
     `OperatorError`s.
     """
     found, spelling = find_legacy(type)
-    arguments: dict[str, Any] = {spelling.attributes.get(k, k): v for k, v in attrs.items() if k not in spelling.ignored}
+    arguments: dict[str, Any] = {spelling.attributes.get(name, name): value for name, value in spelling.defaults.items()}
+    for name, value in attrs.items():
+        if name not in spelling.ignored and not (name in spelling.off and spelling.off[name] == value):
+            arguments[spelling.attributes.get(name, name)] = value
     for slot in inputs:
         if slot not in spelling.inputs and inputs[slot]:
             raise OperatorError(
