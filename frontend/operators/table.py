@@ -1,8 +1,8 @@
 """The table of Paddle's operators: looked up by name, and applied as PIR files and as ProgramDesc files or `append_op` write them.
 
 A PIR `pd_op.slice` gets its meaning by `apply_pir("slice", …)`: the entry `slice` of `slicing.py`, called with the file's operands and
-attributes. An older `slice`, with slots, gets the same one by `apply_legacy("slice", …)`. Branches and loops, which have blocks, are read by
-the loaders themselves.
+attributes. An older `slice`, with slots, gets the same one by `apply_legacy("slice", …)`. Branches and loops have blocks, and are for the
+loaders themselves.
 """
 
 from __future__ import annotations

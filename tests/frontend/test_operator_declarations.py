@@ -37,6 +37,14 @@ OTHER_DEFAULTS = {
     "shuffle_channel group": REQUIRED,
     **{f"{name}_interp{v} interp_method": name for name in ("nearest", "linear", "trilinear", "bicubic") for v in ("", "_v2")},
 }
+OTHER_DEFAULTS_IN_PIR = {
+    "affine_channel data_layout": "NCHW",
+    "arange dtype": "int64",  # files always have these two
+    "full_int_array dtype": "int64",
+    "group_norm groups": REQUIRED,
+    "view_shape dims": REQUIRED,
+    **{f"{name}_interp interp_method": name for name in ("nearest", "linear", "trilinear", "bicubic")},
+}
 CODES = {DTYPES[name].scalar: code for code, name in PROTOBUF_DTYPES.items()}
 
 
@@ -45,6 +53,10 @@ def plain(value: Any, dtype: bool) -> Any:
     if isinstance(value, ScalarType) or value is None and dtype:
         return CODES.get(value, -1)
     return list(value) if isinstance(value, tuple) else value
+
+
+def plain_in_pir(value: Any) -> Any:
+    return PROTOBUF_DTYPES[CODES[value]] if isinstance(value, ScalarType) else plain(value, False)
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -80,8 +92,11 @@ def test_an_operator_of_pir_has_paddles_operands_and_attributes(name: str) -> No
     entry, declared = find_operator(name), DECLARED["pir"][name]
     assert [p.name for p in entry.operands][: len(declared["operands"])] == declared["operands"]
     for attribute, default in declared["attributes"].items():
-        known = entry.renamed.get(attribute, attribute) in entry.parameters
-        assert known or is_meaningless(attribute, {None: "something", "false": False}.get(default, default)), attribute
+        made = entry.parameters.get(entry.renamed.get(attribute, attribute))
+        if made is None:
+            assert is_meaningless(attribute, default[0] if default else "something"), attribute
+        elif default:
+            assert equal(plain_in_pir(made.default), OTHER_DEFAULTS_IN_PIR.get(f"{name} {attribute}", default[0])), attribute
 
 
 def test_what_is_not_declared_is_of_older_versions() -> None:
