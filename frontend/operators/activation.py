@@ -26,7 +26,7 @@ def leaky_relu(x: Tensor, *, negative_slope: float = 0.02) -> Tensor:
     return functional.leaky_relu(x, negative_slope)
 
 
-@operator("rrelu", legacy=spelled("rrelu"))
+@operator("rrelu", legacy=spelled("rrelu", outputs="Out Noise"))
 def rrelu(x: Tensor, *, lower: float = 0.125, upper: float = 1 / 3, is_test: bool = False) -> Tensor:
     """In inference the slope is the middle of the two."""
     if not is_test:
@@ -166,7 +166,7 @@ def maxout(x: Tensor, *, groups: int, axis: int = 1) -> Tensor:
     return functional.maxout(x, groups, axis)
 
 
-@operator("swiglu", legacy=spelled("swiglu", {"X": "x", "Y": "y"}))
+@operator("swiglu", legacy=spelled("swiglu", {"x": "x", "y": "y"}, "out"))
 def swiglu(x: Tensor, y: Tensor | None = None) -> Tensor:
     return functional.swiglu(x, y)
 

@@ -61,7 +61,12 @@ def full_with_tensor(value: Scalar, shape: Sizes, *, dtype: ScalarType | None = 
 
 
 @operator(
-    legacy=spelled("fill_constant", {"ShapeTensor": "shape", "ShapeTensorList": "shape", "ValueTensor": "value_tensor"}),
+    legacy=spelled(
+        "fill_constant",
+        {"ShapeTensor": "shape", "ShapeTensorList": "shape", "ValueTensor": "value_tensor"},
+        types={"shape": "LONGS"},
+        without="value_tensor",
+    ),
     nn=nn.Full,
 )
 def fill_constant(
@@ -141,13 +146,13 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
     return math.arange(start, end, step, kind)
 
 
-@operator(legacy=spelled("range", {"Start": "start", "End": "end", "Step": "step"}))
+@operator(legacy=spelled("range", {"Start": "start", "End": "end", "Step": "step"}, without="end step dtype"))
 def range(start: Tensor, end: Number, step: Number, *, dtype: ScalarType | None = None) -> Tensor:
     """As `arange`, by default in the dtype of the first number."""
     return arange(number(start, "start"), end, step, dtype=dtype or start.type.dtype)
 
 
-@operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}))
+@operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}, without="start stop number"))
 def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType | None = f32) -> Tensor:
     if any(isinstance(v, Expr) for v in (start, stop, number)):
         return math.linspace(start, stop, number, dtype or f32)
@@ -156,7 +161,7 @@ def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType |
     return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))
 
 
-@operator("eye", legacy=spelled("eye", {}))
+@operator("eye", legacy=spelled("eye", {}, types={"num_rows": "LONG", "num_columns": "LONG"}))
 def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None = f32) -> Tensor:
     columns = num_rows if num_columns == -1 else num_columns
     if num_rows * columns > MAX_ELEMENTS:
@@ -164,7 +169,12 @@ def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None 
     return dispatch.constant(np.eye(int(num_rows), int(columns), dtype=(dtype or f32).np))
 
 
-@operator("one_hot", legacy=spelled("one_hot_v2", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}))
+@operator(
+    "one_hot",
+    legacy=spelled(
+        "one_hot_v2", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}, types={"depth": "INT"}
+    ),
+)
 def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """A new last axis with 1 at each position and 0 elsewhere."""
     places = dispatch.call(nn.Iota, shape=(int(num_classes),), axis=0, dtype=x.type.dtype)
@@ -181,8 +191,8 @@ def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
     return _triangle(x, diagonal, False)
 
 
-@operator("tril_triu", legacy=spelled("tril_triu"))
-def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = True) -> Tensor:
+@operator(legacy=spelled("tril_triu"))
+def tril_triu(x: Tensor, *, diagonal: int = 0, lower: bool = False) -> Tensor:
     return _triangle(x, diagonal, lower)
 
 
@@ -231,10 +241,15 @@ def assign(x: Tensor) -> Tensor:
     "memcpy_h2d",
     "memcpy",
     "shadow_feed",
-    "c_identity",
-    legacy=spelled("share_data memcpy memcpy_d2h memcpy_h2d c_identity"),
+    legacy=spelled("share_data memcpy memcpy_d2h memcpy_h2d"),
     nn=nn.StopGradient,
 )
 def share_data(x: Tensor) -> Tensor:
-    """The same value, on another device or for other ranks."""
+    """The same value, on another device."""
+    return x
+
+
+@operator("c_identity", legacy=spelled("c_identity"))
+def c_identity(x: Tensor, *, ring_id: int = 0) -> Tensor:
+    """The same value, for all ranks of a group."""
     return x

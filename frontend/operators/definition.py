@@ -21,7 +21,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.operators.arguments import UnsupportedError, converted
 
-__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "PaddleOperator", "OperatorParameter", "operator", "spelled"]
+__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "LegacyAttribute", "PaddleOperator", "OperatorParameter", "operator", "spelled"]
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -52,7 +52,29 @@ class Legacy:
     inputs: Mapping[str, str]
     outputs: tuple[str, ...]
     attributes: Mapping[str, str]  # parameters by attribute, where the two have different names
-    ignored: frozenset[str]  # attributes that do not change what is computed
+    defaults: Mapping[str, Any]  # by attribute, where they differ from the parameter's
+    types: Mapping[str, str]  # by attribute, where a ProgramDesc has another type than the usual one for the parameter's kind
+    off: Mapping[str, Any]  # attributes without a parameter, by the value with which they change nothing
+    ignored: frozenset[str]  # attributes without a parameter that never change what is computed
+    without: frozenset[str]  # parameters that are no attributes under this name: slots alone feed them, or nothing does
+
+
+@dataclass(frozen=True)
+class LegacyAttribute:
+    """An attribute as a ProgramDesc has it: `type` is the name of an `AttrType`, `default` is `REQUIRED` where a program must have it."""
+
+    name: str
+    parameter: OperatorParameter
+    type: str
+    default: Any
+
+
+# The `AttrType` that attributes of a kind usually have.
+_TYPES = {
+    "int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "str": "STRING", "Sizes": "INTS", "Sizes | None": "INTS", "Numbers": "FLOATS",
+    "Numbers | None": "FLOATS", "Number": "FLOAT", "Scalar": "FLOAT", "Scalar | None": "FLOAT", "ScalarType | None": "INT",
+    "Any": "SCALARS",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,18 +99,23 @@ class PaddleOperator:
         """Operands and attributes by name."""
         return {p.name: p for p in (*self.operands, *self.attributes)}
 
-    def legacy_attributes(self, spelling: Legacy) -> dict[str, OperatorParameter]:
+    def legacy_attributes(self, spelling: Legacy) -> dict[str, LegacyAttribute]:
         """The attributes under an older name, by what they are called there. A size that PIR has as an operand may be one."""
-        own = self.parameters
-        tensors = {name for name, p in own.items() if "Tensor" in p.kind}
-        renamed = set(spelling.attributes.values())
-        found = {name: p for name, p in own.items() if name not in tensors and name not in renamed}
-        return found | {theirs: own[ours] for theirs, ours in spelling.attributes.items()}
+        own, renamed = self.parameters, set(spelling.attributes.values())
+        names = {name: name for name, p in own.items() if "Tensor" not in p.kind and name not in renamed | spelling.without}
+        names |= spelling.attributes
+        found = {}
+        for theirs, ours in names.items():
+            type, default = spelling.types.get(theirs, _TYPES[own[ours].kind]), spelling.defaults.get(theirs, own[ours].default)
+            if default is REQUIRED and type.endswith("S") and ours in spelling.inputs.values():
+                default = ()  # a tensor may have it instead
+            found[theirs] = LegacyAttribute(theirs, own[ours], type, default)
+        return found
 
     def apply(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
         """The results, a tensor, a list of tensors or None each, of arguments by parameter.
 
-        An argument that is None is left out. One that is unknown, or of another kind, is an `OperatorError`.
+        An argument that is None is left out. One that is unknown, or of another kind, is an `UnsupportedError`.
         """
         parameters = self.parameters
         bound: dict[str, Any] = {}
@@ -119,7 +146,11 @@ def spelled(
     outputs: str = "Out",
     *,
     attributes: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    types: Mapping[str, str] | None = None,
+    off: Mapping[str, Any] | None = None,
     ignored: str = "",
+    without: str = "",
 ) -> Legacy:
     """How an operator reads under older names; names and slots of outputs are separated by spaces, and one input is the slot `X` of `x`."""
     return Legacy(
@@ -127,7 +158,11 @@ def spelled(
         {"X": "x"} if inputs is None else inputs,
         tuple(outputs.split()),
         attributes or {},
+        defaults or {},
+        types or {},
+        off or {},
         frozenset(ignored.split()),
+        frozenset(without.split()),
     )
 
 
@@ -145,9 +180,7 @@ def operator(
     spellings = (legacy,) if isinstance(legacy, Legacy) else tuple(legacy)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = [
-            (OperatorParameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()
-        ]
+        parameters = [(OperatorParameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()]
         entry = PaddleOperator(
             names,
             spellings,

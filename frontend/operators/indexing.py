@@ -10,12 +10,14 @@ from polyreme.tensor import Tensor
 
 # What a file may ask for where each one costs us memory while the model loads.
 MOST_INDICES = 1 << 24
+# How tables are kept that are spread over many machines.
+_TABLES = "entry_config entry table_class table_names trainer_id slot grad_inplace epmap height_sections auto_grown_table"
 
 
 # --- read
 
 
-@operator("gather", legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}))
+@operator("gather", legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}, types={"axis": "INT"}))
 def gather(x: Tensor, index: Tensor, axis: Number = 0) -> Tensor:
     flat = math.reshape(index, [-1]) if index.ndim == 2 and index.type.shape[1] == 1 else index
     return math.gather(x, flat, int(axis))
@@ -46,12 +48,12 @@ def take_along_axis(arr: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     return math.take_along_axis(arr, indices, axis)
 
 
-@operator("embedding", legacy=spelled("lookup_table_v2", {"Ids": "x", "W": "weight"}))
+@operator("embedding", legacy=spelled("lookup_table_v2", {"Ids": "x", "W": "weight"}, types={"padding_idx": "LONG"}, ignored=_TABLES))
 def embedding(x: Tensor, weight: Tensor, *, padding_idx: int = -1) -> Tensor:
     return functional.embedding(x, weight, None if padding_idx == -1 else padding_idx)
 
 
-@operator(legacy=spelled("lookup_table", {"Ids": "x", "W": "weight"}))
+@operator(legacy=spelled("lookup_table", {"Ids": "x", "W": "weight"}, types={"padding_idx": "LONG"}, ignored=_TABLES))
 def embedding_of_column(x: Tensor, weight: Tensor, *, padding_idx: int = -1) -> Tensor:
     """As `embedding`, of positions whose last axis, of size 1, becomes the rows."""
     return embedding(math.squeeze(x, -1), weight, padding_idx=padding_idx)

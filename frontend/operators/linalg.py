@@ -16,8 +16,14 @@ _XY = {"X": "x", "Y": "y"}
 @operator(
     "matmul",
     legacy=[
-        spelled("matmul_v2", _XY, attributes={"trans_x": "transpose_x", "trans_y": "transpose_y"}),
-        spelled("matmul", _XY, attributes={"transpose_X": "transpose_x", "transpose_Y": "transpose_y"}),
+        spelled("matmul_v2", _XY, attributes={"trans_x": "transpose_x", "trans_y": "transpose_y"}, without="alpha"),
+        spelled(
+            "matmul",
+            _XY,
+            attributes={"transpose_X": "transpose_x", "transpose_Y": "transpose_y"},
+            off={"head_number": 1, "Scale_x": 1.0, "Scale_y": 1.0, "Scale_out": 1.0},
+            ignored="force_fp32_output",
+        ),
     ],
     nn=nn.MatMul,
 )
@@ -31,9 +37,9 @@ def bmm(x: Tensor, y: Tensor) -> Tensor:
     return math.bmm(x, y)
 
 
-@operator("mv", legacy=spelled("mv", {"X": "x", "Vec": "y"}))
-def mv(x: Tensor, y: Tensor) -> Tensor:
-    return math.mv(x, y)
+@operator("mv", legacy=spelled("mv", {"X": "x", "Vec": "vec"}))
+def mv(x: Tensor, vec: Tensor) -> Tensor:
+    return math.mv(x, vec)
 
 
 @operator("dot", legacy=spelled("dot", _XY))
@@ -79,7 +85,7 @@ def fc(
     return apply_activation(y, activation_type)
 
 
-@operator("einsum", legacy=spelled("einsum", {"Operands": "x"}))
+@operator("einsum", legacy=spelled("einsum", {"Operands": "x"}, "Out InnerCache XShape"))
 def einsum(x: list[Tensor], *, equation: str) -> Tensor:
     """Products of one or two tensors by their letters."""
     terms, arrow, out = equation.replace(" ", "").partition("->")

@@ -58,6 +58,6 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
     return math.where(near, square, line), residual
 
 
-@operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "target"}, "Loss"))
-def kldiv_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    return functional.kl_div(x, target, reduction, log_target)
+@operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "label"}, "Loss"))
+def kldiv_loss(x: Tensor, label: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    return functional.kl_div(x, label, reduction, log_target)

@@ -113,7 +113,7 @@ def instance_norm(x: Tensor, scale: Tensor | None = None, bias: Tensor | None = 
 
 @operator("group_norm", legacy=spelled("group_norm", _AFFINE, "Y Mean Variance", attributes={"data_layout": "data_format"}))
 def group_norm(
-    x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, groups: int = 1, data_format: str = "NCHW"
+    x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, groups: int, data_format: str = "NCHW"
 ) -> tuple[Tensor, ...]:
     return by_groups(x, groups, scale, bias, channel_axis(data_format, x.ndim), epsilon)
 

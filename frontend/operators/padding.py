@@ -29,7 +29,7 @@ def pad3d(x: Tensor, paddings: Sizes, *, mode: str = "constant", pad_value: Numb
     return functional.pad(x, widths, mode, float(pad_value), layout)
 
 
-@operator("pad2d", legacy=spelled("pad2d", {"X": "x", "Paddings": "paddings"}))
+@operator(legacy=spelled("pad2d", {"X": "x", "Paddings": "paddings"}))
 def pad2d(x: Tensor, *, paddings: Sizes, mode: str = "constant", pad_value: Number = 0.0, data_format: str = "NCHW") -> Tensor:
     """As `pad3d` for images, but top and bottom first; the old name of a repeated edge is "edge"."""
     top, bottom, left, right = paddings

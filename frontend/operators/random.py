@@ -12,30 +12,31 @@ from polyreme.random import Generator, default_generator
 from polyreme.tensor import Tensor
 
 _SHAPE = {"ShapeTensor": "shape", "ShapeTensorList": "shape"}
+_LONGS = {"shape": "LONGS"}
 
 
 def _generator(seed: int) -> Generator:
     return Generator.plain(seed) if seed else default_generator()
 
 
-@operator("uniform", legacy=spelled("uniform_random", _SHAPE, ignored="diag_num diag_step diag_val"), nn=nn.Uniform)
+@operator("uniform", legacy=spelled("uniform_random", _SHAPE, types=_LONGS, ignored="diag_num diag_step diag_val"), nn=nn.Uniform)
 def uniform(
     shape: Sizes, min: Number = -1.0, max: Number = 1.0, *, seed: int = 0, dtype: ScalarType | None = f32
 ) -> Tensor:
     return _generator(seed).uniform(tuple(shape), float(min), float(max), dtype or f32)
 
 
-@operator("gaussian", legacy=spelled("gaussian_random", _SHAPE))
+@operator("gaussian", legacy=spelled("gaussian_random", _SHAPE, types=_LONGS))
 def gaussian(shape: Sizes, *, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: ScalarType | None = f32) -> Tensor:
     return _generator(seed).normal(shape, mean, std, dtype or f32)
 
 
-@operator("randint", legacy=spelled("randint", _SHAPE))
+@operator("randint", legacy=spelled("randint", _SHAPE, types=_LONGS))
 def randint(shape: Sizes, *, low: int, high: int, seed: int = 0, dtype: ScalarType | None = i64) -> Tensor:
     return _generator(seed).integers(low, high, shape, dtype or i64)
 
 
-@operator("randperm", legacy=spelled("randperm", {}))
+@operator("randperm", legacy=spelled("randperm", {}, types={"n": "INT"}))
 def randperm(*, n: Number, dtype: ScalarType | None = i64) -> Tensor:
     return math.cast(default_generator().permutation(n), dtype or i64)
 

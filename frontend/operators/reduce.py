@@ -15,6 +15,7 @@ from polyreme.tensor import Tensor
 
 _AXES = {"X": "x", "AxisTensor": "axis", "AxisTensorList": "axis"}
 _ATTRIBUTES = {"dim": "axis", "keep_dim": "keepdim"}
+_FIRST = {"dim": [0]}  # where a program leaves the axes out, it is the first one that older operators reduce
 
 
 def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
@@ -25,23 +26,25 @@ def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
     )
 
 
-def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None) -> None:
-    @operator(name, legacy=spelled(legacy, _AXES, attributes=_ATTRIBUTES, ignored="in_dtype out_dtype"), nn=op)
+def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None, dim: str = "INTS") -> None:
+    spelling = spelled(legacy, _AXES, attributes=_ATTRIBUTES, defaults=_FIRST, types={"dim": dim}, ignored="in_dtype out_dtype")
+
+    @operator(name, legacy=spelling, nn=op)
     def function(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
         return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
 
 
 _reduction("max", math.max, "reduce_max", nn.Max)
 _reduction("min", math.min, "reduce_min", nn.Min)
-_reduction("amax", math.max, "reduce_amax")
-_reduction("amin", math.min, "reduce_amin")
+_reduction("amax", math.max, "reduce_amax", dim="LONGS")
+_reduction("amin", math.min, "reduce_amin", dim="LONGS")
 _reduction("prod", math.prod, "reduce_prod", nn.Prod)
-_reduction("any", math.any, "reduce_any", nn.Any)
-_reduction("all", math.all, "reduce_all", nn.All)
+_reduction("any", math.any, "reduce_any", nn.Any, "LONGS")
+_reduction("all", math.all, "reduce_all", nn.All, "LONGS")
 _reduction("mean", math.mean, "reduce_mean", nn.Mean)
 
 
-@operator("sum", legacy=spelled("reduce_sum", _AXES, attributes={**_ATTRIBUTES, "out_dtype": "dtype"}), nn=nn.Sum)
+@operator("sum", legacy=spelled("reduce_sum", _AXES, attributes={**_ATTRIBUTES, "out_dtype": "dtype"}, defaults=_FIRST), nn=nn.Sum)
 def sum(
     x: Tensor,
     axis: Sizes = (),
@@ -64,7 +67,11 @@ def logsumexp(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all:
     return math.logsumexp(x, _axes(x, axis, reduce_all), keepdim=keepdim)
 
 
-@operator("frobenius_norm", legacy=spelled("frobenius_norm", attributes=_ATTRIBUTES), renamed={"keep_dim": "keepdim"})
+@operator(
+    "frobenius_norm",
+    legacy=spelled("frobenius_norm", attributes=_ATTRIBUTES, defaults=_FIRST, ignored="in_dtype out_dtype"),
+    renamed={"keep_dim": "keepdim"},
+)
 def frobenius_norm(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
     return math.sqrt(math.sum(math.square(x), _axes(x, axis, reduce_all), keepdim=keepdim))
 
@@ -82,13 +89,13 @@ def p_norm(
 
 
 @operator("norm", legacy=spelled("norm", outputs="Out Norm"))
-def norm(x: Tensor, *, axis: int = -1, epsilon: float = 1e-10) -> tuple[Tensor, Tensor]:
+def norm(x: Tensor, *, axis: int, epsilon: float = 1e-10) -> tuple[Tensor, Tensor]:
     """x divided by its length along `axis`, and the length."""
     length = math.sqrt(math.scale(math.sum(math.square(x), axis, keepdim=True), 1.0, epsilon))
     return math.divide(x, length), length
 
 
-@operator("cumsum", legacy=spelled("cumsum", {"X": "x", "AxisTensor": "axis"}))
+@operator("cumsum", legacy=spelled("cumsum", {"X": "x", "AxisTensor": "axis"}, types={"axis": "INT"}))
 def cumsum(x: Tensor, axis: Number = -1, *, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Running sums; `exclusive` ones leave out the element itself, `reverse` ones come from the end."""
     if flatten:

@@ -12,14 +12,14 @@ from polyreme.tensor import Tensor
 _AXIS = {"X": "x", "AxisTensor": "axis"}
 
 
-@operator("argmax", legacy=spelled("arg_max", _AXIS), nn=nn.ArgMax)
-def argmax(x: Tensor, axis: Number = -1, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
+@operator("argmax", legacy=spelled("arg_max", _AXIS, types={"axis": "LONG"}), nn=nn.ArgMax)
+def argmax(x: Tensor, axis: Number, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
     """Where the greatest elements stand, the first of equals."""
     return math.argmax(x, None if flatten else int(axis), keepdims, _name_of(dtype))
 
 
-@operator("argmin", legacy=spelled("arg_min", _AXIS), nn=nn.ArgMin)
-def argmin(x: Tensor, axis: Number = -1, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
+@operator("argmin", legacy=spelled("arg_min", _AXIS, types={"axis": "LONG"}), nn=nn.ArgMin)
+def argmin(x: Tensor, axis: Number, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
     """Where the least elements stand, the first of equals."""
     return math.argmin(x, None if flatten else int(axis), keepdims, _name_of(dtype))
 
@@ -28,7 +28,13 @@ def _name_of(dtype: ScalarType | None) -> str:
     return "int32" if dtype == i32 else "int64"
 
 
-@operator("topk", legacy=spelled("top_k_v2 top_k", {"X": "x", "K": "k"}, "Out Indices"))
+@operator(
+    "topk",
+    legacy=[
+        spelled("top_k_v2", {"X": "x", "K": "k"}, "Out Indices", types={"k": "INT"}),
+        spelled("top_k", {"X": "x", "K": "k"}, "Out Indices", types={"k": "INT"}, without="axis largest sorted"),
+    ],
+)
 def topk(x: Tensor, k: Number = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` largest elements along `axis` and where they stand, the first of equals first."""
     return math.topk(x, k, axis, largest)

@@ -19,9 +19,14 @@ _AXES = {"X": "x", "AxesTensor": "axis", "AxesTensorList": "axis"}
 # --- shapes
 
 
-@operator("reshape", "view_shape", legacy=[spelled("reshape2", _SHAPE, "Out XShape"), spelled("reshape", _SHAPE)], nn=nn.Reshape)
+@operator("reshape", legacy=[spelled("reshape2", _SHAPE, "Out XShape"), spelled("reshape", _SHAPE)], nn=nn.Reshape)
 def reshape(x: Tensor, shape: Sizes) -> Tensor:
     return math.reshape(x, shape)
+
+
+@operator("view_shape")
+def view_shape(input: Tensor, *, dims: Sizes) -> Tensor:
+    return math.reshape(input, dims)
 
 
 @operator("flatten", legacy=spelled("flatten_contiguous_range", outputs="Out XShape"))
@@ -29,7 +34,7 @@ def flatten(x: Tensor, *, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
     return math.flatten(x, start_axis, stop_axis)
 
 
-@operator("flatten_to_matrix", legacy=[spelled("flatten2", outputs="Out XShape"), spelled("flatten")])
+@operator(legacy=[spelled("flatten2", outputs="Out XShape"), spelled("flatten")])
 def flatten_to_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
     """Two axes: those before `axis` joined, and the others joined."""
     shape = x.type.shape
@@ -92,7 +97,10 @@ def tile(x: Tensor, repeat_times: Sizes) -> Tensor:
     return math.tile(x, repeat_times)
 
 
-@operator("repeat_interleave", legacy=spelled("repeat_interleave", attributes={"Repeats": "repeats", "dim": "axis"}))
+@operator(
+    "repeat_interleave",
+    legacy=spelled("repeat_interleave", attributes={"Repeats": "repeats", "dim": "axis"}, types={"output_size": "LONG"}),
+)
 def repeat_interleave(x: Tensor, *, repeats: int, axis: int, output_size: int = -1) -> Tensor:
     place = axis_in(axis, x)
     shape = x.type.shape
@@ -115,12 +123,12 @@ def transpose(x: Tensor, *, perm: Sizes) -> Tensor:
     return math.transpose(x, [int(p) for p in perm])
 
 
-@operator("flip", "reverse", legacy=[spelled("flip", attributes={"dims": "axis"}), spelled("reverse")])
+@operator("flip", "reverse", legacy=[spelled("flip", attributes={"dims": "axis", "axis": "axis"}), spelled("reverse")])
 def flip(x: Tensor, axis: Sizes) -> Tensor:
     return math.flip(x, [int(a) for a in axis])
 
 
-@operator("roll", legacy=spelled("roll", {"X": "x", "ShiftsTensor": "shifts"}))
+@operator("roll", legacy=spelled("roll", {"X": "x", "ShiftsTensor": "shifts"}, types={"shifts": "LONGS", "axis": "LONGS"}))
 def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
     """Moved on, what leaves at the end coming in at the start."""
     return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
@@ -129,7 +137,7 @@ def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
 # --- joining and splitting
 
 
-@operator("concat", legacy=spelled("concat", {"X": "x", "AxisTensor": "axis"}))
+@operator("concat", legacy=spelled("concat", {"X": "x", "AxisTensor": "axis"}, types={"axis": "INT"}))
 def concat(x: list[Tensor], axis: Number = 0) -> Tensor:
     return math.concat(x, int(axis))
 
@@ -139,7 +147,7 @@ def stack(x: list[Tensor], *, axis: int = 0) -> Tensor:
     return math.stack(x, axis)
 
 
-@operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}))
+@operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}, types={"axis": "INT"}))
 def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
     check_count(num, MOST_PARTS, "parts")
     return (math.split(x, list(sections) or num, int(axis)),)

@@ -64,6 +64,7 @@ def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
     legacy=spelled(
         "set_value",
         {"Input": "x", "ValueTensor": "tensor", "StartsTensorList": "starts", "EndsTensorList": "ends", "StepsTensorList": "steps"},
+        types=dict.fromkeys(("axes", "starts", "ends", "steps", "decrease_axes", "none_axes", "shape"), "LONGS"),
     ),
 )
 def set_value(

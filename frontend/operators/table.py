@@ -1,7 +1,8 @@
 """The table of Paddle's operators: looked up by name, and applied as PIR files and as ProgramDesc files or `append_op` write them.
 
 A PIR `pd_op.slice` gets its meaning by `apply_pir("slice", …)`: the entry `slice` of `slicing.py`, called with the file's operands and
-attributes. An older `slice`, with slots, gets the same one by `apply_legacy("slice", …)`.
+attributes. An older `slice`, with slots, gets the same one by `apply_legacy("slice", …)`. Branches and loops have blocks, and are for the
+loaders themselves.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ FAMILIES = (
 
 
 def find_operator(name: str) -> PaddleOperator:
-    """The operator that PIR calls `pd_op.name`; an `OperatorError` offers the nearest name."""
+    """The operator that PIR calls `pd_op.name`; an `UnsupportedError` offers the nearest name."""
     found = PIR.get(name) or PIR.get(name.removesuffix("_"))
     if found is None:
         raise UnsupportedError(f"the operator '{name}' is not supported{did_you_mean(name, PIR)}", code="E0702")
@@ -84,7 +85,7 @@ def is_misdeclared(name: str) -> bool:
 
 
 def find_legacy(type: str) -> tuple[PaddleOperator, Legacy]:
-    """The operator of an older name, and how it reads there; an `OperatorError` offers the nearest name."""
+    """The operator of an older name, and how it reads there; an `UnsupportedError` offers the nearest name."""
     found = LEGACY.get(type)
     if found is None:
         raise UnsupportedError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}", code="E0702")
@@ -99,7 +100,7 @@ def name_of_nn_op(cls: type[Op]) -> str:
 def apply_pir(name: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any, ...]:
     """Apply `pd_op.name` through dispatch; its results, a tensor, a list of tensors or None each.
 
-    Operands are tensors, lists of them, or None, in PIR's order; attributes are plain values. Errors are `OperatorError`s.
+    Operands are tensors, lists of them, or None, in PIR's order; attributes are plain values. Errors are `UnsupportedError`s.
     """
     found = find_operator(name)
     if len(operands) > len(found.operands):
@@ -116,10 +117,13 @@ def apply_legacy(type: str, inputs: Mapping[str, Sequence[Tensor]], attrs: Mappi
     """Apply an operator under an older name through dispatch; its results by output slot, without those that nobody computes here.
 
     `inputs` are tensors by slot; a slot without any may be missing. Attributes are plain values; dtypes may be Paddle's numbers. Errors are
-    `OperatorError`s.
+    `UnsupportedError`s.
     """
     found, spelling = find_legacy(type)
-    arguments: dict[str, Any] = {spelling.attributes.get(k, k): v for k, v in attrs.items() if k not in spelling.ignored}
+    arguments: dict[str, Any] = {spelling.attributes.get(name, name): value for name, value in spelling.defaults.items()}
+    for name, value in attrs.items():
+        if name not in spelling.ignored and not (name in spelling.off and spelling.off[name] == value):
+            arguments[spelling.attributes.get(name, name)] = value
     for slot in inputs:
         if slot not in spelling.inputs and inputs[slot]:
             raise UnsupportedError(

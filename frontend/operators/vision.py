@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from polyreme import math
@@ -20,36 +22,67 @@ _METHODS = ("nearest", "bilinear", "linear", "trilinear", "bicubic")
 # --- in another size
 
 
-@operator(
-    *(f"{method}_interp" for method in _METHODS),
-    legacy=spelled(
-        " ".join(f"{method}_interp_v2 {method}_interp" for method in _METHODS),
-        {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"},
-        attributes={"data_layout": "data_format"},
-    ),
-)
-def interpolate(
+_SLOTS = {"X": "x", "OutSize": "out_size", "SizeTensor": "size_tensor", "Scale": "scale_tensor"}
+_ATTRIBUTES = {"data_layout": "data_format"}
+_WITHOUT = "out_size size_tensor scale_tensor"
+
+
+def _resize(method: str) -> None:
+    @operator(
+        f"{method}_interp",
+        legacy=[
+            spelled(f"{method}_interp_v2", _SLOTS, attributes=_ATTRIBUTES, without=_WITHOUT),
+            spelled(
+                f"{method}_interp", _SLOTS, attributes=_ATTRIBUTES, defaults={"scale": 0.0}, types={"scale": "FLOAT"}, without=_WITHOUT
+            ),
+        ],
+    )
+    def interpolate(
+        x: Tensor,
+        out_size: Sizes | None = None,
+        size_tensor: Sizes = (),
+        scale_tensor: Numbers | None = None,
+        *,
+        data_format: str = "NCHW",
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: Numbers = (),
+        interp_method: str = method,
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        sizes = out_d, out_h, out_w
+        return _interpolate(
+            x, out_size, size_tensor, scale_tensor or scale, data_format, sizes, interp_method, align_corners, align_mode
+        )
+
+
+_resize("nearest")
+_resize("bilinear")
+_resize("linear")
+_resize("trilinear")
+_resize("bicubic")
+
+
+def _interpolate(
     x: Tensor,
-    out_size: Sizes | None = None,
-    size_tensor: Sizes = (),
-    scale_tensor: Numbers | None = None,
-    *,
-    data_format: str = "NCHW",
-    out_d: int = 0,
-    out_h: int = 0,
-    out_w: int = 0,
-    scale: Numbers = (),
-    interp_method: str = "nearest",
-    align_corners: bool = True,
-    align_mode: int = 1,
+    out_size: Sizes | None,
+    size_tensor: Sizes,
+    scale: Numbers,
+    data_format: str,
+    sizes_given: Sequence[int],
+    interp_method: str,
+    align_corners: bool,
+    align_mode: int,
 ) -> Tensor:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
         x = to_channel_first(x)
     if interp_method not in _METHODS:
         raise UnsupportedError(f"expected nearest, linear or cubic interpolation but got '{interp_method}'")
-    given = [out_d, out_h, out_w][5 - x.ndim :]
-    sizes, factors = _targets(x, given, out_size, size_tensor, scale_tensor or scale)
+    given = list(sizes_given)[5 - x.ndim :]
+    sizes, factors = _targets(x, given, out_size, size_tensor, scale)
     for size in sizes:
         check_count(size, 1 << 20, "elements per axis")
     try:

@@ -12,8 +12,9 @@ import pytest
 
 import polyreme as paddle
 from polyreme.operators import definition, table
-from polyreme.operators.definition import PIR, operator, spelled
-from polyreme.operators.table import LEGACY, apply_legacy, apply_pir
+from polyreme.operators.arguments import OperatorError as RefusedError
+from polyreme.operators.definition import operator, spelled
+from polyreme.operators.table import apply_legacy, apply_pir
 from polyreme.static.operator import OperatorError
 from tests.frontend.static_mode import static_mode
 
@@ -63,24 +64,57 @@ def test_an_operator_declared_twice_is_an_error() -> None:
         operator("relu", legacy=spelled("relu_v9"))(lambda x: x)
 
 
+A, B = (np.random.default_rng(k).standard_normal((3, 4)).astype("float32") for k in range(2))
+
+
 @pytest.mark.parametrize(
-    "type_, expected",
+    "type_, slots, attrs, expected",
     [
-        ("reduce_sum", {"dim": (), "keep_dim": False, "reduce_all": False, "out_dtype": None, "in_dtype": None}),
-        ("brelu", {"t_min": 0.0, "t_max": 24.0}),
-        ("elementwise_add", {"axis": -1}),
-        ("concat", {"axis": 0}),
-        ("softmax_with_cross_entropy", {"soft_label": False, "use_softmax": True, "ignore_index": -100, "axis": -1}),
+        # What a program leaves out is what Paddle takes: the first axis, the upper triangle, the method of the operator's name.
+        ("reduce_sum", {"X": A}, {}, A.sum(0)),
+        ("reduce_max", {"X": A}, {"keep_dim": True}, A.max(0, keepdims=True)),
+        ("reduce_mean", {"X": A}, {"reduce_all": True}, A.mean()),
+        ("frobenius_norm", {"X": A}, {"in_dtype": -1, "out_dtype": -1}, np.sqrt((A * A).sum(0))),
+        ("tril_triu", {"X": A}, {}, np.triu(A)),
+        ("bilinear_interp_v2", {"X": A[None, None]}, {"out_h": 1, "out_w": 2}, A[None, None, :1, ::3]),
+        ("nearest_interp_v2", {"X": A[None, None]}, {"out_h": 3, "out_w": 2, "align_corners": False}, A[None, None, :, ::2]),
+        ("flip", {"X": A}, {"axis": [1]}, A[:, ::-1]),
+        ("flip", {"X": A}, {"dims": [0]}, A[::-1]),
+        # Attributes of machines and of tables that change nothing.
+        ("matmul", {"X": A, "Y": B.T}, {"head_number": 1, "Scale_x": 1.0, "force_fp32_output": True}, A @ B.T),
+        ("lookup_table_v2", {"Ids": np.array([2, 0]), "W": A}, {"entry": "none", "table_class": "none"}, A[[2, 0]]),
+        ("c_identity", {"X": A}, {"ring_id": 3, "use_calc_stream": True}, A),
     ],
 )
-def test_attributes_have_their_older_names_and_defaults(type_: str, expected: dict[str, Any]) -> None:
-    entry, spelling = LEGACY[type_]
-    assert {name: p.default for name, p in entry.legacy_attributes(spelling).items()} == expected
+def test_an_older_operator_does_as_paddle_with_what_it_leaves_out(
+    type_: str, slots: dict[str, Any], attrs: dict[str, Any], expected: Any
+) -> None:
+    (made,) = apply_legacy(type_, {slot: [paddle.to_tensor(v)] for slot, v in slots.items()}, attrs)["Out"]
+    assert made.shape == list(expected.shape)
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name, operands", [("slice", "input starts ends"), ("conv2d", "input filter bias"), ("where", "condition x y")])
-def test_operands_stand_in_the_order_of_pir(name: str, operands: str) -> None:
-    assert [p.name for p in PIR[name].operands] == operands.split()
+@pytest.mark.parametrize(
+    "type_, attrs, message",
+    [
+        ("matmul", {"head_number": 2}, "expected no attribute 'head_number' of 'matmul' but got 2"),
+        ("arg_max", {}, "expected 'axis' for 'argmax' but the program leaves it out"),
+        ("pool2d", {"ksize": [2, 2]}, "expected 'pooling_type' for 'pool2d' but the program leaves it out"),
+    ],
+)
+def test_what_an_operator_cannot_do_without_is_an_error(type_: str, attrs: dict[str, Any], message: str) -> None:
+    slots = {"X": [paddle.to_tensor(A)]} | ({"Y": [paddle.to_tensor(B.T)]} if type_ == "matmul" else {})
+    with pytest.raises(RefusedError) as caught:
+        apply_legacy(type_, slots, attrs)
+    assert message in str(caught.value)
+
+
+def test_operators_that_have_lower_case_slots_and_those_of_pir_alone() -> None:
+    x, y = paddle.to_tensor(A), paddle.to_tensor(B)
+    (made,) = apply_legacy("swiglu", {"x": [x], "y": [y]}, {})["out"]
+    np.testing.assert_allclose(made.numpy(), A / (1 + np.exp(-A)) * B, rtol=1e-5)
+    (shaped,) = apply_pir("view_shape", [x], {"dims": [2, 6]})
+    np.testing.assert_array_equal(shaped.numpy(), A.reshape(2, 6))
 
 
 def test_a_slot_that_nobody_computes_may_be_named_and_one_that_is_not_there_may_not(programs: Any) -> None:
