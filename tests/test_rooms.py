@@ -89,9 +89,7 @@ def circles(room: str, root: Path = ROOT) -> list[list[str]]:
     reached = {name: {i.module for i in file.imports if i.module in files and not i.for_types} - {name} for name, file in files.items()}
     # `from a import b` counts as both a and a.b: of these the file that it reaches.
     for name, modules in reached.items():
-        reached[name] = {
-            m for m in modules if not any(other.startswith(f"{m}.") and other.count(".") == m.count(".") + 1 for other in modules)
-        }
+        reached[name] = modules - {m.rpartition(".")[0] for m in modules}
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []

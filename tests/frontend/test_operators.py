@@ -12,7 +12,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.operators import definition, table
-from polyreme.operators.arguments import OperatorError as RefusedError
+from polyreme.operators.arguments import UnsupportedError as RefusedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.table import apply_legacy, apply_pir
 from polyreme.static.operator import OperatorError
