@@ -1,8 +1,8 @@
 """Checksums of what is too long for a slow function: one per block of some MiB, computed by several threads.
 
 They find damage, as a digest does, but not malice, which a digest without a secret finds no better. A block is a matrix of 64-bit words
-here, and its checksum the CRC-32 of the sums of its columns and of its rows: numpy adds words about as fast as memory gives them, which a
-CRC of all bytes takes several times as long for. What is changed in a way that no sum shows differs in two rows and two columns at least,
+here, and its checksum the CRC-32 of the sums of its columns and of its rows: numpy adds words about as fast as memory gives them, unlike
+a CRC of all bytes. What is changed in a way that no sum shows differs in two rows and two columns at least,
 in words that make up for each other exactly.
 """
 

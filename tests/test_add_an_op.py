@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "add_an_op.md").read_text(encoding="utf-8")
 # A line that ends in a file's name, and the code below it.
 PLACED = re.compile(r"^[^\n]*: `([\w./]+\.py)`\n\n```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ROOMS = ("ir", "dialects", "lowering", "runtime")
-TESTS = ("test_nn_reference.py", "test_accuracy.py", "test_op_examples.py", "test_gradients.py", "test_nn_to_tensor.py")
+TESTS = ("test_nn_reference.py", "test_accuracy.py", "test_op_examples.py", "test_gradient_rules.py", "test_nn_to_tensor.py")
 
 
 def place(code: str, file: Path) -> None:

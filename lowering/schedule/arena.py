@@ -97,8 +97,8 @@ def _of_threads(allocs: Sequence[Op], spans: dict[Op, tuple[int, int]]) -> int:
     """Set the offsets of buffers of which each thread has a part, in bytes at the beginning of the arena that nothing else uses, and give
     how many these are.
 
-    A store to a line of memory that another processor has read since it was written last waits for that one's copy to go: 4 to 7 ns where
-    they share a cache, 27 to 35 where they do not (Zen 4), where it takes .6 otherwise. So what only one thread reads is kept apart from
+    A store to a line of memory that another processor has read since it was written last waits for that one's copy to go, longest where
+    they share no cache. So what only one thread reads is kept apart from
     what all of them do, and from the other threads' parts: the first thread's part of each buffer ends at the same place, which is where
     the second one's begins. Buffers that are live together with others of the kind lie as all others.
     """

@@ -41,9 +41,7 @@ class Program:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """No search for garbage: there is none among thousands of functions that all stay, and looking took two thirds of the time of making
-    them.
-    """
+    """No search for garbage: there is none among thousands of functions that all stay, and looking takes much of the time."""
     on = gc.isenabled()
     gc.disable()
     try:

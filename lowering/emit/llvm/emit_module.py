@@ -68,8 +68,8 @@ class Part:
 
     @property
     def reduce(self) -> bool:
-        """Whether LLVM is to look for cheaper addresses in loops. Where there are none it takes up to nine tenths of its time to find that
-        out, but a convolution by windows may run 2.6 times as long without.
+        """Whether LLVM is to look for cheaper addresses in loops. Where there are none that takes most of its time, but some
+        convolutions by windows need it.
         """
         return not all(func.final_addresses for func in self.functions)
 
