@@ -49,7 +49,7 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 from polyreme.lowering.kernels.work_stealing import Tickets
 
 # Pairs of rows ahead of what is cut that are asked for.
-PAIRS_AHEAD = 32
+PREFETCH_PAIRS = 32
 # Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
 FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
@@ -99,7 +99,7 @@ class Bf16x3Builder:
             few = build_direct(p.request, vectors) if plan.matrices.product.scattered else None
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
-            self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
+            self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))
         return self.parts.plan("bf16x3")
 
     def _weights(self) -> Slot:
@@ -121,7 +121,7 @@ class Bf16x3Builder:
         return pack(len(self.parts.packs) - 1)
 
 
-def _are_few(code: Code, plan: Plan) -> Value:
+def _takes_direct_path(code: Code, plan: Plan) -> Value:
     """Whether an unknown number of rows goes the direct way."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
@@ -173,7 +173,7 @@ class _Tasks:
         groups = code.value(code.div(code.add(size, plan.panels - 1), size))
         turns = code.value(code.mul(groups, pieces))
         self.tickets.begin(0, code.constant(1, i1))
-        makers = threads if isinstance(plan.m, int) else code.apply("select", _are_few(code, plan), code.value(0), threads)
+        makers = threads if isinstance(plan.m, int) else code.apply("select", _takes_direct_path(code, plan), code.value(0), threads)
         if plan.products > 1:
             makers = code.apply("min", makers, code.value(plan.makers))
         else:
@@ -251,7 +251,7 @@ class _Tasks:
             first = [code.value(i) for i in code.split(row0, sizes)]
             with code.loop(0, rows, first, name="row") as row:
                 here, row.next = at(row.carried), code.following(row.carried, sizes)
-                if plan.rows_are_far:
+                if plan.rows_exceed_l2:
                     there = at(code.split(code.add(row0, row.iv, plan.height), sizes))
                     for half in (0, VECTOR):
                         code.prefetch(self.made.left, code.add(there, half), locality=2)
@@ -384,7 +384,7 @@ class _Bf16x3Task:
         def tile(place: Index, cuts: int) -> None:
             number = code.add(self.tile, place)
             if closes:
-                self._ask(panel, number)
+                self._prefetch(panel, number)
             source: tuple[Value | None, ...] = (None,) * 4
             if cuts:
                 # The last ones that cut end with the block, and cut some of it once more.
@@ -395,7 +395,7 @@ class _Bf16x3Task:
                     self.made.right,
                     code.value(at),
                     code.value(code.add(there, code.mul(pair, LANES))),
-                    code.value(self._ahead(start, end, following[1], pair, at)),
+                    code.value(self._prefetched_pairs(start, end, following[1], pair, at)),
                 )
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
@@ -456,19 +456,19 @@ class _Bf16x3Task:
             "select", goes_on, code.value(code.add(block, 1)), next_block
         )
 
-    def _ahead(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
+    def _prefetched_pairs(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
         """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the
         next panel behind the last ones of a run of blocks from `start` up to `end`.
         """
         code, plan = self.code, self.plan
-        at = code.add(at, PAIRS_AHEAD * 2 * plan.apart)
+        at = code.add(at, PREFETCH_PAIRS * 2 * plan.apart)
         if not plan.in_place and plan.runs == 1:
             # Panels lie behind each other.
             return at
         numbers = plan.block * STEPS * plan.apart
         next_panel: Index = LANES if plan.in_place else plan.blocks * numbers
         jump = code.sub(next_panel, code.mul(code.sub(end, start), numbers))
-        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PAIRS_AHEAD)
+        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PREFETCH_PAIRS)
         is_behind = code.apply("ge", code.value(pair), code.value(left))
         return code.add(at, code.apply("select", is_behind, code.value(jump), code.value(0)))
 
@@ -480,7 +480,7 @@ class _Bf16x3Task:
             for lane in range(0, LANES, VECTOR):
                 place = code.add(at, code.mul(pair.iv, 2 * plan.apart), lane)
                 for line in (0, plan.apart):
-                    code.prefetch(self.made.right, code.add(place, PAIRS_AHEAD * 2 * plan.apart + line))
+                    code.prefetch(self.made.right, code.add(place, PREFETCH_PAIRS * 2 * plan.apart + line))
                 rows = [code.load(self.made.right, code.add(place, line), VECTOR) for line in (0, plan.apart)]
                 for term, words in enumerate(cut_pair(code, *rows)):
                     code.store(words, self.terms, code.add(code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
@@ -488,20 +488,20 @@ class _Bf16x3Task:
     def _results(self, panel: Index) -> Tile:
         return Tile(self.plan.matrices.product, self.made, self.around, panel, None, LANES // VECTOR)
 
-    def _ask(self, panel: Index, tile: Index) -> None:
+    def _prefetch(self, panel: Index, tile: Index) -> None:
         """Ask for what is read at the places of a tile's results, and for these places where they are far."""
         code, plan, epilogue = self.code, self.plan, self.plan.matrices.product.problem.epilogue
-        asked = [(self.made.buffers[arg], False) for arg in epilogue.residuals]
-        if plan.results_are_far:
-            asked += [(buffer, True) for buffer in self.made.outputs]
-        if not asked:
+        prefetched = [(self.made.buffers[arg], False) for arg in epilogue.residuals]
+        if plan.results_exceed_l2:
+            prefetched += [(buffer, True) for buffer in self.made.outputs]
+        if not prefetched:
             return
         results = self._results(panel)
         last = code.sub(plan.m, 1)
         with code.loop(0, plan.height, name="row") as loop:
             row = code.min(code.add(code.mul(tile, plan.height), loop.iv), last)
             at = code.add(results.out0, code.mul(row, results.row_out), results.lane0)
-            for buffer, write in asked:
+            for buffer, write in prefetched:
                 for lane in range(0, LANES, VECTOR):
                     code.prefetch(buffer, code.add(at, lane), write)
 

@@ -388,7 +388,7 @@ def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machi
         asked.append(int(index))
         return ()
 
-    monkeypatch.setattr(direct_plan, "FAR_SHARE", 1 << 20)
+    monkeypatch.setattr(direct_plan, "L3_SHARE_OF_WEIGHTS", 1 << 20)
     monkeypatch.setattr(direct_plan.Direct, "tile", (1, 7, 2))
     monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
     module, inputs = module_of(case)

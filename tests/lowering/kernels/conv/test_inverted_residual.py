@@ -351,9 +351,9 @@ def test_the_passes_know_of_a_slow_third_level_cache() -> None:
 
 def test_the_passes_know_of_cores_that_may_be_far() -> None:
     module = inverted_residuals(1)
-    near = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
-    assert chains(module, near) == []
-    assert chains(module, replace(near, far_cores=True)) == [3, 3]
+    threshold = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
+    assert chains(module, threshold) == []
+    assert chains(module, replace(threshold, far_cores=True)) == [3, 3]
 
 
 def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
