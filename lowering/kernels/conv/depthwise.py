@@ -32,7 +32,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.kernels.epilogue import Epilogue, follow
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
@@ -129,7 +129,7 @@ class Sliding:
         return channels
 
 
-def build_sliding(request: Request) -> KernelPlan | None:
+def build_depthwise_or_pooling(request: Request) -> KernelPlan | None:
     """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
     sliding = find_depthwise(request) or _find_pooling(request)
     return None if sliding is None else SlidingKernel(sliding).build()
@@ -331,7 +331,7 @@ class SlidingKernel:
         self.outs = after[len(s.epilogue.args) :]
         self._nest()
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("depthwise" if weights else "pool")
 

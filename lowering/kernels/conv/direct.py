@@ -57,7 +57,7 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 
-def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | None:
+def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
     other group.
     """
@@ -269,7 +269,9 @@ class DirectTask:
                             axes, at, weights, code.add(weights, further), number
                         )
                         return
-                    prefetched = self._prefetch_weights(weights, size, further, number, count, most) if direct.weights_exceed_l3_share else None
+                    prefetched = None
+                    if direct.weights_exceed_l3_share:
+                        prefetched = self._prefetch_weights(weights, size, further, number, count, most)
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, prefetched, is_row)
 
@@ -361,14 +363,16 @@ class DirectTask:
             for v, sums in enumerate(line):
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
 
-    def _prefetch_weights(self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int) -> Callable[[Index], list[Index]]:
+    def _prefetch_weights(
+        self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int
+    ) -> Callable[[Index], list[Index]]:
         """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile
         `number` of `count` asks for beside the round of steps at a position. Together the tiles ask for all. Where the machine follows
         streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round.
         """
         code, lanes = self.code, self.direct.lanes
         lines = -(-vectors * UNROLL // count)
-        if not self.p.request.target.reads_ahead:
+        if not self.p.request.target.hardware_prefetch:
             first = code.mul(code.mod(number, -(-vectors * UNROLL // lines)), lines * lanes)
             moved = [code.add(further, first, i * lanes) for i in range(lines)]
             return lambda position: [code.add(position, m) for m in moved]

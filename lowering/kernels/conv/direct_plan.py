@@ -15,7 +15,7 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
-from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, L1_PANEL_VECTORS, split_extent, step_cycles, streamed_cycles
+from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical

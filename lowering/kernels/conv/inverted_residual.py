@@ -39,7 +39,7 @@ from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import run
 from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
@@ -179,7 +179,7 @@ def _pays_off(block: InvertedResidual) -> bool:
     """
     target, dtype = block.request.target, block.sliding.dtype
     cache = target.caches[1]
-    threshold = cache // (SLOW_SHARE if target.third_level_bytes < SLOW_BYTES else FAR_CORE_SHARE if target.far_cores else 1)
+    threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < SLOW_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
     weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems)
     image = estimate_pixels(size_of(shape_of(block.sliding.image)[1:]))
     return image * dtype.bytes > threshold and weights * dtype.bytes <= cache // WEIGHTS_SHARE and block.rows > 0
@@ -404,7 +404,8 @@ class _ResidualKernel:
             self.first = _Convolution(block.first, self.parts)
         else:
             most = max(1, threshold // (block.buffered_rows * estimate_pixels(pixels) * vector))
-            self.first = _Product(block.first, pixels, most, self.parts, HIDDEN_HIGH if block.request.target.half_vectors else MOST_HIGH)
+            high = HIDDEN_HIGH if block.request.target.half_width_vectors else MOST_HIGH
+            self.first = _Product(block.first, pixels, most, self.parts, high)
         self.last = None if block.last is None else _Product(block.last, block.rows * narrow, 8, self.parts)
         self.middle = _Rows(block, self.first.panels, self.parts)
 
@@ -452,7 +453,7 @@ class _ResidualKernel:
                             valid,
                         )
                         # This part alone: sums of products would spill what is hoisted out of their loops.
-                        tidy(func, body)
+                        clean_up_kernel(func, body)
                         before = Code(Builder(body, next(iter(body)), func.location))
                         made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [buffered_rows])
                         self._wide_rows(
@@ -527,7 +528,8 @@ class _Rows(SlidingKernel):
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.
         self.task: Index = 0
         self.panels_of_task = typical(wide.count)
-        self.buffer_shape = (self.panels_of_task * block.most_tasks, block.buffered_rows, shape_of(block.sliding.image)[2], typical(wide.width))
+        pixels = shape_of(block.sliding.image)[2]
+        self.buffer_shape = (self.panels_of_task * block.most_tasks, block.buffered_rows, pixels, typical(wide.width))
 
     @property
     def panel_size(self) -> Dim:
@@ -535,13 +537,14 @@ class _Rows(SlidingKernel):
         return size_of(self.buffer_shape[1:])
 
     def _buffer_of(self, code: Code, panel: Index) -> Index:
-        """The number of a panel's ring among those of all tasks."""
+        """The number of a panel's row buffer among those of all tasks."""
         return code.add(code.mul(self.task, self.panels_of_task), panel)
 
     def place(self, code: Code, panel: Index, row: Index) -> Index:
-        """Where a row of the image begins in the ring of a panel."""
+        """Where a row of the image begins in the row buffer of a panel."""
         return code.add(
-            code.mul(self._buffer_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.buffered_rows), size_of(self.buffer_shape[2:]))
+            code.mul(self._buffer_of(code, panel), self.panel_size),
+            code.mul(code.mod(row, self.c.buffered_rows), size_of(self.buffer_shape[2:])),
         )
 
 

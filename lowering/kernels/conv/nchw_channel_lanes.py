@@ -45,7 +45,7 @@ class ChannelLanes(Strategy):
         """
         epilogue, channels = self.p.epilogue, self.image.channels
         if (
-            not self.p.request.target.half_vectors
+            not self.p.request.target.half_width_vectors
             or not epilogue.pools
             or self.outputs[-1] >= self.lanes
             or len(epilogue.values) != 1

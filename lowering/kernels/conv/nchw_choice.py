@@ -27,7 +27,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 
 
-def build_conv(request: Request) -> KernelPlan | None:
+def build_nchw_conv(request: Request) -> KernelPlan | None:
     """The plan of a group around a convolution; None for any other group, or where generic loops or a matrix product do better."""
     strategy = choose_strategy(request)
     return None if strategy is None else strategy.build()
@@ -36,8 +36,10 @@ def build_conv(request: Request) -> KernelPlan | None:
 def choose_strategy(request: Request) -> Strategy | None:
     """The way that is estimated to be the fastest; None where there is none."""
     image = find_image(request)
-    plans = [] if image is None else [strategy for strategy in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image)) if strategy.is_possible()]
-    return min(plans, key=lambda strategy: strategy.cycles(), default=None)
+    if image is None:
+        return None
+    possible = [s for s in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image)) if s.is_possible()]
+    return min(possible, key=lambda strategy: strategy.cycles(), default=None)
 
 
 def find_image(request: Request) -> NchwImage | None:

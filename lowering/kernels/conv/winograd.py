@@ -52,7 +52,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, f32, i16, i32
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd_plan import (
     EXACT_SCALE,
     INNER_PRODUCT_SHARE,
@@ -91,7 +91,8 @@ def build_winograd(request: Request) -> KernelPlan | None:
 def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
     by_pairs = find_winograd_inner_product(request)
-    return by_pairs is not None and 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts) > INNER_PRODUCT_SHARE * by_pairs.cycles
+    cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
+    return by_pairs is not None and cycles > INNER_PRODUCT_SHARE * by_pairs.cycles
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
@@ -100,7 +101,7 @@ def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
     """
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
-    direct = build_direct(image.request) if least else None
+    direct = build_direct_conv(image.request) if least else None
     if direct is not None:
         parts.include(direct, lambda code, tasks: if_so_many(code, image, 0, least, tasks))
     elif least:
@@ -189,7 +190,7 @@ class _WinogradBuilder:
     @property
     def _may_copy(self) -> bool:
         """Whether two threads make the transformed image each for itself."""
-        return self.blocking.transforms_first and self.blocking.known and self.image.request.target.far_cores
+        return self.blocking.transforms_first and self.blocking.known and self.image.request.target.separate_l3
 
     def _copies(self, code: Code) -> Index:
         """How often the transformed image is there."""

@@ -179,11 +179,11 @@ class WinogradImage:
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
         target = self.request.target
         arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
-        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
+        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes_per_cycle
         if target.spare_adders:
             return _overlapped_cycles(DIRECT_MORE * arithmetic, loading)
         return _overlapped_cycles(
-            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS
+            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.hardware_prefetch else LOADING_SHOWS
         )
 
     @property
@@ -251,11 +251,12 @@ def find_image(request: Request) -> WinogradImage | None:
 
 @dataclass(frozen=True)
 class Blocking:
-    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output
-    channels, `panels` of them per task, register tiles of `rows` pieces. `transforms_first` is whether the image is transformed before, once for all
-    tasks. Where it is not known how many pieces there are in all, `pieces` are the most that a block has room for, whole tiles of them, and
-    blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for those with fewer than
-    `below`.
+    """How the work is cut.
+
+    A block has `pieces` of `size` x `size` pixels and takes `depth` channels at a time. A panel has `vectors` vectors of output channels, a
+    task `panels` panels, a register tile `rows` pieces. With `transforms_first` a kernel transforms the image once for all tasks. For an
+    unknown number of pieces, `pieces` is the most that fit into a block. The blocking serves calls with at least `least` pixels and with
+    fewer than `below`.
     """
 
     image: WinogradImage
@@ -362,7 +363,8 @@ class Blocking:
 
     @property
     def scratch_bytes(self) -> int:
-        return (self.data_elements * (not self.transforms_first) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
+        data = self.data_elements * (not self.transforms_first)
+        return (data + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
 
     @property
     def weight_elements(self) -> int:
@@ -387,9 +389,9 @@ class Blocking:
         transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * each
         weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.transforms_first
         l3 = target.caches[2]
-        again, there = (target.third_level_bytes if size <= l3 // 2 else target.memory_bytes for size in (weights, data))
+        again, there = (target.l3_bytes_per_cycle if size <= l3 // 2 else target.memory_bytes_per_cycle for size in (weights, data))
         moved = self._moved(data, there)
-        loading = weights / target.memory_bytes + (blocks - 1) * weights / again
+        loading = weights / target.memory_bytes_per_cycle + (blocks - 1) * weights / again
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
         return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting

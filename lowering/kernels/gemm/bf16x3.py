@@ -38,7 +38,7 @@ from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_with_tile
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
@@ -96,7 +96,7 @@ class Bf16x3Builder:
         if not isinstance(plan.m, int):
             # By the same panels.
             vectors = LANES // VECTOR
-            few = build_direct(p.request, vectors) if plan.matrices.product.scattered else None
+            few = build_direct_conv(p.request, vectors) if plan.matrices.product.scattered else None
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))

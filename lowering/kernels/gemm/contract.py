@@ -218,7 +218,7 @@ class ProductBuilder:
     @property
     def _l3_is_slow(self) -> bool:
         """Whether the third-level cache is much slower than the second one."""
-        return self.p.request.target.third_level_bytes < FAST_L3_BYTES
+        return self.p.request.target.l3_bytes_per_cycle < FAST_L3_BYTES
 
     @property
     def _packs_small_blocks(self) -> bool:

@@ -277,7 +277,7 @@ class Tile:
         if self.product.m == 1:
             each = element_type(right.type).bytes
             bytes_of_all, l2 = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= l2 or self.p.request.target.reads_ahead:
+            if bytes_of_all <= l2 or self.p.request.target.hardware_prefetch:
                 return None
             wanted = None
             if self.threads is not None:
@@ -335,7 +335,7 @@ class Tile:
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
         # more.
-        begins = self.p.request.target.half_vectors and self.p.word_letter is None
+        begins = self.p.request.target.half_width_vectors and self.p.word_letter is None
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, begins), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:

@@ -47,7 +47,7 @@ from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.microkernel import PART
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -173,7 +173,9 @@ class WinogradInnerProduct:
     def rows_in_l3(self) -> bool:
         """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
         """
-        if self.is_constant or self.rows.outer or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
+        if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
+            return False
+        if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
             return False
         pieces = -(-self.tiles // self.l2_tiles)
         return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_fit_in_l3)
@@ -280,7 +282,8 @@ class WinogradInnerProduct:
         """An estimate of the direct way, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
         is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
-        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
+        products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
+        return products + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
 
 
 def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
@@ -381,7 +384,7 @@ class _WinogradInnerProductBuilder:
                 self.packing.write_facts(code, self.right, facts)
             self._task(begin, end)
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("winograd_inner_product", c.result_order)
 

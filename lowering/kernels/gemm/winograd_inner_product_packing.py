@@ -88,7 +88,8 @@ class Packing:
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
             # Not where so many would meet in the same sets of the cache.
-            return code.add(start, code.mul(number, along)) if self.k * gcd(along * f32.bytes, SET_STRIDE) <= SETS_SHARE * SET_STRIDE else None
+            fits = self.k * gcd(along * f32.bytes, SET_STRIDE) <= SETS_SHARE * SET_STRIDE
+            return code.add(start, code.mul(number, along)) if fits else None
         return code.add(start, code.mul(number, self.lanes)) if along == 1 and across == self.k else None
 
     @cached_property
@@ -204,16 +205,13 @@ class _WeightSteps:
         return [self._step(self.code.add(at, i)) for i in range(count)]
 
     def prefetch(self, at: Index, panels: int) -> None:
-        """Asks for the lines of some steps of so many panels behind those from `at` on, if they lie so far from each other that the machine
-        does not know them.
-        """
+        """Prefetches B's rows for later steps of `panels` panels. Only for rows so far apart that the hardware prefetcher misses them."""
         code = self.code
         if self.across == 1 and isinstance(self.along, int) and self.along > self.lanes:
             for i in range(self.lanes):
                 for j in range(panels):
-                    code.prefetch(
-                        self.buffer, code.add(self.start, j * self.lanes, code.mul(code.add(at, PREFETCH_STEPS + i), self.along)), locality=2
-                    )
+                    row = code.mul(code.add(at, PREFETCH_STEPS + i), self.along)
+                    code.prefetch(self.buffer, code.add(self.start, j * self.lanes, row), locality=2)
 
     def _step(self, at: Index) -> Value:
         code, lanes = self.code, self.lanes

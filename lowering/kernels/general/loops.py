@@ -27,7 +27,7 @@ from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
@@ -80,7 +80,7 @@ def build_loops(request: Request) -> KernelPlan | None:
     results = func.block.terminator.operands
     _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
     code.b(Return, ())
-    tidy(made)
+    clean_up_kernel(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
     return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request))
 
@@ -445,7 +445,8 @@ class _RowLoops:
                     return []
                 behind.add(op.result)
         sizes = [self.rows.space[op.perm.index(len(op.perm) - 1)] for op in transposed if shape_of(op.result) == self.rows.space]
-        like = len(sizes) == len(transposed) and all(op.perm == transposed[0].perm for op in transposed) and all(v in behind for v, _ in self.results)
+        like = len(sizes) == len(transposed) and all(op.perm == transposed[0].perm for op in transposed)
+        like = like and all(v in behind for v, _ in self.results)
         plain = all(op.result.type.dtype.kind in "fiu" and op.result.type.dtype.bits >= 16 for op in transposed)
         assert self.vector is not None
         many = all(not isinstance(n, int) or n >= wide for n in (*sizes, self.rows.space[self.vector]))

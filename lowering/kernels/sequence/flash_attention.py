@@ -40,7 +40,7 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf,
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.contract import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
@@ -101,7 +101,7 @@ class _AttentionKernel:
     def emit(self) -> Func:
         self._tasks()
         self.code.b(Return, ())
-        return tidy(self.func)
+        return clean_up_kernel(self.func)
 
     def _tasks(self) -> None:
         raise NotImplementedError
@@ -174,7 +174,7 @@ class _ManyQueries(_AttentionKernel):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
         # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
-        self.l3_is_slow = request.target.third_level_bytes < FAST_L3_BYTES
+        self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
         self.block = self._block()
         self.transposed_masks = self._masks_to_transpose()
         self._take(1 if isinstance(self.queries, int) and self.queries <= self.lanes else 2)

@@ -26,7 +26,7 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
@@ -208,7 +208,7 @@ class _RecurrentKernel:
         memory.given = list(given)
         self._write()
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
 
     def _add(self, slot: Slot, type: BufferType) -> None:
@@ -377,7 +377,8 @@ class _RecurrentKernel:
 
         def multiply(acc: Accumulators, of: Index = 0) -> Accumulators:
             """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
-            at_a, at_b = code.add(at_state, code.mul(of, tile.width), self._padding_before(of)), code.add(at_weights, code.mul(of, tile.width * step))
+            at_a = code.add(at_state, code.mul(of, tile.width), self._padding_before(of))
+            at_b = code.add(at_weights, code.mul(of, tile.width * step))
             few = len(acc) * vectors + vectors + 1 > r.request.target.vector_registers
             return _accumulate(
                 code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few

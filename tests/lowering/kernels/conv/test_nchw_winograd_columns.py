@@ -29,7 +29,7 @@ LENET = Case((1, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2")
 
 
 def like_zen4(target: Target) -> Target:
-    return replace(target, multiply_adds=1, half_vectors=True, spare_adders=True)
+    return replace(target, multiply_adds=1, half_width_vectors=True, spare_adders=True)
 
 
 # --- the convolutions

@@ -24,7 +24,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
 from polyreme.lowering.kernels.conv.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
 from polyreme.lowering.kernels.conv.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
@@ -266,7 +266,7 @@ CASES_AHEAD = [
 @pytest.mark.parametrize(("case", "size"), [(case, size) for case in CASES_AHEAD for size in SIZES if has_pieces(case, size)], ids=str)
 def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: int, copies: bool) -> None:
     """Once for all threads, or by each of two for itself."""
-    target = replace(host(), far_cores=copies)
+    target = replace(host(), separate_l3=copies)
     check_machine_code(case, size, lambda b: b.transforms_first, target=target)
     check_machine_code(case, size, lambda b: b.transforms_first and b.blocks > 1 and b.all_pieces % b.pieces > 0, target=target)
 
@@ -285,7 +285,7 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
                 plans.append(plan)
                 return plan
 
-            to_kernels(case.module(case.arrays()[1]), replace(TARGETS["x86-64-avx512"], far_cores=copies), watch)
+            to_kernels(case.module(case.arrays()[1]), replace(TARGETS["x86-64-avx512"], separate_l3=copies), watch)
             sizes[copies, open] = [(s.elements, dict(plans[0].of_thread).get(i, 0)) for i, s in enumerate(plans[0].scratch)]
     ((alone, _),) = sizes[False, False]
     assert sizes[True, False] == [(2 * alone, alone)]
@@ -362,7 +362,7 @@ def ways(stride: int, target: str) -> list[Module]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
-        return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct, made(0))]
+        return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct_conv, made(0))]
 
 
 @settings(max_examples=2, deadline=None)
@@ -437,7 +437,7 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
     """Transforms are mostly additions, and weights come from memory more slowly there."""
     spare = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
     sizes: list[list[list[int]]] = []
-    for target in (spare, replace(spare, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False)):
+    for target in (spare, replace(spare, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5, spare_adders=False)):
         sizes.append([])
         for case in (
             Case((1, 56, 56, 64), 64),
@@ -454,7 +454,7 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
 def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_slow() -> None:
     """Transformed weights are 1.8 times as many, and of the direct way's taps a fifth are over zeros."""
     fast = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
-    slow = replace(fast, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True)
+    slow = replace(fast, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5, spare_adders=False, hardware_prefetch=True)
     found: list[Any] = []
     for target in (fast, slow):
         case = Case((1, 7, 7, 512), 512)

@@ -616,7 +616,7 @@ def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_ta
         return None
 
     spare = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
-    for target in (spare, replace(spare, spare_adders=False, third_level_bytes=9.5, memory_bytes=4.5)):
+    for target in (spare, replace(spare, spare_adders=False, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5)):
         to_kernels(case.module(*case.arrays()), target, build)
     assert used == [True, False]
 
@@ -658,7 +658,7 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
     sizes: tuple[int, int, int], levels: int
 ) -> None:
     case, used = Case(*sizes), list[Cut | None]()
-    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes=4)
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes_per_cycle=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
     assert (0 if used[0] is None else len(used[0].schemes)) == levels
     to_kernels(case.module(*case.arrays(), free=True), target, lambda request: used.append(choose_cut(request)))
@@ -668,7 +668,7 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
 @pytest.mark.parametrize(("sizes", "in_chunks"), [((384, 3072, 768), True), ((1024, 1024, 1024), True), ((128, 768, 3072), False)], ids=str)
 def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, int, int], in_chunks: bool) -> None:
     case, used = Case(*sizes), list[Cut | None]()
-    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes=4)
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes_per_cycle=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
     (cut,) = used
     assert cut is not None and isinstance(cut.matrices.m, int) and isinstance(cut.combined, int)
@@ -679,7 +679,7 @@ def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, i
 @pytest.mark.parametrize("spare", [True, False])
 def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     products: list[Matrices] = []
-    target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes=10 if spare else 4.5)
+    target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes_per_cycle=10 if spare else 4.5)
     case = Case(128, 64, 64)
     to_kernels(case.module(*case.arrays()), target, lambda request: products.append(found) if (found := find_matrices(request)) else None)
     shapes = [

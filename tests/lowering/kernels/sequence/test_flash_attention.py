@@ -187,7 +187,7 @@ def test_heads_apart_are_asked_for_ahead_where_the_third_level_is_slow(queries: 
     inputs = Case(1, 2, queries, 300, 64, 48).inputs(module)
     results, query = [], []
     for bytes_a_cycle in (9.5, 20):
-        compiled = compile_module(module, replace(host(), third_level_bytes=bytes_a_cycle))
+        compiled = compile_module(module, replace(host(), l3_bytes_per_cycle=bytes_a_cycle))
         query.append(sum(isinstance(op, kernel.Prefetch) for op in compiled.lowered.walk()))
         results.append(compiled.load().run(inputs)[0])
     assert query[0] > 0 and query[1] == 0 and np.array_equal(*results)
