@@ -75,10 +75,23 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_inverted_residual, build_depthwise_or_pooling, build_interleave, build_winograd, build_winograd_inner_product, build_bf16x3,
-    build_direct_conv, build_nchw_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
-    build_sort, build_loops,
-)  # fmt: skip
+    build_attention,
+    build_inverted_residual,
+    build_depthwise_or_pooling,
+    build_interleave,
+    build_winograd,
+    build_winograd_inner_product,
+    build_bf16x3,
+    build_direct_conv,
+    build_nchw_conv,
+    build_strassen,
+    build_contract,
+    build_random,
+    build_scan,
+    build_cumulate,
+    build_sort,
+    build_loops,
+)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:

@@ -23,7 +23,7 @@ from polyreme.dialects import kernel, tensor
 from polyreme.ir.accuracy import Array
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Region
-from polyreme.ir.debug.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, clean_up_kernel
+from polyreme.ir.debug.reduce import KNOWN_SIZES, Case, StillFails, Trial, reduce_case, tidy
 from polyreme.ir.debug.tolerance import Expected, Misfit, expect
 from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import PolyremeError
@@ -226,14 +226,14 @@ class Bisection:
         if len(values) < 2:
             return None
         trial.main.block.terminator.set_operands(values, (len(values),))
-        clean_up_kernel(trial.module)
+        tidy(trial.module)
         try:
             wrong = self.misfits(steps, trial.case)
         except PolyremeError:
             return None
         for misfit in wrong:
             trial.main.block.terminator.set_operands([values[misfit.result]], (1,))
-            clean_up_kernel(trial.module)
+            tidy(trial.module)
             return trial.case if self.fails(steps, trial.case) else None
         return None
 
@@ -306,7 +306,7 @@ def _valid(case: Case, at: int, change: Callable[[Trial, Op], bool]) -> list[Cas
     trial = Trial(case)
     if not change(trial, list(trial.module.walk())[at]):
         return []
-    clean_up_kernel(trial.module)
+    tidy(trial.module)
     return [] if find_faults(trial.module) else [trial.case]
 
 
