@@ -1,27 +1,23 @@
-"""Matrix products of float32 by tile registers of bf16 (AMX): each number is the sum of three terms of bf16, and six products of terms are
-a product of numbers.
+"""Matrix products of float32 on AMX (bf16x3): each number is split into three bf16 terms, and six products of terms make one product.
 
-Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the
-arithmetic. A product of tiles, 16 rows by 16 lanes by 32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of
-them are up to 5 times as fast.
+The arithmetic is from Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
+computations" (2019).
 
-1. A thread takes a chunk of the rows and a group of panels, each of 32 lanes. It makes the terms of A for the chunk, which stay in its
-   second-level cache: [block][tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
-   Other groups for the same chunk, which it takes first, find them there.
-2. B is float32, packed ahead, or an argument in place. Panels are cut into blocks of a few steps, whose terms stay in the first-level
-   cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask
-   for what comes behind that.
-3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A
-   would leave the cache, in the arena. Behind the last block of a tile follows what is made of its sums.
+1. A task is a chunk of A's rows and a group of B's panels, 32 lanes each. The task splits its chunk into terms first:
+   [block][tile of rows][step][term][row][16 words], a step being 32 elements of the contracted axis (`kernel.dot_terms`). They stay in L2.
+   Tasks of one chunk follow each other, and find them there.
+2. B is float32, packed at compile time or read in place. A panel is taken in blocks of a few steps, whose terms stay in L1. While the tiles
+   of rows multiply one block they split the next one (a double buffer) and prefetch the one after it.
+3. Sums of a panel wait in memory of the task. If the terms of A exceed L2, the steps are taken in runs of blocks, and sums wait in the
+   arena. The epilogue of a tile follows its last block.
 
-So threads make the same terms of A, each for itself, since lines that another core wrote are far away; many threads make them once for all
-of them, in a kernel in front. Of an unknown number of rows few go the direct way.
+Few threads split A each for itself, since lines that another core wrote are slow to read. Many threads share one split, made by a kernel
+in front. An unknown number of rows takes the direct path where a test at run time finds few of them.
 
-Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
+Sizes that do not fit are padded with zeros. The order of additions depends on the steps alone.
 
-A result is as near the exact one as by multiply-adds (an eighth to a quarter nearer in the mean), since the products that are left out are
-below half a bit of the product, and two of A's numbers by two of B's are added at once. But an infinity makes its row or column nan, as its
-other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
+Results are as close to the exact ones as those of multiply-adds: the products that are left out are below half a bit. There are three
+exceptions. An infinity makes its row or column nan. So do magnitudes from 3.396e38 on, which bf16 lacks. Terms below 2^-126 are zero.
 """
 
 from __future__ import annotations

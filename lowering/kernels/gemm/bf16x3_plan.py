@@ -1,5 +1,4 @@
-"""Products of float32 by tile registers of bf16: which they are, how they are cut, and an estimate of what they take. `bf16x3.py` has the
-kernels.
+"""The plan of a bf16x3 product: whether it qualifies, how the work is cut, and an estimate of its cycles. `bf16x3.py` writes the kernels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The kernel of a product: tiles of its result one after another, for the piece of the work that a task has.
+"""The kernel of a matrix product: the register tiles of one task, one after another.
 
-B comes from panels that were packed before, from panels that the task packs for itself, or from where it stands. While a task computes with
-one panel it asks for the memory of the next one. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a
-piece wait in scratch memory.
+B comes from panels packed before, from panels that the task packs itself, or from where it stands. While a task computes with one panel it
+prefetches the next one. Panels too deep for L2 are taken in blocks of steps, and partial sums wait in scratch memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products in parts: which matrices, ways to cut them, and estimates of what each takes. `strassen.py` has the kernels."""
+"""The plan of a Strassen product: whether it qualifies, the cuts to choose from, and an estimate of each. `strassen.py` has the kernels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A task of a product in parts: all products of a group of panels for a piece of the rows, and adding them up. `strassen.py` says what it
-is a part of.
-"""
+"""One task of a Strassen product: all products of a group of panels for a piece of the rows, and their sums. See `strassen.py`."""
 
 from __future__ import annotations
 

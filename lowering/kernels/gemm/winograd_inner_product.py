@@ -1,29 +1,28 @@
-"""Products by Winograd's inner products: pairs of steps that take one multiplication and two additions in place of two multiplications.
+"""Matrix products by Winograd's inner product (1968): a pair of steps takes one multiplication and two additions.
 
     a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
 
-What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a
-core begins one multiply-add in a cycle and one addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for
-their multiply-adds. So two pairs of six steps go that way, and the other two steps are multiplied as they stand: four multiplications and
-four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
+What is subtracted are sums over a row of A alone, made once for all lanes, and over a column of B alone, made when B is packed. The method
+pays on cores that start one multiply-add and one addition in a cycle (Zen 4). A pair alone would wait for its two additions. So six steps
+are two pairs (the first and second step, the third and fourth) and two plain steps: four multiplications and four additions.
 
-Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in
-panels of one vector. A tile is many rows by one vector, since scalars that are read once only are read by the addition itself. Of an
-unknown number of rows there is code for tiles of any height up to the largest.
+A task copies its rows of A. B is packed in panels of one vector. A tile is many rows by one vector, because a scalar that is read once can
+be a memory operand of the addition. For an unknown number of rows there is code for tiles of every height up to the largest.
 
-B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just
-before their tiles, some at a time, so that they stay near, and once for all rows, even where these come from the third-level cache then;
-only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
+Where B is packed:
 
-Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few
-rows wait for them, and each thread then reads its own ones only.
+- at compile time, or once for several runs, if it is constant or a weight;
+- else by each task, a few panels just before their tiles, so that they stay in L2, and once for all rows of the task;
+- else, of many more rows, by a kernel in front.
+
+Threads share the panels rather than the rows while it takes little to copy the rows for each of them. Several products are tasks side by
+side.
 
 Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of
-two, which round nothing: magnitudes of all pairs' products together are then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 +
-|a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every
-third step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as
-sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows
-are cut, for any number of threads.
+two, which round nothing. The products of all pairs together are then at most about twice the product of the norms, (|a|^2 + |b|^2) / 2 +
+|a| |b|. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third step of a group is negated on
+both sides, so that the products of A's elements alone, and of B's, cancel between the two pairs. A result is within `ACCURACY` of the exact
+one. An infinity or nan spoils its row or column. Results do not depend on how rows are cut, nor on the number of threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Weights of products by pairs of steps that are not known when they are compiled: what `winograd_inner_product.py` packs them into, as a
-kernel.
-"""
+"""A kernel that packs B for Winograd's inner product, if B is not known at compile time. `winograd_inner_product.py` says what for."""
 
 from __future__ import annotations
 

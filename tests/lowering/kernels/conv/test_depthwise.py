@@ -108,7 +108,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _only_sliding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_depthwise_or_pooling)
+    monkeypatch.setattr(products, "build_nchw_conv", build_depthwise_or_pooling)
 
 
 # The most places of a window along each axis, less one: there are few where there are three axes, since on numpy each vector of each place

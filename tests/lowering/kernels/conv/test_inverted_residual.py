@@ -156,7 +156,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_inverted_residual)
+    monkeypatch.setattr(products, "build_nchw_conv", build_inverted_residual)
 
 
 @st.composite

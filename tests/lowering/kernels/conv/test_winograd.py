@@ -292,7 +292,7 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
     assert sizes[True, True] == sizes[False, True] and sizes[True, True][0][1] == 0
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("transforms_first", [False, True])
 @pytest.mark.parametrize(
     "case",
     [
@@ -307,7 +307,7 @@ def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, transf
     check_machine_code(case, 4, lambda b: b.transforms_first == transforms_first, lambda b: replace(b, pieces=b.rows))
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("transforms_first", [False, True])
 @pytest.mark.parametrize(
     "case", [Case((1, 10, 13, 17), 20), Case((1, 10, 13, 17), 20, open=True), Case((3, 5, 9, 20), 20, free=True)], ids=str
 )

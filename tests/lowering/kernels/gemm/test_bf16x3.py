@@ -81,7 +81,7 @@ def lowered(case: Case, target: Target, free: bool = False) -> Module:
 def bound(case: Case) -> Array:
     """What sums one after the other are within, and what is added to them."""
     inputs, constants = case.arrays()
-    x, w = inputs[0].reshape(-1, case.k).astype(np.float64), (constants[0].T if case.turned else constants[0]).astype(np.float64)
+    x, w = inputs[0].reshape(-1, case.k).astype(np.float64), (constants[0].T if case.transposed else constants[0]).astype(np.float64)
     expected = case.expected(inputs, constants)
     eps = np.finfo(np.float32).eps
     return np.asarray(eps * np.sqrt(case.k) * (np.abs(x) @ np.abs(w)).reshape(expected.shape) + eps * (np.abs(expected) + 8))
@@ -102,7 +102,7 @@ CASES = [
     Case(3 * 16 * MOST_TILES - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
     Case((MOST_TILES * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
     Case(196, 100, 70, residual=True),  # two chunks of few panels
-    Case(50, 700, 96, turned=True, bias=True),
+    Case(50, 700, 96, transposed=True, bias=True),
     Case(96, 64, 64, split=2, bias=True, residual=True),
 ]
 

@@ -36,7 +36,7 @@ def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
     def build(request: Request) -> KernelPlan | None:
         found = find_product(request)
         assert found is not None
-        plans.append(ProductBuilder(found).ring)
+        plans.append(ProductBuilder(found).double_buffer)
         return build_contract(request)
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(case.build()[0])
