@@ -24,10 +24,10 @@ from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
-from polyreme.lowering.kernels.conv.depthwise import build_sliding
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
-from polyreme.lowering.kernels.conv.nchw_choice import build_conv
+from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.gemm.bf16x3 import build_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_contract
@@ -75,10 +75,23 @@ SHORT_ROW = 32
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
 BUILDERS = (
-    build_attention, build_inverted_residual, build_sliding, build_interleave, build_winograd, build_winograd_inner_product, build_bf16x3,
-    build_direct, build_conv, build_strassen, build_contract, build_random, build_scan, build_cumulate,
-    build_sort, build_loops,
-)  # fmt: skip
+    build_attention,
+    build_inverted_residual,
+    build_depthwise_or_pooling,
+    build_interleave,
+    build_winograd,
+    build_winograd_inner_product,
+    build_bf16x3,
+    build_direct_conv,
+    build_nchw_conv,
+    build_strassen,
+    build_contract,
+    build_random,
+    build_scan,
+    build_cumulate,
+    build_sort,
+    build_loops,
+)
 
 
 def builders(target: Target) -> tuple[KernelBuilder, ...]:

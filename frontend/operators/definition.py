@@ -21,7 +21,18 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.operators.arguments import UnsupportedError, converted
 
-__all__ = ["LEGACY", "NN_NAMES", "PIR", "REQUIRED", "Legacy", "LegacyAttribute", "PaddleOperator", "OperatorParameter", "operator", "spelled"]
+__all__ = [
+    "LEGACY",
+    "NN_NAMES",
+    "PIR",
+    "REQUIRED",
+    "Legacy",
+    "LegacyAttribute",
+    "PaddleOperator",
+    "OperatorParameter",
+    "operator",
+    "spelled",
+]
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -180,7 +191,9 @@ def operator(
     spellings = (legacy,) if isinstance(legacy, Legacy) else tuple(legacy)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = [(OperatorParameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()]
+        parameters = [
+            (OperatorParameter(n, str(p.annotation), p.default), p.kind) for n, p in inspect.signature(function).parameters.items()
+        ]
         entry = PaddleOperator(
             names,
             spellings,

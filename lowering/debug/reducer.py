@@ -19,7 +19,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, ScalarType, TensorType, VectorType, index
 
 
-def _isolate_call(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _isolate_call(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """main = one call of a kernel: buffers that it changes are outputs, others are inputs with what they held before."""
     main = trial.main
     if main is None or trial.inputs is None:
@@ -96,7 +96,7 @@ def _around_call(trial: Trial, main: Func, call: Op) -> tuple[dict[Value, Array]
     return (states[0], states[1]) if len(states) == 2 else (None, None)
 
 
-def _constant(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _constant(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """op(…) -> a number: 1, for positions 0"""
     for result in op.results:
         if result.uses:
@@ -126,37 +126,37 @@ def _can_be_constant(op: Op) -> bool:
                isinstance(r.type, VectorType) or (inside and isinstance(r.type, TensorType)) for r in op.results)  # fmt: skip
 
 
-def _run_once(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _run_once(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """parallel n { ops } -> ops, for iteration 0"""
     return inline_region(op, 0, [Builder.before_op(op)(kernel.Constant, value=0, dtype=index)])
 
 
-def _shrink_loops(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _shrink_loops(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """As `shrink`, for kernels: a size also stands in them as a position."""
-    old, new, _ = size_change(op, way)
+    old, new, _ = size_change(op, variant)
     constants = [o for o in trial.module.walk() if isinstance(o, kernel.Constant) and o.dtype == index and o.value == old]
     for constant in constants:
         constant.attributes["value"] = new
-    return bool(constants) and SHRINK.apply(trial, op, way, values)
+    return bool(constants) and SHRINK.apply(trial, op, variant, values)
 
 
-def _launch_less(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _launch_less(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """One block, or blocks of one thread."""
-    name = ("grid", "block")[way]
+    name = ("grid", "block")[variant]
     op.attributes[name] = (1,) * len(op.attributes[name])
     return True
 
 
-def _drop_carried(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _drop_carried(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """A value that a loop carries, and that nothing uses afterwards, goes."""
-    if not isinstance(op, kernel.For) or op.results[way].uses:
+    if not isinstance(op, kernel.For) or op.results[variant].uses:
         return False
-    body, carried = op.block, op.block.args[1 + way]
-    inits = [v for i, v in enumerate(op.inits) if i != way]
-    yielded = [v for i, v in enumerate(body.terminator.operands) if i != way]
-    carried.replace_all_uses_with(op.inits[way])
+    body, carried = op.block, op.block.args[1 + variant]
+    inits = [v for i, v in enumerate(op.inits) if i != variant]
+    yielded = [v for i, v in enumerate(body.terminator.operands) if i != variant]
+    carried.replace_all_uses_with(op.inits[variant])
     body.terminator.set_operands(yielded, (len(yielded),))
-    body.erase_arg(1 + way)
+    body.erase_arg(1 + variant)
     region = op.regions.pop()
     left = kernel.For.build([op.lo, op.hi, *inits], op.attributes, [region], [v.type for v in inits], op.location, (1, 1, len(inits)))
     assert op.parent is not None
@@ -164,18 +164,18 @@ def _drop_carried(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bo
     op.regions = []
     others = iter(left.results)
     for i, result in enumerate(op.results):
-        if i != way:
+        if i != variant:
             result.replace_all_uses_with(next(others))
     op.erase()
     return True
 
 
-def _drop_from_group(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
+def _drop_from_group(trial: Trial, op: Op, variant: int, values: Sequence[Array]) -> bool:
     """A result of a group that nothing uses goes, and operands that nothing inside uses."""
-    if not isinstance(op, tensor.Fused) or op.results[way].uses:
+    if not isinstance(op, tensor.Fused) or op.results[variant].uses:
         return False
     last = op.block.terminator
-    kept = [i for i in range(len(op.results)) if i != way]
+    kept = [i for i in range(len(op.results)) if i != variant]
     last.set_operands([last.operands[i] for i in kept], (len(kept),))
     taken = list(op.operands)
     for i in reversed(range(len(taken))):

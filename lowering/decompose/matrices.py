@@ -83,8 +83,8 @@ def cholesky(op: Any, b: Builder, x: Value) -> Value:
     """Column by column: the column of what is left over the root of its diagonal element, whose product with itself is then taken away"""
     n, kind = _rows(op, x), x.type
     rank = kind.rank
-    turned = (*range(rank - 2), rank - 1, rank - 2)
-    left = _wide(b, b(tt.Transpose, x, perm=turned) if op.upper else x)
+    transposed = (*range(rank - 2), rank - 1, rank - 2)
+    left = _wide(b, b(tt.Transpose, x, perm=transposed) if op.upper else x)
     zero = _number(b, 0, left.type.dtype)
     columns = []
     for j in range(n):
@@ -92,6 +92,6 @@ def cholesky(op: Any, b: Builder, x: Value) -> Value:
         whole = b(tt.Map, first, b(tt.Map, _row(b, first, j), fn="sqrt"), fn="div")
         column = b(tt.Map, _mask(b, np.arange(n) >= j, rank), whole, zero, fn="select")
         columns.append(column)
-        left = b(tt.Map, left, b(tt.Map, column, b(tt.Transpose, column, perm=turned), fn="mul"), fn="sub")
+        left = b(tt.Map, left, b(tt.Map, column, b(tt.Transpose, column, perm=transposed), fn="mul"), fn="sub")
     factor = b(tt.Concat, tuple(columns), axis=rank - 1)
-    return b(nn.Cast, b(tt.Transpose, factor, perm=turned) if op.upper else factor, dtype=kind.dtype)
+    return b(nn.Cast, b(tt.Transpose, factor, perm=transposed) if op.upper else factor, dtype=kind.dtype)

@@ -57,8 +57,8 @@ def in_turns(b: Builder, y: Value, groups: int, strides: Sequence[Any], cut: Seq
     batch, channels, *places = y.type.shape
     spatial, out = len(places), channels // (groups * prod(strides))
     y = b(tt.Reshape, y, shape=(batch, groups, *strides, out, *places))
-    turns = [axis for i in range(spatial) for axis in (3 + spatial + i, 2 + i)]
-    y = b(tt.Transpose, y, perm=(0, 1, 2 + spatial, *turns))
+    interleaved = [axis for i in range(spatial) for axis in (3 + spatial + i, 2 + i)]
+    y = b(tt.Transpose, y, perm=(0, 1, 2 + spatial, *interleaved))
     y = b(tt.Reshape, y, shape=(batch, groups * out, *(n * s for n, s in zip(places, strides, strict=True))))
     stops = tuple(start + size for start, size in zip(cut, sizes, strict=True))
     if all(start == 0 for start in cut) and y.type.shape[2:] == tuple(stops):

@@ -129,8 +129,8 @@ def _by_planes(
     stacked = b(tt.Concat, planes, axis=2) if len(planes) > 1 else planes[0]
     images = b(tt.Reshape, stacked, shape=(batch * places, len(used) * channels, *sizes))
     images = _pad(b, images, tuple(low for low, _ in pairs[1:]), tuple(high for _, high in pairs[1:]))
-    turned = view_of_weight(b, tt.Transpose, weight, perm=(0, 2, 1, 3, 4))
-    flat = view_of_weight(b, tt.Reshape, turned, shape=(out, len(used) * channels, *kernel))
+    transposed = view_of_weight(b, tt.Transpose, weight, perm=(0, 2, 1, 3, 4))
+    flat = view_of_weight(b, tt.Reshape, transposed, shape=(out, len(used) * channels, *kernel))
     y = _conv_product(b, images, flat, strides[1:], dilations[1:], 1)
     y = b(tt.Reshape, y, shape=(batch, places, out, *y.type.shape[2:]))
     return b(tt.Transpose, y, perm=(0, 2, 1, 3, 4))

@@ -17,7 +17,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Pure
 
 
-def tidy(func: Func, within: Block | None = None) -> Func:
+def clean_up_kernel(func: Func, within: Block | None = None) -> Func:
     """Merge equal ops, hoist invariants, remove what is unused; the kernel computes the same. Only `within` one of its blocks, if that is
     given.
     """

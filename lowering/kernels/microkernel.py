@@ -39,7 +39,7 @@ UNROLL = 4
 PART = 256
 MOST_UNROLLED = 32
 # Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
-NEAR_VECTORS = 256
+L1_PANEL_VECTORS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,7 @@ def rank_tiles(m: int, n: int, k: int, registers: Registers) -> tuple[tuple[int,
                 across
                 * down
                 * (
-                    k * ((streamed_cycles(r, v) if k * v > NEAR_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v))
+                    k * ((streamed_cycles(r, v) if k * v > L1_PANEL_VECTORS else step_cycles(r, v)) + registers.load_cycles * (r + v))
                     + 20
                     + 1.5 * r * v
                 )

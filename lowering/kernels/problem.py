@@ -235,6 +235,6 @@ def _is_better_in_halves(found: Product) -> bool:
     whatever its vectors are.
     """
     p, n, lanes = found.problem, found.n, found.lanes
-    if not p.request.target.half_vectors or p.word_letter is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
+    if not p.request.target.half_width_vectors or p.word_letter is not None or p.is_narrow or found.m == 1 or not isinstance(n, int):
         return False
     return lanes < n < MOST_HALVED * lanes and 0 < n % lanes <= lanes // 2

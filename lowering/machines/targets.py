@@ -30,24 +30,7 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that code is made for.
-
-    `masked`: masked loads and stores are instructions (elsewhere each lane becomes a branch, and scalar tails are better). `fma`: a fused
-    multiply-add is an instruction; elsewhere `kernel.fma` rounds the product too. `half`: conversions between f16 and f32 are instructions.
-    `caches` are bytes of the first, second and third level, as one core sees them; `third_level_bytes` is what it reads in a cycle from the
-    third one, `memory_bytes` of what is in none of them. `spare_adders`: vectors are added, and their maxima taken, by other units than
-    those for multiply-adds, so that this costs nothing beside them. `reads_ahead`: the machine alone reads a stream of memory as fast as
-    asking for its lines ahead would, which then only takes places among those under way. `memory_streams`: so many streams, pages apart and
-    read in step, are the fastest way to read memory. `multiply_adds`: so many of whole vectors are begun in a cycle. `half_vectors`:
-    vectors are computed as two halves, so that one with half as many lanes takes half as long. `far_cores`: cores may have no third-level
-    cache in common, and then a line that another one read or wrote last is as far as memory, and a store to one that another one has read
-    since waits for its copy to go. `load_cycles`: what a load takes from the multiply-adds beside it, of which only near ties between tiles
-    are decided. Loops of fewer than `serial_cycles` stay on the thread that called them, since waking others would cost as much;
-    `grain_cycles` is what a thread takes of them at least in one go. (Products have bounds of their own: their tiles are larger.)
-    `winograd` is no fact about the machine but what the user allows, convolutions by Winograd's algorithm or by blocks of pixels; so is
-    `strassen`, matrix products by Strassen's or by pairs of steps, `bf16_terms`, those of float32 by tile registers of bf16, and
-    `short_weights`, recurrent weights in 28 bits.
-    """
+    """A machine that code is made for. Schedules read these facts; none of them changes a result, but for `fma`."""
 
     code: ClassVar[str] = "llvm"
 
@@ -57,22 +40,38 @@ class Target:
     features: str = ""
     vector_bytes: int = 16
     vector_registers: int = 16
+    # Masked loads and stores are instructions. Elsewhere each lane becomes a branch, and scalar tails are better.
     masked: bool = False
+    # A fused multiply-add is an instruction. Elsewhere `kernel.fma` rounds the product too.
     fma: bool = False
+    # Conversions between f16 and f32 are instructions.
     half: bool = False
+    # Bytes of L1 (data), L2 and L3, as one core sees them.
     caches: tuple[int, int, int] = (32 << 10, 512 << 10, 8 << 20)
     line_bytes: int = 64
-    third_level_bytes: float = 20
-    memory_bytes: float = 10
+    # Bytes that a core reads in a cycle from L3, and from memory.
+    l3_bytes_per_cycle: float = 20
+    memory_bytes_per_cycle: float = 10
+    # Vector additions and maxima run on other ports than multiply-adds, and so cost nothing beside them.
     spare_adders: bool = True
-    reads_ahead: bool = False
+    # The hardware prefetcher keeps up with one sequential stream: software prefetches of it only take line fill buffers.
+    hardware_prefetch: bool = False
+    # Streams, pages apart and read in step, with which memory is read the fastest.
     memory_streams: int = 1
+    # Multiply-adds of whole vectors that begin in a cycle.
     multiply_adds: float = 2
+    # Cycles that a load takes from the multiply-adds. It only decides between tiles that are otherwise nearly equal.
     load_cycles: float = 0.0
-    half_vectors: bool = False
-    far_cores: bool = False
+    # The machine computes a vector as two halves: one with half as many lanes takes half as long.
+    half_width_vectors: bool = False
+    # Cores may share no L3. A line that another core wrote then costs as much as one from memory.
+    separate_l3: bool = False
+    # Loops of fewer cycles stay on the calling thread, since waking others costs as much. Products have a bound of their own.
     serial_cycles: int = 60_000
+    # Cycles of a loop that a thread takes at a time, at least.
     grain_cycles: int = 20_000
+    # What the user allows: Winograd's convolutions; Strassen's algorithm and Winograd's inner product; float32 products as bf16x3 splits on
+    # AMX; recurrent weights in 28 bits.
     winograd: bool = True
     strassen: bool = True
     bf16_terms: bool = True
@@ -276,18 +275,19 @@ def core_of(target: Target) -> Target:
     """
     first, second, third = target.caches
     if target.cpu == "znver3":
-        return replace(target, caches=(first, second, min(third, 32 * second)), memory_bytes=4, reads_ahead=True, memory_streams=8)
+        caches = first, second, min(third, 32 * second)
+        return replace(target, caches=caches, memory_bytes_per_cycle=4, hardware_prefetch=True, memory_streams=8)
     if target.cpu == "znver4":
-        return replace(target, multiply_adds=1, half_vectors=True, far_cores=True, reads_ahead=True)
+        return replace(target, multiply_adds=1, half_width_vectors=True, separate_l3=True, hardware_prefetch=True)
     if target.cpu.startswith("znver"):
         return target
     return replace(
         target,
         caches=(first, second, min(third, 8 * second)),
-        third_level_bytes=9.5,
-        memory_bytes=4.5,
+        l3_bytes_per_cycle=9.5,
+        memory_bytes_per_cycle=4.5,
         spare_adders=False,
-        reads_ahead=True,
+        hardware_prefetch=True,
         memory_streams=8,
         load_cycles=0.01,
     )

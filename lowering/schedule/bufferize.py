@@ -232,7 +232,7 @@ class _Bufferize:
         Fuse().run_on(step)
         # Each thread has images of its own, none of which comes from another core; so only those that do not fit the cache are better never
         # made.
-        GroupInvertedResiduals(replace(self.target, third_level_bytes=Target.third_level_bytes, far_cores=False)).run_on(step)
+        GroupInvertedResiduals(replace(self.target, l3_bytes_per_cycle=Target.l3_bytes_per_cycle, separate_l3=False)).run_on(step)
         results = [outputs.get(v) or self.alloc(_buffer_type(v, scan.location)) for v in scan.results]
         self.memory.update(zip(scan.results, results, strict=True))
         saved = self.top, self.packed, self.order, self.last_uses

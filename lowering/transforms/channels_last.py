@@ -29,7 +29,7 @@ from polyreme.ir.types import ScalarType, element_type, i16
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
-from polyreme.lowering.transforms.dilation import without_gaps
+from polyreme.lowering.transforms.dilation import without_dilation
 from polyreme.lowering.transforms.larger_groups import larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
@@ -61,7 +61,7 @@ class ChannelsLast(FuncPass):
 
     def run_on(self, func: Func) -> None:
         if self._pays(func):
-            _Turning(func, self.blocks).run()
+            _LayoutConverter(func, self.blocks).run()
 
     def _pays(self, func: Func) -> bool:
         """Whether most multiply-adds are in convolutions that win by it, as those of bytes always do."""
@@ -139,7 +139,7 @@ class _Version(NamedTuple):
     perm: Axes
 
 
-class _Turning:
+class _LayoutConverter:
     """One walk through a function, which turns convolutions and carries what comes of them along."""
 
     def __init__(self, func: Func, blocks: bool):
@@ -247,7 +247,7 @@ def _transposed(b: Builder, x: Value, perm: Axes) -> Value:
 
 # --- rules: what an op becomes when operands come in another order; None to leave it as it is
 
-_Rule = Callable[[_Turning, Any, Builder], _Version | None]
+_Rule = Callable[[_LayoutConverter, Any, Builder], _Version | None]
 _RULES: dict[type[Op], _Rule] = {}
 
 
@@ -265,11 +265,11 @@ def _moved(values: Sequence[Any], perm: Axes) -> tuple[Any, ...]:
 
 
 @_rule(tensor.Map)
-def _map(turning: _Turning, op: tensor.Map, b: Builder) -> _Version | None:
-    perm = turning.leading(op.xs)
+def _map(converter: _LayoutConverter, op: tensor.Map, b: Builder) -> _Version | None:
+    perm = converter.leading(op.xs)
     if perm is None or len(perm) != len(shape_of(op.result)):
         return None
-    operands = [turning.ordered(x, perm, b) if shape_of(x) else x for x in op.xs]
+    operands = [converter.ordered(x, perm, b) if shape_of(x) else x for x in op.xs]
     return _Version(_lanes_over_groups(b, operands, op), perm)
 
 
@@ -300,16 +300,16 @@ def _common(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
 
 
 @_rule(tensor.Concat)
-def _concat(turning: _Turning, op: tensor.Concat, b: Builder) -> _Version | None:
-    perm = turning.leading(op.xs)
+def _concat(converter: _LayoutConverter, op: tensor.Concat, b: Builder) -> _Version | None:
+    perm = converter.leading(op.xs)
     if perm is None:
         return None
-    return _Version(b(tensor.Concat, [turning.ordered(x, perm, b) for x in op.xs], axis=perm[op.axis]), perm)
+    return _Version(b(tensor.Concat, [converter.ordered(x, perm, b) for x in op.xs], axis=perm[op.axis]), perm)
 
 
 @_rule(tensor.Pad)
-def _pad(turning: _Turning, op: tensor.Pad, b: Builder) -> _Version | None:
-    version = turning.version(op.x)
+def _pad(converter: _LayoutConverter, op: tensor.Pad, b: Builder) -> _Version | None:
+    version = converter.version(op.x)
     if version is None:
         return None
     x, perm = version
@@ -318,33 +318,33 @@ def _pad(turning: _Turning, op: tensor.Pad, b: Builder) -> _Version | None:
 
 
 @_rule(tensor.Slice)
-def _slice(turning: _Turning, op: tensor.Slice, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _slice(converter: _LayoutConverter, op: tensor.Slice, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     starts, stops, strides = (_moved(numbers, perm) for numbers in (op.starts, op.stops, op.strides))
     return _Version(b(tensor.Slice, x, starts=starts, stops=stops, strides=strides), perm)
 
 
 @_rule(tensor.Reverse)
-def _reverse(turning: _Turning, op: tensor.Reverse, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _reverse(converter: _LayoutConverter, op: tensor.Reverse, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     return _Version(b(tensor.Reverse, x, axes=tuple(sorted(perm[a] for a in op.axes))), perm)
 
 
 @_rule(tensor.Broadcast)
-def _broadcast(turning: _Turning, op: tensor.Broadcast, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _broadcast(converter: _LayoutConverter, op: tensor.Broadcast, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     return _Version(b(tensor.Broadcast, x, shape=_moved(op.shape, perm)), perm)
 
 
 @_rule(tensor.Window)
-def _window(turning: _Turning, op: tensor.Window, b: Builder) -> _Version | None:
-    version = turning.version(op.x)
+def _window(converter: _LayoutConverter, op: tensor.Window, b: Builder) -> _Version | None:
+    version = converter.version(op.x)
     if version is None:
         return None
     x, perm = version
@@ -353,10 +353,10 @@ def _window(turning: _Turning, op: tensor.Window, b: Builder) -> _Version | None
 
 
 @_rule(tensor.Reduce)
-def _reduce(turning: _Turning, op: tensor.Reduce, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _reduce(converter: _LayoutConverter, op: tensor.Reduce, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     axes = tuple(sorted(perm[a] for a in op.axes))
     last, few = len(perm) - 1, shape_of(x)[-1]
     if last in axes and last - 1 not in axes and len(axes) > 1 and isinstance(few, int) and few < _GROUP:
@@ -367,10 +367,10 @@ def _reduce(turning: _Turning, op: tensor.Reduce, b: Builder) -> _Version | None
 
 
 @_rule(tensor.ArgReduce)
-def _arg_reduce(turning: _Turning, op: tensor.ArgReduce, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _arg_reduce(converter: _LayoutConverter, op: tensor.ArgReduce, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     made = b(tensor.ArgReduce, x, fn=op.fn, axis=perm[op.axis], keepdims=op.keepdims, dtype=op.dtype)
     return _Version(made, perm if op.keepdims else _without(perm, (op.axis,)))
 
@@ -382,28 +382,28 @@ def _without(perm: Axes, axes: Axes) -> Axes:
 
 
 @_rule(tensor.Gather)
-def _gather(turning: _Turning, op: tensor.Gather, b: Builder) -> _Version | None:
-    if op.x not in turning.versions or len(shape_of(op.index)) != 1:
+def _gather(converter: _LayoutConverter, op: tensor.Gather, b: Builder) -> _Version | None:
+    if op.x not in converter.versions or len(shape_of(op.index)) != 1:
         return None
-    x, perm = turning.versions[op.x]
-    return _Version(b(tensor.Gather, x, turning.plain(op.index, b), axis=perm[op.axis]), perm)
+    x, perm = converter.versions[op.x]
+    return _Version(b(tensor.Gather, x, converter.plain(op.index, b), axis=perm[op.axis]), perm)
 
 
 @_rule(tensor.Transpose)
-def _transpose(turning: _Turning, op: tensor.Transpose, b: Builder) -> _Version | None:
-    if op.x not in turning.versions:
+def _transpose(converter: _LayoutConverter, op: tensor.Transpose, b: Builder) -> _Version | None:
+    if op.x not in converter.versions:
         return None
-    x, perm = turning.versions[op.x]
+    x, perm = converter.versions[op.x]
     return _Version(x, tuple(perm[i] for i in op.perm))
 
 
 @_rule(tensor.Reshape)
-def _reshape(turning: _Turning, op: tensor.Reshape, b: Builder) -> _Version | None:
+def _reshape(converter: _LayoutConverter, op: tensor.Reshape, b: Builder) -> _Version | None:
     """Axes are split where they stand. Axes that are joined are brought together first, in the order in which they stand otherwise."""
     old, new = shape_of(op.x), shape_of(op.result)
     groups = [(before, after) for before, after in matching_groups(old, new)]
     # Where axes are only split, nothing is to be moved.
-    version = turning.version(op.x) if all(len(before) == 1 for before, _ in groups) else turning.versions.get(op.x)
+    version = converter.version(op.x) if all(len(before) == 1 for before, _ in groups) else converter.versions.get(op.x)
     if version is None:
         return None
     x, perm = version
@@ -419,16 +419,16 @@ def _reshape(turning: _Turning, op: tensor.Reshape, b: Builder) -> _Version | No
 
 
 @_rule(tensor.Contract)
-def _contract(turning: _Turning, op: tensor.Contract, b: Builder) -> _Version | None:
+def _contract(converter: _LayoutConverter, op: tensor.Contract, b: Builder) -> _Version | None:
     """Operands in another order have their letters in another order; a convolution gives its channels last."""
     conv = _conv_of(op)
     spec = tensor.ContractSpec(op.spec)
     sides = []
     for x, letters in ((op.a, spec.a), (op.b, spec.b)):
-        version = turning.versions.get(x)
+        version = converter.versions.get(x)
         sides.append((x, letters) if version is None else (version.value, "".join(_moved(letters, version.perm))))
     if conv is None:
-        if all(x not in turning.versions for x in op.operands):
+        if all(x not in converter.versions for x in op.operands):
             return None
         (a, letters_a), (c, letters_c) = sides
         return _Version(b(tensor.Contract, a, c, spec=f"{letters_a},{letters_c}->{spec.out}", dtype=op.dtype), tuple(range(len(spec.out))))
@@ -437,7 +437,7 @@ def _contract(turning: _Turning, op: tensor.Contract, b: Builder) -> _Version | 
         return None
     if _is_depthwise(conv, image, weight) and not _channels_are_last(image, conv):
         image = _turned(b, image[0], image[1], conv)
-    return _convolution(b, conv, image, weight, op.dtype, turning.blocks)
+    return _convolution(b, conv, image, weight, op.dtype, converter.blocks)
 
 
 def _is_depthwise(conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str]) -> bool:
@@ -506,15 +506,15 @@ def _convolution(
 ) -> _Version:
     """A convolution with the channels of its result last; `dtype` is the contract's."""
     out = conv.spec.out
-    turned = "".join(c for c in out if c not in conv.places + conv.channels) + conv.places + conv.channels
-    perm = tuple(turned.index(c) for c in out)
+    target_order = "".join(c for c in out if c not in conv.places + conv.channels) + conv.places + conv.channels
+    perm = tuple(target_order.index(c) for c in out)
     sizes = {**dict(zip(weight[1], shape_of(weight[0]), strict=True)), **dict(zip(image[1], shape_of(image[0]), strict=True))}
-    made = _product(b, image, weight, turned, sizes, dtype)
+    made = _product(b, image, weight, target_order, sizes, dtype)
     if made is None and dtype is None and blocks:
         made = (
-            _in_blocks(b, conv, image, weight, turned, sizes)
-            or _in_larger_groups(b, conv, image, weight, turned)
-            or _without_gaps(b, conv, image, weight, turned)
+            _in_blocks(b, conv, image, weight, target_order, sizes)
+            or _in_larger_groups(b, conv, image, weight, target_order)
+            or _without_dilation(b, conv, image, weight, target_order)
         )
     if made is None:
         grouped = any(c in image[1] for c in conv.channels)
@@ -527,9 +527,9 @@ def _convolution(
         if grouped and single:
             x, letters = _narrowed(b, x, letters, single)
             w, letters_w = _dropped(b, w, letters_w, single)
-        short = "".join(c for c in turned if c in letters + letters_w)
+        short = "".join(c for c in target_order if c in letters + letters_w)
         made = b(tensor.Contract, x, w, spec=f"{letters},{letters_w}->{short}", dtype=dtype)
-    return _Version(_reshaped(b, made, tuple(sizes[c] for c in turned)), perm)
+    return _Version(_reshaped(b, made, tuple(sizes[c] for c in target_order)), perm)
 
 
 def _product(
@@ -587,14 +587,14 @@ def _in_larger_groups(b: Builder, conv: _Conv, image: tuple[Value, str], weight:
     return None if groups is None else b(tensor.Contract, groups.windows, groups.weight, spec=f"{letters},{order}->{out}")
 
 
-def _without_gaps(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str) -> Value | None:
+def _without_dilation(b: Builder, conv: _Conv, image: tuple[Value, str], weight: tuple[Value, str], out: str) -> Value | None:
     """A dilated convolution by one without gaps; None for any other."""
     window = image[0].producer(tensor.Window)
     assert window is not None
     inside = image[1][: len(shape_of(window.x))]
     if len(inside) != 4 or len(conv.channels) != 1 or conv.channels in inside or out != inside[:3] + conv.channels:
         return None
-    return without_gaps(b, window, weight[0], f"{image[1]},{weight[1]}->{out}")
+    return without_dilation(b, window, weight[0], f"{image[1]},{weight[1]}->{out}")
 
 
 def _free_letter(taken: str) -> str:

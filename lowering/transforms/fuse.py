@@ -131,12 +131,12 @@ class _Fusion:
         found = []
         pending: list[tuple[Value, list[Op]]] = [(v, []) for v in op.operands]
         while pending:
-            value, way = pending.pop()
+            value, path = pending.pop()
             producer = value.producer()
             if producer is not None and self._is_free(producer):
-                pending += [(v, [*way, producer]) for v in producer.operands]
+                pending += [(v, [*path, producer]) for v in producer.operands]
             else:
-                found.append((value, way))
+                found.append((value, path))
         return found
 
     def _reaches(self, starts: Iterable[Group], goal: Group) -> bool:
@@ -190,8 +190,8 @@ class _Fusion:
         if len(joined.ops) > self.options.max_ops:
             return False
         for consumer in group.ops:
-            for value, way in self._reads_of(consumer):
-                if value.producer() is op and not self._reads_once(op, consumer, way, group):
+            for value, path in self._reads_of(consumer):
+                if value.producer() is op and not self._reads_once(op, consumer, path, group):
                     return False
         return self._has_form(joined)
 
@@ -221,16 +221,16 @@ class _Fusion:
         again = any(rows.is_full(v) and rows.level.get(v, 0) for v in results) or max(rows.level.values()) > 1
         return not (again and count < _FEW_ROWS and length > _LONG_ROW)
 
-    def _reads_once(self, op: Op, consumer: Op, way: Sequence[Op], group: Group) -> bool:
+    def _reads_once(self, op: Op, consumer: Op, path: Sequence[Op], group: Group) -> bool:
         """Whether computing `op` where `consumer` reads it computes no element much more often than once."""
         if isinstance(consumer, tensor.Gather):
             # Places of single elements are asked for once each.
-            return isinstance(op, tensor.Map) and not way and op.result is consumer.index and len(shape_of(consumer.x)) == 1
+            return isinstance(op, tensor.Map) and not path and op.result is consumer.index and len(shape_of(consumer.x)) == 1
         if isinstance(consumer, tensor.Contract):
             return False
         if isinstance(consumer, tensor.Scatter):
             # Updates are read once, each; positions once for every column that is written.
-            return isinstance(op, tensor.Map) and not way and op.result is not consumer.index
+            return isinstance(op, tensor.Map) and not path and op.result is not consumer.index
         if (
             isinstance(consumer, tensor.Fold)
             and not isinstance(op, tensor.Reshape)
@@ -239,16 +239,16 @@ class _Fusion:
             return False
         if isinstance(op, (tensor.Reduce, tensor.Contract, tensor.ArgReduce, tensor.Fold)):
             # Their elements are dear. Where they are repeated they must be the row's own, which `rows_of` checks.
-            if any(not isinstance(step, (tensor.Broadcast, tensor.Window)) for step in way):
+            if any(not isinstance(step, (tensor.Broadcast, tensor.Window)) for step in path):
                 return False
-        for step in way:
+        for step in path:
             if isinstance(step, tensor.Window) and _overlaps(step):
                 return False
         if isinstance(op, tensor.Reduce) and not is_pooling(op):
             return True
-        return not self._is_repeated(op, consumer, way)
+        return not self._is_repeated(op, consumer, path)
 
-    def _is_repeated(self, op: Op, consumer: Op, way: Sequence[Op]) -> bool:
+    def _is_repeated(self, op: Op, consumer: Op, path: Sequence[Op]) -> bool:
         """Whether an axis of `op` is repeated on the way, by a broadcast or by the consumer's own; single elements and what depends on a
         row's reduction are hoisted out of the loops that repeat them.
         """
@@ -257,9 +257,9 @@ class _Fusion:
             return False
         if self._depends_on_reduction(op):
             return False
-        if any(isinstance(step, tensor.Broadcast) for step in way):
+        if any(isinstance(step, tensor.Broadcast) for step in path):
             return True
-        if not isinstance(consumer, tensor.Map) or way:
+        if not isinstance(consumer, tensor.Map) or path:
             return False
         wanted = shape_of(consumer.result)
         return len(shape) == len(wanted) and any(n == 1 and m != 1 for n, m in zip(shape, wanted, strict=True))

@@ -47,7 +47,7 @@ MOST_STEPS = (1 << 31) // (255 * 128)
 # With fewer channels in a group, floats have as much to do.
 LEAST_GROUP = 8
 # With fewer rows, reading weights of 16 bits takes longer than widening those of 8.
-ROWS_WORTH_PAIRS = 16
+MIN_ROWS_FOR_INT16 = 16
 
 _VIEWS = (tensor.Reshape, tensor.Transpose, tensor.Slice, tensor.Reverse, tensor.Broadcast, tensor.Window, tensor.Pad)
 
@@ -80,7 +80,7 @@ class IntegerProducts(FuncPass):
             if isinstance(op, tensor.Contract) and op.dtype is None and element_type(op.result.type) == f32:
                 found = _match(op)
                 if found is not None:
-                    _rewrite(op, found, unsigned, i16 if self.pairs and _rows(op, found) >= ROWS_WORTH_PAIRS else u8)
+                    _rewrite(op, found, unsigned, i16 if self.pairs and _rows(op, found) >= MIN_ROWS_FOR_INT16 else u8)
         if unsigned:
             for (steps, _), bytes_ in unsigned.items():
                 _read_without_sign(steps, bytes_)
@@ -108,7 +108,7 @@ class _FoundProduct(NamedTuple):
     weight: Array
     scales: Array
     weight_letters: str
-    near: str
+    word_letter: str
 
 
 def known(value: Value) -> Array | None:
@@ -142,10 +142,10 @@ def _match(op: tensor.Contract) -> _FoundProduct | None:
         array, scales = weight
         contracted = tuple(i for i, c in enumerate(weight_letters) if c in spec.contracted)
         first = scales[tuple(slice(0, 1) if i in contracted else slice(None) for i in range(scales.ndim))]
-        near = _near(spec, x, letters, array, weight_letters)
-        if near is None or not (scales == first).all() or np.prod([array.shape[i] for i in contracted]) > MOST_STEPS:
+        word_letter = _word_letter(spec, x, letters, array, weight_letters)
+        if word_letter is None or not (scales == first).all() or np.prod([array.shape[i] for i in contracted]) > MOST_STEPS:
             continue
-        return _FoundProduct(spec, letters, image, array, first, weight_letters, near)
+        return _FoundProduct(spec, letters, image, array, first, weight_letters, word_letter)
     return None
 
 
@@ -199,7 +199,7 @@ def _weight(value: Value) -> tuple[Array, Array] | None:
     return array, scales
 
 
-def _near(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weight_letters: str) -> str | None:
+def _word_letter(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weight_letters: str) -> str | None:
     """The contracted letter that words of bytes run along: channels of an image, or the only contracted axis that is longer than 1."""
     sizes = dict(zip(weight_letters, weight.shape, strict=True))
     outputs = [c for c in spec.out if c in weight_letters and c not in letters and sizes[c] != 1]
@@ -215,10 +215,10 @@ def _near(spec: tensor.ContractSpec, x: Value, letters: str, weight: Array, weig
     channels = [c for i, c in enumerate(letters[:rank]) if c in spec.contracted and i not in window.axes]
     if len(channels) != 1 or not all(letters[a] in spec.out and letters[a] not in weight_letters for a in window.axes):
         return None
-    (near,) = channels
-    if batch and (sizes[near] % BYTES or sizes[near] < LEAST_GROUP or min(sizes[c] for c in outputs) < LEAST_GROUP):
+    (word_letter,) = channels
+    if batch and (sizes[word_letter] % BYTES or sizes[word_letter] < LEAST_GROUP or min(sizes[c] for c in outputs) < LEAST_GROUP):
         return None
-    return near
+    return word_letter
 
 
 def _rows(op: tensor.Contract, found: _FoundProduct) -> int:
@@ -243,9 +243,9 @@ def _rewrite(op: tensor.Contract, found: _FoundProduct, unsigned: dict[tuple[Val
     steps = found.image.steps
     if (steps, kind) not in unsigned:
         unsigned[steps, kind] = _without_sign(Builder.after_op(steps.owner) if isinstance(steps.owner, Op) else b, steps, kind)
-    more = -found.weight.shape[found.weight_letters.index(found.near)] % (BYTES // kind.bytes)
+    more = -found.weight.shape[found.weight_letters.index(found.word_letter)] % (BYTES // kind.bytes)
     weight = (
-        np.pad(found.weight, [(0, more if c == found.near else 0) for c in found.weight_letters])
+        np.pad(found.weight, [(0, more if c == found.word_letter else 0) for c in found.weight_letters])
         if more
         else np.ascontiguousarray(found.weight)
     )
@@ -277,10 +277,10 @@ def _per_channel(b: Builder, found: _FoundProduct, numbers: Array) -> Value:
     kept = [c for c in found.spec.out if c in found.weight_letters]
     squeezed = numbers.reshape([n for i, n in enumerate(numbers.shape) if i not in _contracted(found)])
     order = [c for c in found.weight_letters if c not in found.spec.contracted]
-    turned = squeezed.transpose([order.index(c) for c in kept])
-    sizes = iter(turned.shape)
+    channels_last = squeezed.transpose([order.index(c) for c in kept])
+    sizes = iter(channels_last.shape)
     shape = [next(sizes) if c in kept else 1 for c in found.spec.out]
-    made: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(turned).reshape(shape)))
+    made: Value = b(tensor.Constant, value=Dense(np.ascontiguousarray(channels_last).reshape(shape)))
     return made
 
 
@@ -489,7 +489,7 @@ def _image(b: Builder, found: _FoundProduct, x: Value, more: int) -> tuple[Value
     if not views or not isinstance(views[-1], tensor.Window):
         for view in views:
             x = _again(b, view, x, filling)
-        return _widened(b, x, found.letters.index(found.near), more), found.letters
+        return _widened(b, x, found.letters.index(found.word_letter), more), found.letters
     window = views[-1]
     around = len(views) - 1
     while around and isinstance(views[around - 1], tensor.Pad):
@@ -497,7 +497,7 @@ def _image(b: Builder, found: _FoundProduct, x: Value, more: int) -> tuple[Value
     for view in views[:around]:
         x = _again(b, view, x, filling)
     rank = len(shape_of(x))
-    channel = found.letters.index(found.near)
+    channel = found.letters.index(found.word_letter)
     perm = (*(i for i in range(rank) if i != channel), channel)
     x = _widened(b, b(tensor.Transpose, x, perm=perm), rank - 1, more)
     for pad in views[around:-1]:

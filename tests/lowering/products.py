@@ -15,7 +15,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.ir.verify import verify
-from polyreme.lowering.kernels.conv.nchw_choice import build_conv
+from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -60,7 +60,7 @@ class Recorder:
         self.plans: list[KernelPlan] = []
 
     def __call__(self, request: Request) -> KernelPlan | None:
-        plan = build_conv(request) or build_contract(request) or build_loops(request)
+        plan = build_nchw_conv(request) or build_contract(request) or build_loops(request)
         if plan is not None:
             self.plans.append(plan)
         return plan

@@ -142,7 +142,7 @@ class FunctionEmitter:
         self.module = module
         self.target = target
         self.name = name
-        self.code = TextCode(target.fma, target.has("avx512f") and target.vector_bytes == 64, module.split, target.half_vectors)
+        self.code = TextCode(target.fma, target.has("avx512f") and target.vector_bytes == 64, module.split, target.half_width_vectors)
         for reserved in RESERVED_VALUES:
             self.code.name(reserved)
         self.values: dict[Value, Any] = {}

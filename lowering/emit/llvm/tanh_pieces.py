@@ -1,8 +1,7 @@
-"""tanh in float32 by pieces: a polynomial of its own for each quarter of a power of two, whose coefficients are looked up in registers.
+"""tanh in float32 by pieces: a polynomial for each quarter of a power of two, with coefficients looked up in registers.
 
-That takes neither a division nor an exponential function, so that fewer instructions wait for each other: seven look-ups and five
-multiply-adds. For machines whose vectors are computed as halves (`Target.half_vectors`); the table below has a column for each piece, in
-the place that the exponent's last three bits and the first two of the fraction say.
+It takes seven look-ups and five multiply-adds, and neither a division nor an exponential. Machines with `Target.half_width_vectors` use it.
+The table has a column for each piece. Its index is the exponent's last three bits and the fraction's first two.
 """
 
 from __future__ import annotations

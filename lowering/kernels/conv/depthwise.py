@@ -32,7 +32,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
 from polyreme.lowering.kernels.epilogue import Epilogue, follow
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
@@ -52,7 +52,7 @@ ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
 FEW_VECTORS = 4
 # Bytes after which addresses share their places in the first-level cache.
-WAY_BYTES = 4096
+L1_WAY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Sliding:
         return channels
 
 
-def build_sliding(request: Request) -> KernelPlan | None:
+def build_depthwise_or_pooling(request: Request) -> KernelPlan | None:
     """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
     sliding = find_depthwise(request) or _find_pooling(request)
     return None if sliding is None else SlidingKernel(sliding).build()
@@ -264,7 +264,7 @@ def _widest(sliding: Sliding) -> int:
     """Pixels that a tile may have."""
     slide = sliding.slides[-1]
     most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // (sliding.copies or 1))
-    return -(-most // 2) if _crowded(sliding, most) else most
+    return -(-most // 2) if _conflicts_in_l1(sliding, most) else most
 
 
 def _tiles(sliding: Sliding) -> list[SlidingTile]:
@@ -285,12 +285,12 @@ def _tiles(sliding: Sliding) -> list[SlidingTile]:
     return tiles
 
 
-def _crowded(sliding: Sliding, width: int) -> bool:
+def _conflicts_in_l1(sliding: Sliding, width: int) -> bool:
     """Whether the pixels under a tile push each other out of the first-level cache, because they stand (nearly) a power of two apart."""
     *down, along = sliding.slides
     pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
-    ways = sliding.request.target.caches[0] // WAY_BYTES
-    places = WAY_BYTES // gcd(sliding.channels * sliding.dtype.bytes, WAY_BYTES)
+    ways = sliding.request.target.caches[0] // L1_WAY_BYTES
+    places = L1_WAY_BYTES // gcd(sliding.channels * sliding.dtype.bytes, L1_WAY_BYTES)
     return pixels > ways * places * 3 // 4
 
 
@@ -331,7 +331,7 @@ class SlidingKernel:
         self.outs = after[len(s.epilogue.args) :]
         self._nest()
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("depthwise" if weights else "pool")
 
@@ -376,7 +376,7 @@ class SlidingKernel:
             self.width = self._open_width()
 
     @cached_property
-    def _far(self) -> bool:
+    def _exceeds_l2(self) -> bool:
         """Whether an image is too large for the second-level cache."""
         s = self.s
         return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
@@ -387,7 +387,7 @@ class SlidingKernel:
         An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what
         lies under a window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
         """
-        if not self._far:
+        if not self._exceeds_l2:
             return min(vectors, FEW_VECTORS)
         return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
@@ -398,7 +398,7 @@ class SlidingKernel:
         first-level cache for the next.
         """
         slides = self.s.slides
-        if not self._far or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
+        if not self._exceeds_l2 or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
             return 1
         rows = estimate_pixels(slides[-2].places)
         return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))

@@ -57,7 +57,7 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 
-def build_direct(request: Request, vectors: int | None = None) -> KernelPlan | None:
+def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
     other group.
     """
@@ -257,7 +257,7 @@ class DirectTask:
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
             size = product(a.size for a in axes) * direct.width
             further: Index = size
-            if self.backward is not None and direct.blocks == 1 and (direct.is_far or direct.in_blocks):
+            if self.backward is not None and direct.blocks == 1 and (direct.weights_exceed_l3_share or direct.in_blocks):
                 further = code.apply("select", self.backward, code.value(code.sub(0, size)), code.value(size))
 
             def row(y: Index, rows: int) -> None:
@@ -269,9 +269,11 @@ class DirectTask:
                             axes, at, weights, code.add(weights, further), number
                         )
                         return
-                    ahead = self._ahead(weights, size, further, number, count, most) if direct.is_far else None
+                    prefetched = None
+                    if direct.weights_exceed_l3_share:
+                        prefetched = self._prefetch_weights(weights, size, further, number, count, most)
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
-                    self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, ahead, is_row)
+                    self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, prefetched, is_row)
 
                 if direct.numbered:
                     cover_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
@@ -319,11 +321,11 @@ class DirectTask:
         vectors: int,
         valid: int | None,
         add: bool,
-        ahead: Callable[[Index], list[Index]] | None,
+        prefetched: Callable[[Index], list[Index]] | None,
         is_row: bool = False,
     ) -> None:
         """One tile, from beginning to end, or with `add` some of its steps, from the column `tap` of taps on; each round of them asks for
-        the weights at the places that `ahead` tells of its own. `is_row` is whether it is a whole row of numbered pixels.
+        the weights at the places that `prefetched` tells of its own. `is_row` is whether it is a whole row of numbered pixels.
         """
         code, lanes, dtype = self.code, self.direct.lanes, self.p.dtype
         align = lanes * dtype.bytes
@@ -333,7 +335,7 @@ class DirectTask:
             return code.broadcast(code.load(self.image, code.add(position, pixels.moved[r])), lanes)
 
         def weight(v: int, position: Index) -> Value:
-            for there in ahead(position) if ahead is not None and v == 0 and next(written) % UNROLL == 0 else ():
+            for there in prefetched(position) if prefetched is not None and v == 0 and next(written) % UNROLL == 0 else ():
                 code.prefetch(self.weights, there)
             return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
 
@@ -361,14 +363,16 @@ class DirectTask:
             for v, sums in enumerate(line):
                 code.store(sums, self.sums, code.add(to, v * lanes), None, align)
 
-    def _ahead(self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int) -> Callable[[Index], list[Index]]:
+    def _prefetch_weights(
+        self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int
+    ) -> Callable[[Index], list[Index]]:
         """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile
         `number` of `count` asks for beside the round of steps at a position. Together the tiles ask for all. Where the machine follows
         streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round.
         """
         code, lanes = self.code, self.direct.lanes
         lines = -(-vectors * UNROLL // count)
-        if not self.p.request.target.reads_ahead:
+        if not self.p.request.target.hardware_prefetch:
             first = code.mul(code.mod(number, -(-vectors * UNROLL // lines)), lines * lanes)
             moved = [code.add(further, first, i * lanes) for i in range(lines)]
             return lambda position: [code.add(position, m) for m in moved]

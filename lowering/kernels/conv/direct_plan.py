@@ -15,7 +15,7 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.amx_blocks import VECTORS, pixels_of_block, step_of_block, target_has_blocks
-from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, NEAR_VECTORS, split_extent, step_cycles, streamed_cycles
+from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLED, split_extent, step_cycles, streamed_cycles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
@@ -27,9 +27,9 @@ IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
 # The same part of a cache smaller than so many bytes.
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
 # A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
-MOST_ROOM = 1 << 20
+MAX_L2_BYTES = 1 << 20
 # Weights of more than this part of the third-level cache are taken for far.
-FAR_SHARE = 20
+L3_SHARE_OF_WEIGHTS = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
 # The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
@@ -166,8 +166,8 @@ class Direct:
             return None
         taps = list(letters[len(shape_of(window.x)) :])
         inner = [c for c in self._by_distance() if c not in taps]
-        near = self._by_distance()[:2] == taps or prod(typical(self.p.size(c)) for c in inner) <= FEW_CHANNELS
-        if len(taps) != 2 or not near or any(d != 1 for d in window.dilations):
+        is_inner = self._by_distance()[:2] == taps or prod(typical(self.p.size(c)) for c in inner) <= FEW_CHANNELS
+        if len(taps) != 2 or not is_inner or any(d != 1 for d in window.dilations):
             return None
         low, sizes = (tuple(of[axis] for axis in window.axes) for of in (pad.low, shape_of(pad.x)))
         many, stride = window.sizes[1], window.strides[1]
@@ -222,7 +222,7 @@ class Direct:
             self.around is None
             or self.border is not None
             or self.numbered
-            or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MOST_ROOM
+            or prod(self.region(self.needed(self.pieces()))) * self.image_bytes > MAX_L2_BYTES
         ):
             return None
         return self.around
@@ -262,8 +262,8 @@ class Direct:
             or not all(isinstance(n, int) for n in (*p.sizes.values(), *self.whole))
         ):
             return False
-        near = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
-        return near and typical(p.size(p.word_letter)) % STEP == 0 and self._block is not None
+        fits = self.k * VECTORS * self.lanes * p.dtype.bytes <= target.caches[1] // PANEL_SHARE
+        return fits and typical(p.size(p.word_letter)) % STEP == 0 and self._block is not None
 
     @property
     def _block(self) -> tuple[int, int] | None:
@@ -307,7 +307,7 @@ class Direct:
     def _step_cycles(self, pixels: int, vectors: int) -> float:
         """An estimate of a step of a tile. With few registers a tile has few pixels, and so waits for its weights.
         """
-        streamed = not self.by_rows and self.p.registers.count < MANY_REGISTERS and self.k * vectors > NEAR_VECTORS
+        streamed = not self.by_rows and self.p.registers.count < MANY_REGISTERS and self.k * vectors > L1_PANEL_VECTORS
         return (streamed_cycles if streamed else step_cycles)(pixels, vectors)
 
     def _shared(self, vectors: int, pixels: int, tiles: int) -> int:
@@ -338,10 +338,10 @@ class Direct:
         return -(-self.k * self.width * self.p.dtype.bytes // room)
 
     @property
-    def is_far(self) -> bool:
+    def weights_exceed_l3_share(self) -> bool:
         """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache.
         """
-        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // FAR_SHARE
+        return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
 
     @property
     def keeps(self) -> bool:
@@ -360,12 +360,12 @@ class Direct:
         return [(n - 1) * s + r for n, s, r in zip(outputs, self.steps, self.reaches, strict=True)]
 
     def _fits(self, outputs: Sequence[int]) -> bool:
-        room = min(self.p.request.target.caches[1], MOST_ROOM)
+        room = min(self.p.request.target.caches[1], MAX_L2_BYTES)
         needed = self.needed(outputs)
         # Windows with gaps between them leave out some of the region.
         image = min(prod(self.region(needed)) * self.image_bytes, prod(needed) * self.k * self.p.dtype.bytes)
         sums = prod(needed) * self.width * self.p.dtype.bytes if self.keeps else 0
-        return image <= room // (LARGER_IMAGE_SHARE if self.is_far else IMAGE_SHARE) and sums <= room // SUMS_SHARE
+        return image <= room // (LARGER_IMAGE_SHARE if self.weights_exceed_l3_share else IMAGE_SHARE) and sums <= room // SUMS_SHARE
 
     def pieces(self) -> list[int]:
         """Pixels of the result in a task, by letter: what fits the cache, and no more than leaves work for the threads."""

@@ -34,12 +34,12 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
 from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
-from polyreme.lowering.kernels.conv.direct_plan import MOST_ROOM, Direct, find_direct
+from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, find_direct
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import run
 from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
 from polyreme.lowering.kernels.packing import Panels, PlanParts
@@ -48,10 +48,10 @@ from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 
 # Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
-ROOM_SHARE, WEIGHTS_SHARE = 2, 4
+L2_SHARE, WEIGHTS_SHARE = 2, 4
 # Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common
 # with it, a smaller image is worth a chain: such a part of the second-level cache.
-SLOW_BYTES, SLOW_SHARE, FAR_SHARE = 16, 32, 4
+SLOW_BYTES, SLOW_SHARE, FAR_CORE_SHARE = 16, 32, 4
 # Groups of rows that a task has at least.
 LEAST_GROUPS = 2
 # Tasks in such a number share groups evenly.
@@ -67,8 +67,8 @@ MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 def build_inverted_residual(request: Request) -> KernelPlan | None:
     """The plan of a group that is a chain; None for any other group."""
-    chain = find_inverted_residual(request)
-    return None if chain is None else _ResidualKernel(chain).build()
+    block = find_inverted_residual(request)
+    return None if block is None else _ResidualKernel(block).build()
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class InvertedResidual:
         """Rows of the windows' result that are made at a time: as many as fit the cache, so that there are groups of them in a number that
         threads share evenly.
         """
-        room = min(self.request.target.caches[1], MOST_ROOM) // ROOM_SHARE
+        room = min(self.request.target.caches[1], MAX_L2_BYTES) // L2_SHARE
         places = estimate_pixels(self.slide.places)
         most = max(1, places // OPEN_GROUPS) if self.is_open else places
         fitting = [n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room]
@@ -125,7 +125,7 @@ class InvertedResidual:
         return max(1, MOST_OPEN_TASKS // self.images) * self.images if self.is_open else 1
 
     @property
-    def ring(self) -> int:
+    def buffered_rows(self) -> int:
         """Rows of the wide image under a row of windows: as many wait in scratch memory."""
         return self.slide.reach + 1
 
@@ -141,7 +141,7 @@ class InvertedResidual:
 
     def _bytes(self, rows: int) -> int:
         narrow = rows * self.narrow_row if self.last is not None else 0
-        return estimate_pixels(self.ring * self.wide_row + narrow) * self.sliding.dtype.bytes
+        return estimate_pixels(self.buffered_rows * self.wide_row + narrow) * self.sliding.dtype.bytes
 
 
 def find_inverted_residual(request: Request) -> InvertedResidual | None:
@@ -162,27 +162,27 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
     maker = _maker(_part(request, [wide], None), sliding.image)
     if maker is None:
         return None
-    chain = InvertedResidual(request, maker, sliding, None)
+    block = InvertedResidual(request, maker, sliding, None)
     if narrow is not None:
         last = find_product(_part(request, request.results, narrow), halves=True)
         if last is None or not _reads_rows(last, narrow, len(request.func.args)):
             return None
-        chain = replace(chain, last=last)
-    return chain if _is_worth(chain) else None
+        block = replace(block, last=last)
+    return block if _pays_off(block) else None
 
 
-def _is_worth(chain: InvertedResidual) -> bool:
+def _pays_off(block: InvertedResidual) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not.
 
     Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half
     of it comes from another core. Where that core may be far, half of an image of some size is.
     """
-    target, dtype = chain.request.target, chain.sliding.dtype
+    target, dtype = block.request.target, block.sliding.dtype
     cache = target.caches[1]
-    near = cache // (SLOW_SHARE if target.third_level_bytes < SLOW_BYTES else FAR_SHARE if target.far_cores else 1)
-    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in chain.problems)
-    image = estimate_pixels(size_of(shape_of(chain.sliding.image)[1:]))
-    return image * dtype.bytes > near and weights * dtype.bytes <= cache // WEIGHTS_SHARE and chain.rows > 0
+    threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < SLOW_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
+    weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems)
+    image = estimate_pixels(size_of(shape_of(block.sliding.image)[1:]))
+    return image * dtype.bytes > threshold and weights * dtype.bytes <= cache // WEIGHTS_SHARE and block.rows > 0
 
 
 def _made_from(contract: tensor.Contract, before: tensor.Contract) -> Value | None:
@@ -393,20 +393,21 @@ def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, i
 class _ResidualKernel:
     """Makes the plan of a chain."""
 
-    def __init__(self, chain: InvertedResidual):
-        self.c = chain
-        self.parts = PlanParts(chain.request)
-        pixels, narrow = shape_of(chain.sliding.image)[2], chain.sliding.shape[2]
-        vector = chain.request.target.vector_bytes
-        near = chain.request.target.caches[0] * 7 // 8
+    def __init__(self, block: InvertedResidual):
+        self.c = block
+        self.parts = PlanParts(block.request)
+        pixels, narrow = shape_of(block.sliding.image)[2], block.sliding.shape[2]
+        vector = block.request.target.vector_bytes
+        threshold = block.request.target.caches[0] * 7 // 8
         self.first: _Product | _Convolution
-        if isinstance(chain.first, Direct):
-            self.first = _Convolution(chain.first, self.parts)
+        if isinstance(block.first, Direct):
+            self.first = _Convolution(block.first, self.parts)
         else:
-            most = max(1, near // (chain.ring * estimate_pixels(pixels) * vector))
-            self.first = _Product(chain.first, pixels, most, self.parts, HIDDEN_HIGH if chain.request.target.half_vectors else MOST_HIGH)
-        self.last = None if chain.last is None else _Product(chain.last, chain.rows * narrow, 8, self.parts)
-        self.middle = _Rows(chain, self.first.panels, self.parts)
+            most = max(1, threshold // (block.buffered_rows * estimate_pixels(pixels) * vector))
+            high = HIDDEN_HIGH if block.request.target.half_width_vectors else MOST_HIGH
+            self.first = _Product(block.first, pixels, most, self.parts, high)
+        self.last = None if block.last is None else _Product(block.last, block.rows * narrow, 8, self.parts)
+        self.middle = _Rows(block, self.first.panels, self.parts)
 
     def build(self) -> KernelPlan:
         c = self.c
@@ -434,7 +435,7 @@ class _ResidualKernel:
                 self.middle.task, kept = task, code.mul(task, c.rows)
             else:
                 scratch, kept = [code.scratch(typical(size), c.sliding.dtype) for size in self._scratch()], 0
-            ring, *narrow = scratch
+            buffered_rows, *narrow = scratch
             with code.loop(start, stop, name="group") as group:
                 top = code.mul(group.iv, c.rows)
                 high = code.min(c.rows, code.sub(c.slide.places, top)) if c.is_open else c.rows
@@ -445,16 +446,16 @@ class _ResidualKernel:
                         self.middle.write_row(
                             code,
                             self._buffers(c.sliding.epilogue),
-                            ring,
+                            buffered_rows,
                             narrow or outputs,
                             (picture, row, code.add(kept, y.iv)),
                             panel,
                             valid,
                         )
                         # This part alone: sums of products would spill what is hoisted out of their loops.
-                        tidy(func, body)
+                        clean_up_kernel(func, body)
                         before = Code(Builder(body, next(iter(body)), func.location))
-                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [ring])
+                        made = ProductKernel(func, before, image, packed[0], self._buffers(c.problems[0].epilogue), [buffered_rows])
                         self._wide_rows(
                             made, picture, before.add(before.mul(group.iv, c.rows), y.iv), before.mul(start, c.rows), panel, valid
                         )
@@ -500,10 +501,10 @@ class _ResidualKernel:
         """The rows of the wide image that row `row` of the windows needs and the one before it, if this task had one, did not."""
         code, slide = made.code, self.c.slide
         top = code.sub(code.mul(row, slide.stride), slide.low)
-        behind = code.min(code.add(top, self.c.ring - slide.stride), slide.size)
+        behind = code.min(code.add(top, self.c.buffered_rows - slide.stride), slide.size)
         behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
         begin = code.apply("max", code.apply("max", code.value(top), code.value(0)), behind)
-        with code.loop(begin, code.min(code.add(top, self.c.ring), slide.size), name="wide") as loop:
+        with code.loop(begin, code.min(code.add(top, self.c.buffered_rows), slide.size), name="wide") as loop:
             number = code.add(code.mul(picture, slide.size), loop.iv)
             self.first.write_row(made, (number, picture, loop.iv), self.middle.place(code, panel, loop.iv), panel, valid)
 
@@ -521,27 +522,29 @@ class _ResidualKernel:
 class _Rows(SlidingKernel):
     """The windows of a chain: from a ring of rows for each panel of channels, and into scratch memory if another product follows."""
 
-    def __init__(self, chain: InvertedResidual, wide: Panels, parts: PlanParts):
-        super().__init__(chain.sliding, parts)
-        self.c = chain
+    def __init__(self, block: InvertedResidual, wide: Panels, parts: PlanParts):
+        super().__init__(block.sliding, parts)
+        self.c = block
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.
         self.task: Index = 0
         self.panels_of_task = typical(wide.count)
-        self.ring_shape = (self.panels_of_task * chain.most_tasks, chain.ring, shape_of(chain.sliding.image)[2], typical(wide.width))
+        pixels = shape_of(block.sliding.image)[2]
+        self.buffer_shape = (self.panels_of_task * block.most_tasks, block.buffered_rows, pixels, typical(wide.width))
 
     @property
     def panel_size(self) -> Dim:
         """Elements of the ring of a panel."""
-        return size_of(self.ring_shape[1:])
+        return size_of(self.buffer_shape[1:])
 
-    def _ring_of(self, code: Code, panel: Index) -> Index:
-        """The number of a panel's ring among those of all tasks."""
+    def _buffer_of(self, code: Code, panel: Index) -> Index:
+        """The number of a panel's row buffer among those of all tasks."""
         return code.add(code.mul(self.task, self.panels_of_task), panel)
 
     def place(self, code: Code, panel: Index, row: Index) -> Index:
-        """Where a row of the image begins in the ring of a panel."""
+        """Where a row of the image begins in the row buffer of a panel."""
         return code.add(
-            code.mul(self._ring_of(code, panel), self.panel_size), code.mul(code.mod(row, self.c.ring), size_of(self.ring_shape[2:]))
+            code.mul(self._buffer_of(code, panel), self.panel_size),
+            code.mul(code.mod(row, self.c.buffered_rows), size_of(self.buffer_shape[2:])),
         )
 
 
@@ -549,18 +552,18 @@ class _Rows(SlidingKernel):
         self,
         code: Code,
         buffers: dict[Value, Value],
-        ring: Value,
+        buffered_rows: Value,
         results: list[Value],
         row: tuple[Index, Index, Index],
         panel: Index,
         valid: int | None,
     ) -> None:
         """The channels of a panel in a row: which image, which of its rows, and which row of the scratch memory."""
-        s, width = self.s, self.ring_shape[-1]
+        s, width = self.s, self.buffer_shape[-1]
         picture, y, self.kept_row = row
         self.code, self.buffers, self.outs = code, buffers, results
         self.panel, self.lane0 = panel, code.mul(panel, width)
-        read = buffer_leaf(code, ring, self.ring_shape)
+        read = buffer_leaf(code, buffered_rows, self.buffer_shape)
 
         def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
             *pixel, channel = places
@@ -571,7 +574,7 @@ class _Rows(SlidingKernel):
 
     def within(self, places: list[Position]) -> list[Position]:
         code = self.code
-        return [position(self._ring_of(code, self.panel)), position(code.mod(places[1].scalar(code), self.c.ring))]
+        return [position(self._buffer_of(code, self.panel)), position(code.mod(places[1].scalar(code), self.c.buffered_rows))]
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         if self.c.last is None:

@@ -7,20 +7,20 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, cover, covering, step_cycles, transpose_lanes, zeros
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import PIECES, typical
 
 # Pixels of a result that are turned by code without loops.
-MOST_TURNED = 64
+MAX_PIXELS_TRANSPOSED = 64
 
 
-class Channels(Strategy):
+class ChannelLanes(Strategy):
     """Lanes along channels: rows of the tile are pixels of a rectangle."""
 
-    def __init__(self, image: Image):
+    def __init__(self, image: NchwImage):
         super().__init__(image)
         rows, self.vectors = choose_tile(prod(self.extents), typical(image.channels), typical(self.k), self.p.registers)
         width = self.extents[-1]
@@ -31,21 +31,21 @@ class Channels(Strategy):
             high, most = self.extents[-2], max(1, rows // width)
             self.high = -(-high // -(-high // most))
 
-    def possible(self) -> bool:
-        return self.image.channel is not None and self.lanes > 1 and super().possible()
+    def is_possible(self) -> bool:
+        return self.image.channel is not None and self.lanes > 1 and super().is_possible()
 
     def channels_at_once(self) -> int:
         return self.vectors * self.lanes
 
     @property
-    def pools_before_turning(self) -> bool:
+    def pools_before_transpose(self) -> bool:
         """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is
         a small part of a vector there, too, while the channels are a whole one. Where vectors are halves, shuffles and what follows take
         the more time beside the sums.
         """
         epilogue, channels = self.p.epilogue, self.image.channels
         if (
-            not self.p.request.target.half_vectors
+            not self.p.request.target.half_width_vectors
             or not epilogue.pools
             or self.outputs[-1] >= self.lanes
             or len(epilogue.values) != 1
@@ -54,7 +54,7 @@ class Channels(Strategy):
             return False
         spatial = [self.p.out.index(c) for c in self.image.spatial]
         alike = all(arg.type.shape[axis] == 1 for arg in epilogue.args for axis in spatial)
-        few = prod(self.outputs) <= MOST_TURNED
+        few = prod(self.outputs) <= MAX_PIXELS_TRANSPOSED
         return alike and few and channels % self.channels_at_once() == 0 and element_type(epilogue.values[0].type) == self.p.dtype
 
     def cycles(self) -> float:
@@ -85,7 +85,7 @@ class Channels(Strategy):
 
     def fill(self, task: Task) -> Value:
         sums = self.sums(task)
-        return sums if self.pools_before_turning else self._transposed(task.code, sums, self._pitch(task.rows), self.channels_at_once())
+        return sums if self.pools_before_transpose else self._transposed(task.code, sums, self._pitch(task.rows), self.channels_at_once())
 
     def sums(self, task: Task) -> Value:
         """The sums of a task in a scratch tile, pixel by pixel, [row][column][channel]."""

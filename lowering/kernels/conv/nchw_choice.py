@@ -19,28 +19,30 @@ from __future__ import annotations
 
 from polyreme.dialects import tensor
 from polyreme.ir.define import View
-from polyreme.lowering.kernels.conv.nchw_channel_lanes import Channels
-from polyreme.lowering.kernels.conv.nchw_pixel_lanes import Pixels
-from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy
-from polyreme.lowering.kernels.conv.nchw_winograd_columns import Columns
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
+from polyreme.lowering.kernels.conv.nchw_pixel_lanes import PixelLanes
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy
+from polyreme.lowering.kernels.conv.nchw_winograd_columns import WinogradColumns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.kernels.problem import Problem, find_problem
 
 
-def build_conv(request: Request) -> KernelPlan | None:
+def build_nchw_conv(request: Request) -> KernelPlan | None:
     """The plan of a group around a convolution; None for any other group, or where generic loops or a matrix product do better."""
-    way = choose_strategy(request)
-    return None if way is None else way.build()
+    strategy = choose_strategy(request)
+    return None if strategy is None else strategy.build()
 
 
 def choose_strategy(request: Request) -> Strategy | None:
     """The way that is estimated to be the fastest; None where there is none."""
     image = find_image(request)
-    plans = [] if image is None else [way for way in (Channels(image), Columns(image), Pixels(image)) if way.possible()]
-    return min(plans, key=lambda way: way.cycles(), default=None)
+    if image is None:
+        return None
+    possible = [s for s in (ChannelLanes(image), WinogradColumns(image), PixelLanes(image)) if s.is_possible()]
+    return min(possible, key=lambda strategy: strategy.cycles(), default=None)
 
 
-def find_image(request: Request) -> Image | None:
+def find_image(request: Request) -> NchwImage | None:
     """The group's problem as one of images, flipped where need be."""
     problem = find_problem(request)
     if problem is None:
@@ -51,7 +53,7 @@ def find_image(request: Request) -> Image | None:
     return _image(problem if last in problem.rows else problem.flipped())
 
 
-def _image(p: Problem) -> Image | None:
+def _image(p: Problem) -> NchwImage | None:
     """The problem as one of images; None when its result is a plain matrix (then the rows and columns of a matrix product do better)."""
     spatial: list[str] = []
     for letter in reversed(p.out):
@@ -66,7 +68,7 @@ def _image(p: Problem) -> Image | None:
         return None
     channel = lanes[-1] if lanes else None
     # Only the innermost spatial letters are tiled; more than three of them become loops outside.
-    return Image(p, tuple(spatial[-3:]), channel)
+    return NchwImage(p, tuple(spatial[-3:]), channel)
 
 
 def _is_windowed(p: Problem) -> bool:

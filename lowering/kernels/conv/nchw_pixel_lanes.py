@@ -7,16 +7,16 @@ from math import prod
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.kernels.code import Index
-from polyreme.lowering.kernels.conv.nchw_strategy import Image, Strategy, Task, dense_strides
+from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical
 
 
-class Pixels(Strategy):
+class PixelLanes(Strategy):
     """Lanes along the last spatial letter: rows of the tile are channels, columns are vectors of one or more rows of pixels."""
 
-    def __init__(self, image: Image):
+    def __init__(self, image: NchwImage):
         super().__init__(image)
         most = self.p.registers.accumulators
         across = -(-self.extents[-1] // self.lanes)
@@ -31,9 +31,9 @@ class Pixels(Strategy):
         else:
             self.high = 1
 
-    def possible(self) -> bool:
-        near = self.p.left.stride(self.image.spatial[-1]) == 1
-        return near and isinstance(self.image.channels, int) and super().possible()
+    def is_possible(self) -> bool:
+        is_unit = self.p.left.stride(self.image.spatial[-1]) == 1
+        return is_unit and isinstance(self.image.channels, int) and super().is_possible()
 
     def channels_at_once(self) -> int:
         return self.tall

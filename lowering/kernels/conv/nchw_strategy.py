@@ -26,7 +26,7 @@ SCRATCH_BYTES = 96 << 10
 
 
 @dataclass(frozen=True)
-class Image:
+class NchwImage:
     """A problem whose left operand is the image: `spatial` letters of the result, the last ones, and the `channel` (None: there is one
     only).
     """
@@ -51,7 +51,7 @@ class Image:
 class Strategy:
     """What both ways of tiling share: pieces of the image, the scratch tile, the epilogue."""
 
-    def __init__(self, image: Image):
+    def __init__(self, image: NchwImage):
         self.image, self.p = image, image.problem
         self.parts = PlanParts(self.p.request)
         self.lanes = self.p.registers.lanes
@@ -65,7 +65,7 @@ class Strategy:
         value = values[self.p.out.index(letter)]
         return value if isinstance(value, int) else 0
 
-    def possible(self) -> bool:
+    def is_possible(self) -> bool:
         """Whether this way can compute the problem."""
         p = self.p
         others = [c for c in p.out if c not in self.image.spatial]
@@ -91,7 +91,7 @@ class Strategy:
         raise NotImplementedError
 
     @property
-    def pools_before_turning(self) -> bool:
+    def pools_before_transpose(self) -> bool:
         """Whether `fill` gives sums that still lie pixel by pixel, from which results are made before they are turned."""
         return False
 
@@ -163,37 +163,37 @@ class Task:
 
 
     def __init__(
-        self, way: Strategy, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int
+        self, strategy: Strategy, code: Code, args: Sequence[Value], around: dict[str, Index], channel0: Index, output0: Index, outputs: int
     ):
-        self.way, self.code, self.p = way, code, way.p
+        self.strategy, self.code, self.p = strategy, code, strategy.p
         self.image_buffer, self.weights = args[0], args[1]
         count = len(self.p.epilogue.args)
         self.buffers: dict[Value, Value] = dict(zip(self.p.epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
         self.around, self.channel0, self.output0 = around, channel0, output0
         self.outputs = outputs
-        self.rows = way.rows_for(outputs)
-        self.row0 = code.mul(self.output0, way.steps[0])
+        self.rows = strategy.rows_for(outputs)
+        self.row0 = code.mul(self.output0, strategy.steps[0])
 
     def image_at(self) -> Index:
         """Where the image's part for this task begins."""
         code, left = self.code, self.p.left
         here = code.add(left.base, *(code.mul(i, left.stride(c)) for c, i in self.around.items()))
-        return code.add(here, code.mul(self.row0, left.stride(self.way.image.spatial[0])))
+        return code.add(here, code.mul(self.row0, left.stride(self.strategy.image.spatial[0])))
 
     def run(self) -> None:
         """Sums into scratch, then results from it."""
-        code, way = self.code, self.way
-        tile = way.fill(self)
-        if way.pools_before_turning:
+        code, strategy = self.code, self.strategy
+        tile = strategy.fill(self)
+        if strategy.pools_before_transpose:
             self._pooled(tile)
             return
-        channel = way.image.channel
-        leaf = self._leaf(tile, way.tile_strides(self.rows))
+        channel = strategy.image.channel
+        leaf = self._leaf(tile, strategy.tile_strides(self.rows))
         at = {c: place(i) for c, i in self.around.items()}
-        at_once = way.channels_at_once()
+        at_once = strategy.channels_at_once()
         channels: Index = at_once
-        whole = way.image.channels
+        whole = strategy.image.channels
         if not isinstance(whole, int) or whole % at_once:
             channels = code.min(at_once, code.sub(whole, self.channel0))
         if channel is None:
@@ -205,10 +205,10 @@ class Task:
 
     def _leaf(self, tile: Value, strides: tuple[int, ...]) -> Leaf:
         """The sums in a scratch tile, whose channel and spatial letters have these strides."""
-        code, way, p = self.code, self.way, self.p
-        spatial, channel = way.image.spatial, way.image.channel
+        code, strategy, p = self.code, self.strategy, self.p
+        spatial, channel = strategy.image.spatial, strategy.image.channel
         letters = [channel, *spatial]
-        origin = [place(self.channel0), place(self.output0).times(code, way.steps[0])]
+        origin = [place(self.channel0), place(self.output0).times(code, strategy.steps[0])]
 
         def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
             at = dict(zip(p.out, places, strict=True))
@@ -222,14 +222,14 @@ class Task:
 
     def _pooled(self, sums: Value) -> None:
         """The results of sums that still lie pixel by pixel: made so, with lanes along the channels, and then turned."""
-        code, way, p = self.code, self.way, self.p
-        lanes, width = way.lanes, way.channels_at_once()
-        channel, spatial = way.image.channel, way.image.spatial
+        code, strategy, p = self.code, self.strategy, self.p
+        lanes, width = strategy.lanes, strategy.channels_at_once()
+        channel, spatial = strategy.image.channel, strategy.image.spatial
         assert channel is not None
         emitter = p.epilogue.emitter(
-            code, self.buffers, self._leaf(sums, (1, *(width * s for s in dense_strides((self.rows, *way.extents[1:])))))
+            code, self.buffers, self._leaf(sums, (1, *(width * s for s in dense_strides((self.rows, *strategy.extents[1:])))))
         )
-        sizes = [self.outputs, *way.outputs[1:]]
+        sizes = [self.outputs, *strategy.outputs[1:]]
         pixels, align = prod(sizes), lanes * p.dtype.bytes
         made = code.scratch(-(-pixels // lanes) * lanes * width, p.dtype)
         around = {c: place(i) for c, i in self.around.items()}
@@ -255,15 +255,15 @@ class Task:
 
     def _outputs(self, at: dict[str, Position], axis: int, leaf: Leaf) -> None:
         """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
-        code, way, p = self.code, self.way, self.p
-        letter = way.image.spatial[axis]
+        code, strategy, p = self.code, self.strategy, self.p
+        letter = strategy.image.spatial[axis]
         start = place(self.output0) if axis == 0 else Position()
-        size = self.outputs if axis == 0 else way.outputs[axis]
-        if axis + 1 < len(way.image.spatial):
+        size = self.outputs if axis == 0 else strategy.outputs[axis]
+        if axis + 1 < len(strategy.image.spatial):
             with code.loop(0, size, name=letter) as loop:
                 self._outputs({**at, letter: start.plus(code, place(loop.iv))}, axis + 1, leaf)
             return
-        lanes = way.lanes
+        lanes = strategy.lanes
         emitter = p.epilogue.emitter(code, self.buffers, leaf)
 
         def vector(x: Index, valid: int) -> None:

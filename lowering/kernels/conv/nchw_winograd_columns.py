@@ -34,8 +34,8 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.types import BufferType, f32
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.nchw_channel_lanes import Channels
-from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, Image, Task
+from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
+from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, NchwImage, Task
 from polyreme.lowering.kernels.conv.winograd_transforms import Linear, Transforms, transforms
 from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
 from polyreme.lowering.kernels.packing import copied_views
@@ -58,10 +58,10 @@ LEAST_CHANNELS = 4
 TRANSFORM_CYCLES = 3.0
 
 
-class Columns(Channels):
+class WinogradColumns(ChannelLanes):
     """Lanes along channels, and products of transformed rows."""
 
-    def __init__(self, image: Image):
+    def __init__(self, image: NchwImage):
         super().__init__(image)
         p = self.p
         down, across = image.spatial[0], image.spatial[-1]
@@ -70,7 +70,7 @@ class Columns(Channels):
         self.inside = inside[0] if inside else None
         self.around = [c for c in p.contracted if c not in (self.tap, self.inside) and p.size(c) != 1]
 
-    def possible(self) -> bool:
+    def is_possible(self) -> bool:
         p, target, source = self.p, self.p.request.target, self.p.right.source
         if self.tap is None or len(self.image.spatial) != 2 or p.dtype != f32 or not target.winograd or not config.winograd():
             return False
@@ -84,7 +84,7 @@ class Columns(Channels):
         if (
             prod(self.images) < LEAST_CHANNELS
             or any(p.right.stride(c) != 0 for c in self.image.outer)
-            or not super().possible()
+            or not super().is_possible()
             or self.rows < min(ACCURACY)
         ):
             return False

@@ -52,10 +52,10 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, f32, i16, i32
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd_plan import (
     EXACT_SCALE,
-    PAIRS_SHARE,
+    INNER_PRODUCT_SHARE,
     TRANSFORM_CYCLES,
     Blocking,
     WinogradImage,
@@ -91,7 +91,8 @@ def build_winograd(request: Request) -> KernelPlan | None:
 def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
     by_pairs = find_winograd_inner_product(request)
-    return by_pairs is not None and 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts) > PAIRS_SHARE * by_pairs.cycles
+    cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
+    return by_pairs is not None and cycles > INNER_PRODUCT_SHARE * by_pairs.cycles
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
@@ -100,7 +101,7 @@ def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
     """
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
-    direct = build_direct(image.request) if least else None
+    direct = build_direct_conv(image.request) if least else None
     if direct is not None:
         parts.include(direct, lambda code, tasks: if_so_many(code, image, 0, least, tasks))
     elif least:
@@ -136,7 +137,7 @@ class WinogradBlocks:
         if cut.known:
             return cls(cut.blocks, cut.pieces, cut.data_plane, cut.sums_plane)
         blocks = code.value(cut.blocks)
-        if not cut.ahead:
+        if not cut.transforms_first:
             # As many for each thread, where there are tiles for them.
             threads = code.b(kernel.Threads)
             even = code.mul(code.div(code.add(blocks, threads, -1), threads), threads)
@@ -158,7 +159,7 @@ class _WinogradBuilder:
     def build(self) -> None:
         image, cut, epilogue = self.image, self.blocking, self.image.problem.epilogue
         slots = [
-            self._data() if cut.ahead else self.parts.memory_of(image.x),
+            self._data() if cut.transforms_first else self.parts.memory_of(image.x),
             self._weights(),
             *(operand(a.index) for a in epilogue.args),
             *map(result, range(len(epilogue.values))),
@@ -189,7 +190,7 @@ class _WinogradBuilder:
     @property
     def _may_copy(self) -> bool:
         """Whether two threads make the transformed image each for itself."""
-        return self.blocking.ahead and self.blocking.known and self.image.request.target.far_cores
+        return self.blocking.transforms_first and self.blocking.known and self.image.request.target.separate_l3
 
     def _copies(self, code: Code) -> Index:
         """How often the transformed image is there."""
@@ -200,7 +201,7 @@ class _WinogradBuilder:
     def _data(self) -> Slot:
         """The transformed image, [copy][block][product][piece][channel], made by a step of its own."""
         image, cut = self.image, self.blocking
-        size = cut.ahead_elements
+        size = cut.transformed_elements
         if self._may_copy:
             assert isinstance(size, int)
             data = self.parts.new_scratch(2 * size, image.dtype, size)
@@ -323,7 +324,7 @@ class _WinogradTask:
         of_block = self.code.mul(self.code.mul(self.blocks.data_plane, self.cut.products), self.block)
         self.data, self.data0 = (
             data,
-            self.code.add(of_block, self.code.mul(self.copy, self.cut.ahead_elements)) if self.copy != 0 else of_block,
+            self.code.add(of_block, self.code.mul(self.copy, self.cut.transformed_elements)) if self.copy != 0 else of_block,
         )
 
     def compute(self, args: Sequence[Value], part: Index) -> None:
@@ -335,7 +336,7 @@ class _WinogradTask:
         count = len(epilogue.args)
         self.buffers: dict[Value, Value] = dict(zip(epilogue.args, args[2 : 2 + count], strict=True))
         self.outs = list(args[2 + count :])
-        if cut.ahead:
+        if cut.transforms_first:
             self._look_at(args[0])
         else:
             self.x, self.data = args[0], code.scratch(cut.data_elements, self.dtype)
@@ -344,7 +345,7 @@ class _WinogradTask:
         weights = code.mul(self.part, cut.ranges * per_range)
         panel_size = cut.products * cut.depth * cut.width
         if cut.ranges == 1:
-            if not cut.ahead:
+            if not cut.transforms_first:
                 self._transform_data(0)
             with code.loop(0, cut.panels, name="panel") as panel:
                 self._multiply(code.add(weights, code.mul(panel.iv, panel_size)), 0, fresh=True)
@@ -506,8 +507,8 @@ class _WinogradTask:
                 if not fresh:
                     acc = [[code.load(self.sums, place, lanes, None, self.align) for place in line] for line in places]
                 axes = [Axis(cut.depth, 1, cut.width)]
-                ahead = prefetch_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
-                acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, ahead)
+                prefetched = prefetch_panel(code, self.weights, following, cut.depth, cut.vectors, lanes, at, rows, in_all)
+                acc = accumulate(code, axes, read_data, read_weights, acc, code.add(data0, code.mul(at, cut.row)), weights0, prefetched)
                 for line, values in zip(places, acc, strict=True):
                     for place, value in zip(line, values, strict=True):
                         code.store(value, self.sums, place, None, self.align)

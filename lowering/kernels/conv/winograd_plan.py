@@ -45,13 +45,13 @@ LEAST_CHANNELS = 16
 # Sapphire Rapids but for 3 x 3. Then cycles per byte of data transformed ahead, and of sums that are read again for each range of channels.
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
-AHEAD_CYCLES, RANGE_CYCLES = 0.32, 0.04
+TRANSFORM_FIRST_CYCLES, RANGE_CYCLES = 0.32, 0.04
 # Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle
 # only (Zen 4).
-FAR_CYCLES, FAR_SHARE = 0.55, 2
+BEYOND_L2_CYCLES, BEYOND_L2_MULTIPLE = 0.55, 2
 # Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for
 # small images.
-PAIRS_SHARE = 1.25
+INNER_PRODUCT_SHARE = 1.25
 # What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
 # Cycles that another kernel costs, before it does anything.
@@ -179,11 +179,11 @@ class WinogradImage:
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
         target = self.request.target
         arithmetic = self.pixels * self.channels * self.span**2 * self.vectors / 2
-        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes
+        loading = self.channels * self.outputs * self.span**2 * self.dtype.bytes / target.memory_bytes_per_cycle
         if target.spare_adders:
             return _overlapped_cycles(DIRECT_MORE * arithmetic, loading)
         return _overlapped_cycles(
-            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.reads_ahead else LOADING_SHOWS
+            SHARED_DIRECT_MORE * self._inside * arithmetic, loading, STREAM_SHOWS if target.hardware_prefetch else LOADING_SHOWS
         )
 
     @property
@@ -251,11 +251,12 @@ def find_image(request: Request) -> WinogradImage | None:
 
 @dataclass(frozen=True)
 class Blocking:
-    """How the work is cut: `pieces` of `size` x `size` pixels in a block, `depth` channels at a time, panels of `vectors` vectors of output
-    channels, `panels` of them per task, register tiles of `rows` pieces. `ahead` is whether the image is transformed before, once for all
-    tasks. Where it is not known how many pieces there are in all, `pieces` are the most that a block has room for, whole tiles of them, and
-    blocks get about as many each as they need. It may be meant for calls with `least` pixels or more in all, or for those with fewer than
-    `below`.
+    """How the work is cut.
+
+    A block has `pieces` of `size` x `size` pixels and takes `depth` channels at a time. A panel has `vectors` vectors of output channels, a
+    task `panels` panels, a register tile `rows` pieces. With `transforms_first` a kernel transforms the image once for all tasks. For an
+    unknown number of pieces, `pieces` is the most that fit into a block. The blocking serves calls with at least `least` pixels and with
+    fewer than `below`.
     """
 
     image: WinogradImage
@@ -265,7 +266,7 @@ class Blocking:
     vectors: int
     panels: int
     rows: int
-    ahead: bool = False
+    transforms_first: bool = False
     least: int = 0
     below: int | None = None
 
@@ -353,7 +354,7 @@ class Blocking:
         return self.products * self.data_plane
 
     @property
-    def ahead_elements(self) -> Dim:
+    def transformed_elements(self) -> Dim:
         """Elements of all blocks' transformed data."""
         if self.known:
             return self.blocks * self.data_elements
@@ -362,7 +363,8 @@ class Blocking:
 
     @property
     def scratch_bytes(self) -> int:
-        return (self.data_elements * (not self.ahead) + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
+        data = self.data_elements * (not self.transforms_first)
+        return (data + self.products * self.panels_at_once * self.sums_plane) * self.image.dtype.bytes
 
     @property
     def weight_elements(self) -> int:
@@ -373,7 +375,7 @@ class Blocking:
         """An estimate for the whole batch on one thread; per pixel where sizes are unknown, as the mean of the usual ones."""
         if not self.known:
             return sum(self.of(image).cycles / image.pixels for image in self.image.usual) / len(self.image.usual)
-        image, q, blocks, elements = self.image, self.products, self.blocks, self.ahead_elements
+        image, q, blocks, elements = self.image, self.products, self.blocks, self.transformed_elements
         assert isinstance(blocks, int) and isinstance(elements, int)
         vectors_in = -(-image.channels // image.lanes)
         tiles = sum(
@@ -381,18 +383,18 @@ class Blocking:
             for rows, count in split_extent(self.pieces, self.rows)
         )
         products = blocks * self.parts * self.panels * q * tiles
-        times = 1 if self.ahead else self.parts
+        times = 1 if self.transforms_first else self.parts
         target = image.request.target
         each = TRANSFORM_CYCLES if target.spare_adders else SHARED_TRANSFORM_CYCLES[self.size, image.stride]
         transformed = blocks * self.pieces * (times * vectors_in + image.vectors) * q * each
-        weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.ahead
-        far = target.caches[2]
-        again, there = (target.third_level_bytes if size <= far // 2 else target.memory_bytes for size in (weights, data))
+        weights, data = self.weight_elements * image.dtype.bytes, elements * image.dtype.bytes * self.transforms_first
+        l3 = target.caches[2]
+        again, there = (target.l3_bytes_per_cycle if size <= l3 // 2 else target.memory_bytes_per_cycle for size in (weights, data))
         moved = self._moved(data, there)
-        loading = weights / target.memory_bytes + (blocks - 1) * weights / again
+        loading = weights / target.memory_bytes_per_cycle + (blocks - 1) * weights / again
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
-        return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.ahead) * waiting
+        return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
         """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and
@@ -400,16 +402,16 @@ class Blocking:
         """
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
-        near = target.caches[1]
+        l2 = target.caches[1]
         if target.spare_adders:
-            far = FAR_CYCLES * data if target.multiply_adds < 2 and data > FAR_SHARE * near else 0
-            return far + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > near // 2 * blocks else 0)
+            l3 = BEYOND_L2_CYCLES * data if target.multiply_adds < 2 and data > BEYOND_L2_MULTIPLE * l2 else 0
+            return l3 + (LOADING_SHOWS * data * (1 + self.parts) / bandwidth if data > l2 // 2 * blocks else 0)
         sums = (
             blocks * self.parts * self.panels * self.products * self.sums_plane * self.image.dtype.bytes * self.ranges * (self.ranges > 1)
         )
         # Each panel meets all of a block's data.
-        again = data * self.parts * self.panels if data > near * 7 // 8 * blocks else 0
-        return AHEAD_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
+        again = data * self.parts * self.panels if data > l2 * 7 // 8 * blocks else 0
+        return TRANSFORM_FIRST_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
 
 
 def choose_blockings(image: WinogradImage) -> list[Blocking]:
@@ -454,13 +456,13 @@ def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Itera
                 for depth in depths:
                     yield from _fitting(replace(one, depth=depth), registers, room)
                 if one.parts > 1:
-                    yield from _fitting(replace(one, ahead=True), registers, room)
+                    yield from _fitting(replace(one, transforms_first=True), registers, room)
 
 
 def _fitting(one: Blocking, registers: Registers, room: int) -> Iterator[Blocking]:
     """With as many pieces to a block as the room allows, or half as many, and register tiles that suit them."""
     image = one.image
-    per_piece = one.products * (one.row * (not one.ahead) + one.panels_at_once * one.width) * image.dtype.bytes
+    per_piece = one.products * (one.row * (not one.transforms_first) + one.panels_at_once * one.width) * image.dtype.bytes
     fitting = (room - one.products * 2 * image.lanes * one.panels * image.dtype.bytes) // per_piece
     if not one.known:
         # Whole tiles, which are halved where fewer pieces are left.

@@ -1,27 +1,23 @@
-"""Matrix products of float32 by tile registers of bf16 (AMX): each number is the sum of three terms of bf16, and six products of terms are
-a product of numbers.
+"""Matrix products of float32 on AMX (bf16x3): each number is split into three bf16 terms, and six products of terms make one product.
 
-Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations" (2019), describe the
-arithmetic. A product of tiles, 16 rows by 16 lanes by 32 steps, takes 16 cycles, in which multiply-adds make a 32nd of it, so that six of
-them are up to 5 times as fast.
+The arithmetic is from Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
+computations" (2019).
 
-1. A thread takes a chunk of the rows and a group of panels, each of 32 lanes. It makes the terms of A for the chunk, which stay in its
-   second-level cache: [block][tile of rows][step][term][row][16 words], a step being 32 steps of the contracted axis (`kernel.dot_terms`).
-   Other groups for the same chunk, which it takes first, find them there.
-2. B is float32, packed ahead, or an argument in place. Panels are cut into blocks of a few steps, whose terms stay in the first-level
-   cache: while the tiles of rows are multiplied by one block, they make the terms of the following one, in memory for two of them, and ask
-   for what comes behind that.
-3. Sums of a panel wait in memory of the task's own, those of long sums, whose steps are taken some blocks at a time since the terms of A
-   would leave the cache, in the arena. Behind the last block of a tile follows what is made of its sums.
+1. A task is a chunk of A's rows and a group of B's panels, 32 lanes each. The task splits its chunk into terms first:
+   [block][tile of rows][step][term][row][16 words], a step being 32 elements of the contracted axis (`kernel.dot_terms`). They stay in L2.
+   Tasks of one chunk follow each other, and find them there.
+2. B is float32, packed at compile time or read in place. A panel is taken in blocks of a few steps, whose terms stay in L1. While the tiles
+   of rows multiply one block they split the next one (a double buffer) and prefetch the one after it.
+3. Sums of a panel wait in memory of the task. If the terms of A exceed L2, the steps are taken in runs of blocks, and sums wait in the
+   arena. The epilogue of a tile follows its last block.
 
-So threads make the same terms of A, each for itself, since lines that another core wrote are far away; many threads make them once for all
-of them, in a kernel in front. Of an unknown number of rows few go the direct way.
+Few threads split A each for itself, since lines that another core wrote are slow to read. Many threads share one split, made by a kernel
+in front. An unknown number of rows takes the direct path where a test at run time finds few of them.
 
-Sizes that do not fit are filled up with zeros. The order of additions depends on nothing but the steps.
+Sizes that do not fit are padded with zeros. The order of additions depends on the steps alone.
 
-A result is as near the exact one as by multiply-adds (an eighth to a quarter nearer in the mean), since the products that are left out are
-below half a bit of the product, and two of A's numbers by two of B's are added at once. But an infinity makes its row or column nan, as its
-other terms are; so do numbers of 3.396e38 and more, which bf16 lacks; and terms below 2^-126 are zero.
+Results are as close to the exact ones as those of multiply-adds: the products that are left out are below half a bit. There are three
+exceptions. An infinity makes its row or column nan. So do magnitudes from 3.396e38 on, which bf16 lacks. Terms below 2^-126 are zero.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_with_tile
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
@@ -49,7 +45,7 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 from polyreme.lowering.kernels.work_stealing import Tickets
 
 # Pairs of rows ahead of what is cut that are asked for.
-PAIRS_AHEAD = 32
+PREFETCH_PAIRS = 32
 # Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
 FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
@@ -96,10 +92,10 @@ class Bf16x3Builder:
         if not isinstance(plan.m, int):
             # By the same panels.
             vectors = LANES // VECTOR
-            few = build_direct(p.request, vectors) if plan.matrices.product.scattered else None
+            few = build_direct_conv(p.request, vectors) if plan.matrices.product.scattered else None
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
-            self.parts.include(few, lambda code, tasks: code.apply("select", _are_few(code, plan), tasks, code.value(0)))
+            self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))
         return self.parts.plan("bf16x3")
 
     def _weights(self) -> Slot:
@@ -121,7 +117,7 @@ class Bf16x3Builder:
         return pack(len(self.parts.packs) - 1)
 
 
-def _are_few(code: Code, plan: Plan) -> Value:
+def _takes_direct_path(code: Code, plan: Plan) -> Value:
     """Whether an unknown number of rows goes the direct way."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
@@ -173,7 +169,7 @@ class _Tasks:
         groups = code.value(code.div(code.add(size, plan.panels - 1), size))
         turns = code.value(code.mul(groups, pieces))
         self.tickets.begin(0, code.constant(1, i1))
-        makers = threads if isinstance(plan.m, int) else code.apply("select", _are_few(code, plan), code.value(0), threads)
+        makers = threads if isinstance(plan.m, int) else code.apply("select", _takes_direct_path(code, plan), code.value(0), threads)
         if plan.products > 1:
             makers = code.apply("min", makers, code.value(plan.makers))
         else:
@@ -251,7 +247,7 @@ class _Tasks:
             first = [code.value(i) for i in code.split(row0, sizes)]
             with code.loop(0, rows, first, name="row") as row:
                 here, row.next = at(row.carried), code.following(row.carried, sizes)
-                if plan.rows_are_far:
+                if plan.rows_exceed_l2:
                     there = at(code.split(code.add(row0, row.iv, plan.height), sizes))
                     for half in (0, VECTOR):
                         code.prefetch(self.made.left, code.add(there, half), locality=2)
@@ -384,7 +380,7 @@ class _Bf16x3Task:
         def tile(place: Index, cuts: int) -> None:
             number = code.add(self.tile, place)
             if closes:
-                self._ask(panel, number)
+                self._prefetch(panel, number)
             source: tuple[Value | None, ...] = (None,) * 4
             if cuts:
                 # The last ones that cut end with the block, and cut some of it once more.
@@ -395,7 +391,7 @@ class _Bf16x3Task:
                     self.made.right,
                     code.value(at),
                     code.value(code.add(there, code.mul(pair, LANES))),
-                    code.value(self._ahead(start, end, following[1], pair, at)),
+                    code.value(self._prefetched_pairs(start, end, following[1], pair, at)),
                 )
             at_a = code.add(self.at, code.mul(code.add(code.mul(block, plan.chunk), place), plan.block * plan.tile_words))
             at_sums = code.value(self._sums_at(panel, place))
@@ -456,19 +452,19 @@ class _Bf16x3Task:
             "select", goes_on, code.value(code.add(block, 1)), next_block
         )
 
-    def _ahead(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
+    def _prefetched_pairs(self, start: Index, end: Index, block: Index, pair: Index, at: Index) -> Index:
         """What is asked for while pair `pair` of a block, at this place, is cut: what comes some rows further on, the first ones of the
         next panel behind the last ones of a run of blocks from `start` up to `end`.
         """
         code, plan = self.code, self.plan
-        at = code.add(at, PAIRS_AHEAD * 2 * plan.apart)
+        at = code.add(at, PREFETCH_PAIRS * 2 * plan.apart)
         if not plan.in_place and plan.runs == 1:
             # Panels lie behind each other.
             return at
         numbers = plan.block * STEPS * plan.apart
         next_panel: Index = LANES if plan.in_place else plan.blocks * numbers
         jump = code.sub(next_panel, code.mul(code.sub(end, start), numbers))
-        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PAIRS_AHEAD)
+        left = code.sub(code.mul(code.sub(end, block), plan.block * PAIRS), PREFETCH_PAIRS)
         is_behind = code.apply("ge", code.value(pair), code.value(left))
         return code.add(at, code.apply("select", is_behind, code.value(jump), code.value(0)))
 
@@ -480,7 +476,7 @@ class _Bf16x3Task:
             for lane in range(0, LANES, VECTOR):
                 place = code.add(at, code.mul(pair.iv, 2 * plan.apart), lane)
                 for line in (0, plan.apart):
-                    code.prefetch(self.made.right, code.add(place, PAIRS_AHEAD * 2 * plan.apart + line))
+                    code.prefetch(self.made.right, code.add(place, PREFETCH_PAIRS * 2 * plan.apart + line))
                 rows = [code.load(self.made.right, code.add(place, line), VECTOR) for line in (0, plan.apart)]
                 for term, words in enumerate(cut_pair(code, *rows)):
                     code.store(words, self.terms, code.add(code.mul(pair.iv, LANES), term * plane + lane), None, VECTOR * i32.bytes)
@@ -488,20 +484,20 @@ class _Bf16x3Task:
     def _results(self, panel: Index) -> Tile:
         return Tile(self.plan.matrices.product, self.made, self.around, panel, None, LANES // VECTOR)
 
-    def _ask(self, panel: Index, tile: Index) -> None:
+    def _prefetch(self, panel: Index, tile: Index) -> None:
         """Ask for what is read at the places of a tile's results, and for these places where they are far."""
         code, plan, epilogue = self.code, self.plan, self.plan.matrices.product.problem.epilogue
-        asked = [(self.made.buffers[arg], False) for arg in epilogue.residuals]
-        if plan.results_are_far:
-            asked += [(buffer, True) for buffer in self.made.outputs]
-        if not asked:
+        prefetched = [(self.made.buffers[arg], False) for arg in epilogue.residuals]
+        if plan.results_exceed_l2:
+            prefetched += [(buffer, True) for buffer in self.made.outputs]
+        if not prefetched:
             return
         results = self._results(panel)
         last = code.sub(plan.m, 1)
         with code.loop(0, plan.height, name="row") as loop:
             row = code.min(code.add(code.mul(tile, plan.height), loop.iv), last)
             at = code.add(results.out0, code.mul(row, results.row_out), results.lane0)
-            for buffer, write in asked:
+            for buffer, write in prefetched:
                 for lane in range(0, LANES, VECTOR):
                     code.prefetch(buffer, code.add(at, lane), write)
 

@@ -1,5 +1,4 @@
-"""Products of float32 by tile registers of bf16: which they are, how they are cut, and an estimate of what they take. `bf16x3.py` has the
-kernels.
+"""The plan of a bf16x3 product: whether it qualifies, how the work is cut, and an estimate of its cycles. `bf16x3.py` writes the kernels.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ LEAST_TILES, MANY_TILES = 3, 6
 # kernel.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times L2 are prefetched.
-FAR_SIZE = 4
+L2_MULTIPLE = 4
 # What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a
 # product of tiles, of a vector of results, which are finished while nothing is multiplied, more of them for each vector that is read or
 # written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to
 # be.
-CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, FAR_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
+CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, MEMORY_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
 # Of several products threads split different ones, which costs less, but each has a beginning. More has to be gained, since those of few
 # lanes lose while tile registers are scarce.
 CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
 # The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place
 # from places that share few of the cache; and rows that are enough to pack it first.
-PACK_CYCLES, TURN_CYCLES, FAR_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
+PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
 def find_bf16x3(request: Request) -> Plan | None:
@@ -235,17 +234,17 @@ class Plan:
         return max(LEAST_MAKERS, min(MOST_MAKERS, MAKERS_BYTES // (self.chunk_words * i32.bytes)))
 
     @property
-    def rows_are_far(self) -> bool:
+    def rows_exceed_l2(self) -> bool:
         """Whether A is so large that rows are asked for before their terms are made."""
-        return self._is_far(self.matrices.k)
+        return self._exceeds_l2(self.matrices.k)
 
     @property
-    def results_are_far(self) -> bool:
+    def results_exceed_l2(self) -> bool:
         """The same of results, whose places are asked for before they are written."""
-        return self._is_far(self.matrices.n)
+        return self._exceeds_l2(self.matrices.n)
 
-    def _is_far(self, columns: int) -> bool:
-        return isinstance(self.m, int) and self.m * columns * f32.bytes > FAR_SIZE * self.target.caches[1]
+    def _exceeds_l2(self, columns: int) -> bool:
+        return isinstance(self.m, int) and self.m * columns * f32.bytes > L2_MULTIPLE * self.target.caches[1]
 
     @property
     def block_words(self) -> int:
@@ -275,9 +274,9 @@ class Plan:
         a, several = self.matrices, self.products > 1
         vectors = -(-a.n // VECTOR)
         epilogue = a.product.problem.epilogue
-        far = len(epilogue.values) + len(epilogue.residuals) if self.results_are_far else 0
+        far = len(epilogue.values) + len(epilogue.residuals) if self.results_exceed_l2 else 0
         direct = (ADVANTAGE_OF_SEVERAL if several else ADVANTAGE) * a.k * vectors / 4
-        row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + FAR_RESULT_CYCLES * far) / 2
+        row = a.k * CUT_CYCLES * (CUT_OF_SEVERAL if several else 1) + vectors * (RESULT_CYCLES + MEMORY_RESULT_CYCLES * far) / 2
         tile = self.steps * self.panels * len(PRODUCTS) * self.height * PRODUCT_CYCLES
         return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
 
@@ -295,9 +294,9 @@ class Plan:
         if self.is_known:
             return 0
         if not self.in_place:
-            return PACK_CYCLES if self.is_unit else TURN_CYCLES
+            return PACK_CYCLES if self.is_unit else TRANSPOSE_CYCLES
         # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them
         # has left it when the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
-        return FAR_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0
+        return CONFLICT_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

@@ -1,15 +1,13 @@
-"""Matrix products: `tensor.contract` of any spec through register tiles (`problem.py` has its letters, `product_tile.py` the kernel).
+"""Matrix products: `tensor.contract` of any spec by register tiles. `product_tile.py` writes the kernel, `problem.py` names the letters.
 
-B is read in one of these ways:
+Where the right operand B comes from:
 
-- *packed* into panels `[N/NR][K][NR]`: ahead of time when it is constant, by each task for itself beside its multiplications
-  (`double_buffered.py`) or before them in memory that stays in the second-level cache, or by a kernel of its own where sizes are only known
-  at run time or many rows meet each panel;
-- *direct*, when lanes are neighbours in memory and there are too few rows to pay for packing;
-- *dot*, when contracted elements are neighbours in both operands and rows are few: lanes then run over the contracted axis, and are added
-  up at the end.
+- *packed*: panels `[N/NR][K][NR]`, which a tile reads from front to back. A constant B is packed at compile time. Otherwise each task packs
+  its own panels, or a kernel packs all of them first. `double_buffered.py` packs while it multiplies.
+- *direct*: B is read in place. For few rows, when B's lanes are contiguous.
+- *dot*: lanes run along the contracted axis and are summed at the end. For few rows, when both operands are contiguous along it.
 
-The work is split over panels and pieces of rows. The order of additions depends on shapes alone, so results do not depend on threads.
+A task is a panel and a piece of the rows. The order of additions follows from shapes alone, so results do not depend on threads.
 """
 
 from __future__ import annotations
@@ -218,7 +216,7 @@ class ProductBuilder:
     @property
     def _l3_is_slow(self) -> bool:
         """Whether the third-level cache is much slower than the second one."""
-        return self.p.request.target.third_level_bytes < FAST_L3_BYTES
+        return self.p.request.target.l3_bytes_per_cycle < FAST_L3_BYTES
 
     @property
     def _packs_small_blocks(self) -> bool:

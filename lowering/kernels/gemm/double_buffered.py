@@ -1,13 +1,15 @@
-"""Products whose second operand is packed while it is multiplied: the tiles of one block of a panel copy the next block, a share in each
-round of their steps.
+"""Matrix products that pack B while they multiply, into a double buffer.
 
-A task makes a group of neighbouring panels, and has memory for two blocks of them, a ring. It copies the first block before anything else.
-Then the tiles of each block, in the one half, copy the block that follows to the other half, and ask for what will be copied some hundred
-cycles later. So B comes from far caches beside multiplications, as weights do that were packed ahead of time, and costs a load and a store
-for each vector; copied between multiplications, or by the first tile that reads it, each of its lines is waited for.
+    copy block 0
+    for each block, for each tile of rows:
+        multiply by the block  |  copy a share of the next block  |  prefetch the share after that
 
-Where far caches are slow, deep panels are cut into blocks of steps. A task makes the first block of all its panels, then the next one, so
-that A's part for a block stays near, and the pages of B's rows are few at a time; partial sums wait in scratch memory.
+A task multiplies by a group of neighbouring panels of B, and has memory for two blocks of a panel. While its tiles read one half, each
+round of their steps copies a part of the next block to the other half. So B streams in from L3 or memory behind the multiplications, and
+costs a load and a store for each vector.
+
+Where L3 is slow, deep panels are cut into blocks of steps. A task takes the first block of all its panels, then the second one of all. A's
+part of a block stays in L2, and B's rows touch few pages at a time. Partial sums wait in scratch memory.
 """
 
 from __future__ import annotations

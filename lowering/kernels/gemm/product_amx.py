@@ -1,5 +1,4 @@
-"""Matrix products of bytes by tile registers: a task's tiles as `product_tile.py` has them, whose sums are made by `kernel.dot_block` and
-wait in scratch memory for their epilogue.
+"""Matrix products of bytes on AMX: the tiles of `product_tile.py`, with sums from `kernel.dot_block` that wait in memory for the epilogue.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The kernel of a product: tiles of its result one after another, for the piece of the work that a task has.
+"""The kernel of a matrix product: the register tiles of one task, one after another.
 
-B comes from panels that were packed before, from panels that the task packs for itself, or from where it stands. While a task computes with
-one panel it asks for the memory of the next one. Panels too deep for the second-level cache are taken in blocks, and the partial sums of a
-piece wait in scratch memory.
+B comes from panels packed before, from panels that the task packs itself, or from where it stands. While a task computes with one panel it
+prefetches the next one. Panels too deep for L2 are taken in blocks of steps, and partial sums wait in scratch memory.
 """
 
 from __future__ import annotations
@@ -277,7 +276,7 @@ class Tile:
         if self.product.m == 1:
             each = element_type(right.type).bytes
             bytes_of_all, l2 = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= l2 or self.p.request.target.reads_ahead:
+            if bytes_of_all <= l2 or self.p.request.target.hardware_prefetch:
                 return None
             wanted = None
             if self.threads is not None:
@@ -335,7 +334,7 @@ class Tile:
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
         # more.
-        begins = self.p.request.target.half_vectors and self.p.word_letter is None
+        begins = self.p.request.target.half_width_vectors and self.p.word_letter is None
         self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, begins), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:

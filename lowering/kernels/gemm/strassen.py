@@ -1,27 +1,28 @@
-"""Large matrix products by Strassen's algorithm and its like: fewer products of parts than the plain way takes, at the price of larger
-rounding errors.
+"""Large matrix products by Strassen's algorithm and its relatives: fewer products of parts, with larger rounding errors.
 
-Rows, steps and lanes are cut into two or three parts each, as a scheme of `strassen_schemes.py` says, or by two schemes one inside of the
-other: "halves" makes 7 products of parts in place of 8, "thirds" and "thirds of rows" 15 in place of 18, "quarters" 49 in place of 64. The
-parts of the lanes are neighbouring panels. So a task makes its part of all products from beginning to end, and needs no memory but its own:
+A scheme of `strassen_schemes.py` cuts rows, steps and lanes into two or three parts each. Two schemes may stand one inside the other:
 
-1. The kernel first writes the combinations of A, once for all tasks.
-2. A task takes the combinations of a few panels of B, which were packed ahead, one after another: the register tile multiplies them by its
-   rows of A's, and the sums wait in the second-level cache. Long sums are cut into blocks of steps.
-3. It adds them up, a row of each part at a time, computes what follows and stores it (`strassen_task.py`).
+    halves                       7 products of parts in place of 8
+    thirds, thirds of rows      15 in place of 18
+    quarters                    49 in place of 64 (two levels of halves)
 
-With two levels, threads make combinations and add up beside the products (`strassen_pipelined.py`).
+The parts of the lanes are neighbouring panels, so that a task makes its part of all products, and needs no memory but its own:
 
-How many rows there are need not be known. Then it shows at run time whether there are enough of them for all of that. Few rows are not cut
-into parts: those products of a scheme that are enough for one part of rows (`Scheme.few`) are as much work as the direct way makes of them,
-and read as many of the same packed weights. Where two levels are the best way for a usual number of rows, whole chunks of as many go that
-way, with weights packed for it, and one level is for the rest. More rows than whose combinations stay near are made in chunks as well,
-which meet the same weights one after the other.
+1. A kernel writes the combinations of A, once for all tasks.
+2. A task multiplies its rows of them by the combinations of a few panels of B, which are packed ahead. Sums wait in L2. Long sums are cut
+   into blocks of steps.
+3. It adds the products up, a row of each part at a time, applies the epilogue and stores (`strassen_task.py`).
 
-Sizes that do not fit are filled up with zeros. A result is within `ACCURACY` of the exact one, where the magnitude is what the scheme (of
-few rows, where they are) gives for magnitudes, with plus for every minus. That is more than the product of the magnitudes: a row that is
-small beside its partner half of the rows away loses digits, as does a column, or a step whose partner in another part of the steps is
-large; and one infinity, or nan, spoils the partners too.
+Two levels make combinations and add up while they multiply (`strassen_pipelined.py`).
+
+If the number of rows is unknown, a test at run time finds out whether they are enough. Few rows are not cut into parts: the products of a
+scheme that suffice for one part of rows (`Scheme.few`) take the work of the direct product, and read as many of the same packed weights.
+If two levels are best for a usual number of rows, whole chunks of as many rows go by two levels, with weights packed for that, and the rest
+by one level. Rows whose combinations leave the caches are made in chunks too.
+
+Sizes that do not fit are padded with zeros. A result is within `ACCURACY` of the exact one. The bound's magnitude is what the scheme gives
+for magnitudes, with plus for every minus, which is more than the product of the magnitudes. A row that is small beside its partner in
+another part loses digits, as do columns and steps. An infinity or nan spoils its partners too.
 """
 
 from __future__ import annotations

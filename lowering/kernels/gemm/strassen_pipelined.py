@@ -1,24 +1,20 @@
-"""Products of two levels, one product of the outer level after the other, with all that is added up done beside the multiplications.
+"""Strassen's algorithm on two levels, with combinations and sums made while the register tiles multiply.
 
-A kernel that makes all combinations of A first, and adding up at the end, wait for the memory of every line while nothing is multiplied; on
-several threads each then reads what others wrote. Here a thread takes some groups of panels for a piece of the rows, and goes through all
-of them for each product of the outer level: a turn is the products of the inner level for one group. Between the rounds of its register
-tiles, whose multiply-adds leave room for loads, additions and stores, it does errands, each for a vector of every part:
+Combinations of A made in front, and sums made at the end, would wait for memory while nothing is multiplied. Here a thread takes some
+groups of panels for a piece of the rows, and all products of the outer level one after another. A *work item* is the inner level's products
+for one group. Between the rounds of its register tiles an item does the following, for a vector of every part at a time:
 
-1. The products of the turn before are added up, and added to the parts of the result that their product of the outer level belongs to.
-   Parts that are complete go through what follows.
-2. Combinations of A are made for the next product of the outer level, a share of them in each turn. Those of the first one are made in
-   front of everything.
-3. Where more is idle beside the multiply-adds (`Cut.half_packed`), weights are packed in the combinations of the outer level only, 1.75
-   times as many as they are in place of 3.06, and the panel that is multiplied next is made of one or two of these, a row of it or more in
-   each round.
+1. It adds up the products of the item before, into the parts of the result that their outer product belongs to. Complete parts go through
+   the epilogue.
+2. It makes a share of A's combinations for the next outer product. Those of the first one are made in front.
+3. With `Cut.half_packed` it makes the next panel of B. Weights are then packed in the combinations of the outer level alone: 1.75 times
+   their size, in place of 3.06 times.
 
-Threads whose groups are done take turns of others, from the last one back (`work_stealing.py`), and leave the products; the thread that is
-the last one adds these up, in the order of the turns, so that results do not depend on who did what.
+A thread that has done its items steals those of another, from the last one back (`work_stealing.py`), and leaves their products in memory.
+The last thread to finish adds them up in the order of the items, so that results do not depend on who did what.
 
-So combinations of only two products of the outer level, and the results while they are not complete, have to be kept, in the second-level
-cache for the most part. The code is the same for all products: of which parts, and with which sign, are numbers that it picks from the
-scheme when it runs.
+Memory holds the combinations of two outer products, and the results that are not complete, mostly in L2. One code serves all products: it
+looks up parts and signs in the scheme at run time.
 """
 
 from __future__ import annotations

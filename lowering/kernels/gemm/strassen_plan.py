@@ -1,4 +1,4 @@
-"""Products in parts: which matrices, ways to cut them, and estimates of what each takes. `strassen.py` has the kernels."""
+"""The plan of a Strassen product: whether it qualifies, the cuts to choose from, and an estimate of each. `strassen.py` has the kernels."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class Matrices:
             for v, across in split_extent(n, vectors)
             for r, down in split_extent(self.m, rows)
         )
-        return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes
+        return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes_per_cycle
 
     @property
     def has_spare_units(self) -> bool:
@@ -247,7 +247,7 @@ class Matrices:
         return products * (
             tiles
             + m * k * min(costs.combine, costs.overlapped_combine)
-            + k * n * min(costs.loading, costs.loading_l3) * f32.bytes / target.memory_bytes
+            + k * n * min(costs.loading, costs.loading_l3) * f32.bytes / target.memory_bytes_per_cycle
         )
 
 
@@ -586,7 +586,7 @@ class Cut:
         else:
             combining = combined * (costs.combine + costs.combine_l3 * used**2)
             again += combined * self.groups
-        loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes
+        loading = (first * self.weight_elements + costs.loading_again * again) * f32.bytes / target.memory_bytes_per_cycle
         if self.half_packed:
             combining += self.groups * self.pieces * self.products * self.panel * costs.panels
         return products + combining + loading

@@ -1,11 +1,12 @@
-"""Matrix products by fewer multiplications: schemes that multiply matrices of a few parts with fewer products of parts than the plain way.
+"""Schemes that multiply matrices of a few parts with fewer products of parts.
 
-    STRASSEN    two by two parts each, 7 products in place of 8: V. Strassen, "Gaussian elimination is not optimal", 1969
-    BY_THIRDS   two by three parts by three by three, 15 in place of 18, as many as J. Hopcroft and L. Kerr showed to be enough ("On
-                minimizing the number of multiplications necessary for matrix multiplication", 1971). This one was found by a random
-                walk on the graph of such schemes (M. Kauers and J. Moosbauer, "Flip graphs for matrix multiplication", 2022), and has
-                few additions on the sides of A and of the result. Turned, rows are cut into three parts and lanes into two: fewer
-                combinations of A, 15 of nine parts in place of 15 of six, and more of B
+    STRASSEN    two by two parts each, 7 products in place of 8 (V. Strassen, "Gaussian elimination is not optimal", 1969)
+    BY_THIRDS   two by three parts by three by three, 15 products in place of 18
+
+J. Hopcroft and L. Kerr showed that 15 are enough ("On minimizing the number of multiplications necessary for matrix multiplication", 1971).
+This scheme comes from a random walk on the graph of such schemes (M. Kauers and J. Moosbauer, "Flip graphs for matrix multiplication",
+2022). It has few additions on the sides of A and of the result. Transposed, it cuts rows into three parts and lanes into two: fewer
+combinations of A, 15 of nine parts in place of 15 of six, and more of B.
 
 Parts may be multiplied by a scheme in turn. Strassen's is
 
@@ -13,8 +14,7 @@ Parts may be multiplied by a scheme in turn. Strassen's is
     M4 = (A0 + A1) B3           M5 = (A2 - A0) (B0 + B1)                  M6 = (A1 - A3) (B2 + B3)
     C0 = M0 + M3 - M4 + M6      C1 = M2 + M4         C2 = M1 + M3         C3 = M0 - M1 + M2 + M5
 
-with parts numbered in reading order. (Winograd's variant saves three of the eighteen additions and loses accuracy; additions are not what
-takes time here.)
+with parts numbered in reading order. Winograd's variant saves three of the eighteen additions and loses accuracy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A task of a product in parts: all products of a group of panels for a piece of the rows, and adding them up. `strassen.py` says what it
-is a part of.
-"""
+"""One task of a Strassen product: all products of a group of panels for a piece of the rows, and their sums. See `strassen.py`."""
 
 from __future__ import annotations
 
@@ -113,7 +111,7 @@ class StrassenTask:
     def _multiply(self, sums: Value, block: Index, step0: Index, fresh: bool) -> None:
         """All products of a block of steps, `block` as they are counted through all groups, added to the sums unless those are `fresh`."""
         code, cut, rows = self.code, self.cut, self.rows
-        with code.loop(0, rows.products, name="turn") as item:
+        with code.loop(0, rows.products, name="item") as item:
             product, following = self._order(block, item.iv)
             left0 = code.add(code.mul(rows.matrix, product), code.mul(self.first, cut.line), step0)
             panel = code.add(code.mul(block, cut.products), product, rows.first)

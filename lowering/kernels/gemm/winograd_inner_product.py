@@ -1,29 +1,28 @@
-"""Products by Winograd's inner products: pairs of steps that take one multiplication and two additions in place of two multiplications.
+"""Matrix products by Winograd's inner product (1968): a pair of steps takes one multiplication and two additions.
 
     a0·b0 + a1·b1 = (a0 + b1)·(a1 + b0) - a0·a1 - b0·b1
 
-What is taken off are sums over a row of A alone, made once for all lanes, and over a column of B alone, made where B is packed. Where a
-core begins one multiply-add in a cycle and one addition beside it (Zen 4), such a pair waits for its additions as long as two steps do for
-their multiply-adds. So two pairs of six steps go that way, and the other two steps are multiplied as they stand: four multiplications and
-four additions for six steps, a third less of each unit's time than of the multiply-adds alone.
+What is subtracted are sums over a row of A alone, made once for all lanes, and over a column of B alone, made when B is packed. The method
+pays on cores that start one multiply-add and one addition in a cycle (Zen 4). A pair alone would wait for its two additions. So six steps
+are two pairs (the first and second step, the third and fourth) and two plain steps: four multiplications and four additions.
 
-Of each group of six steps, the first and second are a pair, and the third and fourth. A's rows are copied for each task, and B is packed in
-panels of one vector. A tile is many rows by one vector, since scalars that are read once only are read by the addition itself. Of an
-unknown number of rows there is code for tiles of any height up to the largest.
+A task copies its rows of A. B is packed in panels of one vector. A tile is many rows by one vector, because a scalar that is read once can
+be a memory operand of the addition. For an unknown number of rows there is code for tiles of every height up to the largest.
 
-B is packed ahead where it is known, or is a weight that seldom changes. Of two arguments, each task makes the panels that it needs just
-before their tiles, some at a time, so that they stay near, and once for all rows, even where these come from the third-level cache then;
-only of many more rows a kernel in front makes all panels. Several products of the kind are tasks beside each other.
+Where B is packed:
 
-Threads share the panels rather than the rows, as long as it takes little to copy rows for each of them: where weights come from memory, few
-rows wait for them, and each thread then reads its own ones only.
+- at compile time, or once for several runs, if it is constant or a weight;
+- else by each task, a few panels just before their tiles, so that they stay in L2, and once for all rows of the task;
+- else, of many more rows, by a kernel in front.
+
+Threads share the panels rather than the rows while it takes little to copy the rows for each of them. Several products are tasks side by
+side.
 
 Rounding errors depend on the magnitudes of the sums a + b. So rows of A and columns of B are scaled to norms of about one, by powers of
-two, which round nothing: magnitudes of all pairs' products together are then about twice the norms' product at most, (|a|^2 + |b|^2) / 2 +
-|a| |b|, however sparse or uneven a row is. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every
-third step of a group is negated on both sides, which lets the products of A's elements, and those of B's, cancel between the two pairs as
-sums go on. A result is within `ACCURACY` of the exact one. An infinity or nan spoils its row, or column. Results don't depend on how rows
-are cut, for any number of threads.
+two, which round nothing. The products of all pairs together are then at most about twice the product of the norms, (|a|^2 + |b|^2) / 2 +
+|a| |b|. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third step of a group is negated on
+both sides, so that the products of A's elements alone, and of B's, cancel between the two pairs. A result is within `ACCURACY` of the exact
+one. An infinity or nan spoils its row or column. Results do not depend on how rows are cut, nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.microkernel import PART
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -70,7 +69,7 @@ ROWS_TOGETHER = 10
 # What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
 COPIES_SHARE = 40
 # A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
-ROWS_WORTH_ASKING = 4
+MIN_ROWS_TO_PREFETCH = 4
 # Parts of the second-level cache, 1 / so many, that a task's rows of A take, and that B takes where it is small.
 ROWS_SHARE, WEIGHTS_SHARE = 2, 4
 # Scales are within these: they and what they divide by are finite, and not denormal.
@@ -88,12 +87,12 @@ COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9
 DIRECT_RESULT_CYCLES = 5
 # Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes
 # longer for a B that has to be turned.
-PACK_CYCLES, FAR_PACK_CYCLES, TURN_CYCLES = 12, 40, 12
+PACK_CYCLES, MEMORY_PACK_CYCLES, TRANSPOSE_CYCLES = 12, 40, 12
 # If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they
 # leave the third-level cache meanwhile.
 FEW_PIECES = 3
 # Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
-FAR_ROWS_SHARE, COPIES_OF_CACHE = 4, 2
+L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
 # Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
 # part of a product's time.
 TASKS_OF_THREAD, END_CYCLES = 4, 3000
@@ -156,11 +155,11 @@ class WinogradInnerProduct:
         return -(-self.m // self.tiles) if isinstance(self.m, int) and isinstance(self.tiles, int) else MOST_ROWS
 
     @cached_property
-    def near_tiles(self) -> int:
+    def l2_tiles(self) -> int:
         """Tiles whose rows of A have room in the second-level cache, and where all of B has room there too, with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
-        room = cache // ROWS_SHARE if self.is_ahead else cache * 3 // 4 - self.panel * f32.bytes
+        room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
         most = max(1, room // (self.most_high * row * f32.bytes))
         return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
 
@@ -170,16 +169,18 @@ class WinogradInnerProduct:
         return self.usual * self.line * f32.bytes
 
     @cached_property
-    def are_far(self) -> bool:
+    def rows_in_l3(self) -> bool:
         """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
         """
-        if self.is_ahead or self.rows.outer or not isinstance(self.tiles, int) or self.rows_bytes > self.target.caches[2] // FAR_ROWS_SHARE:
+        if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
             return False
-        pieces = -(-self.tiles // self.near_tiles)
-        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_stay)
+        if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
+            return False
+        pieces = -(-self.tiles // self.l2_tiles)
+        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_fit_in_l3)
 
     @property
-    def panels_stay(self) -> bool:
+    def panels_fit_in_l3(self) -> bool:
         """Whether all panels stay in the third-level cache that a kernel makes in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
@@ -193,7 +194,7 @@ class WinogradInnerProduct:
     @cached_property
     def most_tiles(self) -> int:
         """Tiles whose rows of A a task has."""
-        return self.tiles if (self.are_far or self.holds_all) and isinstance(self.tiles, int) else self.near_tiles
+        return self.tiles if (self.rows_in_l3 or self.holds_all) and isinstance(self.tiles, int) else self.l2_tiles
 
     @property
     def copied_tiles(self) -> int:
@@ -201,7 +202,7 @@ class WinogradInnerProduct:
         return 1 if self.holds_all else self.most_tiles
 
     @property
-    def asks_for_results(self) -> bool:
+    def prefetches_results(self) -> bool:
         """Whether their lines don't wait in the second-level cache to be written."""
         return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
 
@@ -227,10 +228,10 @@ class WinogradInnerProduct:
     @property
     def copies(self) -> int:
         """Copies of all rows that there is memory for, where they are far: one for each group of panels."""
-        return max(1, min(self.most_groups, self.target.caches[2] // (COPIES_OF_CACHE * self.rows_bytes)))
+        return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
 
     @cached_property
-    def is_ahead(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether B is packed ahead of the call."""
         problem = self.rows.problem
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
@@ -253,7 +254,7 @@ class WinogradInnerProduct:
     @property
     def packs_per_task(self) -> bool:
         """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
-        return not self.is_ahead and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
+        return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
 
     @property
     def pieces(self) -> int:
@@ -263,12 +264,12 @@ class WinogradInnerProduct:
     @property
     def packing_cycles(self) -> float:
         """An estimate of what packing B at each call costs more than the direct way's."""
-        if self.is_ahead:
+        if self.is_constant:
             return 0
         vectors = self.panels * self.groups * GROUP
         if self.packs_per_task:
             return vectors * PACK_CYCLES * self.pieces
-        return vectors * (PACK_CYCLES if self.panels_stay else FAR_PACK_CYCLES)
+        return vectors * (PACK_CYCLES if self.panels_fit_in_l3 else MEMORY_PACK_CYCLES)
 
     @property
     def cycles(self) -> float:
@@ -279,8 +280,9 @@ class WinogradInnerProduct:
     def direct_cycles(self) -> float:
         """An estimate of the direct way, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
-        is_turned = not self.is_ahead and self.rows.problem.right.stride(self.rows.lane) != 1
-        return self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES) + self.k * vectors * TURN_CYCLES * is_turned
+        is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
+        products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
+        return products + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
 
 
 def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
@@ -322,7 +324,7 @@ class _WinogradInnerProductBuilder:
             *(operand(a.index) for a in epilogue.args),
             *map(result, range(len(epilogue.values))),
         ]
-        if c.are_far:
+        if c.rows_in_l3:
             slots.append(self.parts.new_scratch(c.copies * c.usual * c.line, f32, c.usual * c.line))
         func = Func.empty(
             self.p.request.name("winograd_inner_product"),
@@ -349,14 +351,14 @@ class _WinogradInnerProductBuilder:
             threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
         # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the
         # others wait.
-        shared = code.min(threads, c.copies if c.are_far else c.most_groups)
+        shared = code.min(threads, c.copies if c.rows_in_l3 else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
         pieces = code.min(
             code.mul(alike, code.div(code.add(self.tiles, code.mul(alike, c.most_tiles), -1), code.mul(alike, c.most_tiles))), self.tiles
         )
         groups = code.min(
             code.apply("max", code.value(shared), code.value(code.div(code.add(threads, pieces, -1), pieces))),
-            c.copies if c.are_far else c.panels,
+            c.copies if c.rows_in_l3 else c.panels,
         )
         sizes = [p.size(x) for x in c.rows.outer]
         with code.parallel(code.value(code.mul(c.rows.around, code.mul(pieces, groups))), name="task") as task:
@@ -369,7 +371,7 @@ class _WinogradInnerProductBuilder:
             begin, end = (code.div(code.mul(x, self.tiles), pieces) for x in (piece, code.add(piece, 1)))
             self.first_panel, self.end_panel = (code.div(code.mul(x, c.panels), groups) for x in (group, code.add(group, 1)))
             self.row0: Index = 0
-            if c.are_far:
+            if c.rows_in_l3:
                 self.rows, self.row0 = func.args[-1], code.add(code.mul(group, m), self._row_of(begin))
             else:
                 self.rows = code.scratch(c.copied_tiles * c.most_high * c.line, f32)
@@ -381,7 +383,7 @@ class _WinogradInnerProductBuilder:
                 self.packing.write_facts(code, self.right, facts)
             self._task(begin, end)
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
         return self.parts.plan("winograd_inner_product", c.result_order)
 
@@ -523,7 +525,7 @@ class _WinogradInnerProductBuilder:
         scales = code.load(self.right, at_scales, lanes, None, self.align)
         known = code.load(self.right, code.add(at_scales, self.held * lanes), lanes, None, self.align)
 
-        if c.asks_for_results:
+        if c.prefetches_results:
             for r in range(rows):
                 self.p.epilogue.prefetch(
                     code, self.others, self._places(code.add(row, r), lane0), self.outs, self._places(code.add(row, r), to)
@@ -536,11 +538,11 @@ class _WinogradInnerProductBuilder:
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
         # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of
         # it where there is a single tile.
-        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= ROWS_WORTH_ASKING and not c.holds_all else 0
+        each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= MIN_ROWS_TO_PREFETCH and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
 
-        def ask(number: Index) -> None:
+        def prefetch_line(number: Index) -> None:
             """For a line of the next panel."""
             at = (
                 self.packing.line_of(code, self.right_at, code.add(panel, self.held), number)
@@ -556,11 +558,11 @@ class _WinogradInnerProductBuilder:
                 group = code.add(first, loop.iv)
                 number = code.add(following, code.mul(group, each))
                 for i in range(each):
-                    ask(code.add(number, i))
+                    prefetch_line(code.add(number, i))
                 if each and not isinstance(c.m, int):
                     with code.when(self.is_single):
                         for i in range(each, GROUP):
-                            ask(code.add(number, c.groups * each + i - each))
+                            prefetch_line(code.add(number, c.groups * each + i - each))
                 here = code.add(right, code.mul(group, GROUP * lanes))
                 b = [code.load(self.right, code.add(here, s * lanes), lanes, None, self.align) for s in range(GROUP)]
                 scalars = code.add(left, code.mul(group, GROUP))
@@ -625,7 +627,7 @@ class _WinogradInnerProductBuilder:
     def _weights(self) -> Slot:
         """B as `_pack` says, made ahead or now; B itself, where each task makes the panels that it needs."""
         c, p = self.c, self.p
-        if c.is_ahead:
+        if c.is_constant:
             return self._pack()
         memory = self.parts.memory_of(p.right.source)
         if c.packs_per_task:

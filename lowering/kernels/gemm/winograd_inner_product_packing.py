@@ -1,6 +1,4 @@
-"""Weights of products by pairs of steps that are not known when they are compiled: what `winograd_inner_product.py` packs them into, as a
-kernel.
-"""
+"""A kernel that packs B for Winograd's inner product, if B is not known at compile time. `winograd_inner_product.py` says what for."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ CHAINS = 4
 # Sums of squares between these have lost nothing that counts.
 SQUARED = (2.0**-80, 2.0**80)
 # Steps of which lines are asked for ahead.
-AHEAD = 32
+PREFETCH_STEPS = 32
 # Panels that are filled together, at most, and their bytes.
 MOST_TOGETHER, TOGETHER_BYTES = 4, 1 << 17
 # Lines that are so many bytes from each other lie in the same set of the second-level cache; of its ways so many are for the next panel's.
-FAR, SETS_SHARE = 1 << 17, 4
+SET_STRIDE, SETS_SHARE = 1 << 17, 4
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,8 @@ class Packing:
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
             # Not where so many would meet in the same sets of the cache.
-            return code.add(start, code.mul(number, along)) if self.k * gcd(along * f32.bytes, FAR) <= SETS_SHARE * FAR else None
+            fits = self.k * gcd(along * f32.bytes, SET_STRIDE) <= SETS_SHARE * SET_STRIDE
+            return code.add(start, code.mul(number, along)) if fits else None
         return code.add(start, code.mul(number, self.lanes)) if along == 1 and across == self.k else None
 
     @cached_property
@@ -124,7 +123,7 @@ class Packing:
 
         whole = k // lanes * lanes
         with code.loop(0, whole, [code.zero(f32, lanes)] * (chains * count), step=lanes, name="step") as loop:
-            columns[0].ask_ahead(loop.iv, count)
+            columns[0].prefetch(loop.iv, count)
             loop.next = copy(loop.iv, lanes, loop.carried)
         made = copy(whole, k - whole, loop.results)
         for i in range(count):
@@ -200,20 +199,17 @@ class _WeightSteps:
     def read(self, at: Index, count: int) -> list[Value]:
         """The vectors of `count` steps from `at` on."""
         if self.along == 1 and self.across != 1:
-            return [x for i in range(0, count, self.lanes) for x in self._turned(self.code.add(at, i), min(self.lanes, count - i))]
+            return [x for i in range(0, count, self.lanes) for x in self._transposed(self.code.add(at, i), min(self.lanes, count - i))]
         return [self._step(self.code.add(at, i)) for i in range(count)]
 
-    def ask_ahead(self, at: Index, panels: int) -> None:
-        """Asks for the lines of some steps of so many panels behind those from `at` on, if they lie so far from each other that the machine
-        does not know them.
-        """
+    def prefetch(self, at: Index, panels: int) -> None:
+        """Prefetches B's rows for later steps of `panels` panels. Only for rows so far apart that the hardware prefetcher misses them."""
         code = self.code
         if self.across == 1 and isinstance(self.along, int) and self.along > self.lanes:
             for i in range(self.lanes):
                 for j in range(panels):
-                    code.prefetch(
-                        self.buffer, code.add(self.start, j * self.lanes, code.mul(code.add(at, AHEAD + i), self.along)), locality=2
-                    )
+                    row = code.mul(code.add(at, PREFETCH_STEPS + i), self.along)
+                    code.prefetch(self.buffer, code.add(self.start, j * self.lanes, row), locality=2)
 
     def _step(self, at: Index) -> Value:
         code, lanes = self.code, self.lanes
@@ -224,7 +220,7 @@ class _WeightSteps:
         value: Value = code.b(kernel.Gather, self.buffer, code.apply("add", away, code.broadcast(code.value(here), lanes)), mask)
         return value
 
-    def _turned(self, at: Index, count: int) -> list[Value]:
+    def _transposed(self, at: Index, count: int) -> list[Value]:
         """Of a square block, whose lines are lanes in memory."""
         code, lanes = self.code, self.lanes
         lines = []

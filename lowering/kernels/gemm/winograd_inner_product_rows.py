@@ -1,9 +1,8 @@
-"""The rows of A of products by pairs of steps (`winograd_inner_product.py`): those of a matrix, or what lies under the windows of a
-convolution, one row for each pixel of the result.
+"""The rows of A for Winograd's inner product: those of a matrix, or the windows of a convolution, one row for each pixel of the result.
 
-A row whose steps are neighbours in memory is read where it stands: of a matrix, or all channels of a pixel. Any other one is gathered
-first: taps, one after another, with all channels of each; what lies outside of the image is zero. That takes a few cycles for each vector,
-once for all channels of the result.
+A row that is contiguous in memory is read in place: of a matrix, or all channels of a pixel. Any other row is gathered first (im2col): the
+taps one after another, with all channels of each, and zeros for what lies outside of the image. It is gathered once for all output
+channels.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert, linear, wide
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
@@ -44,7 +44,7 @@ def build_cumulate(request: Request) -> KernelPlan | None:
         _down_columns(code, request, op, *func.args)
     code.b(Return, ())
     # The sum of each element may take its place: what is read later stands further on.
-    return KernelPlan((Step(tidy(func), (operand(0), result(0))),), builder="cumulate", in_place=((0, 0),))
+    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0))),), builder="cumulate", in_place=((0, 0),))
 
 
 def _inner(op: tensor.Cumulate) -> ScalarType:

@@ -24,7 +24,7 @@ from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
@@ -150,7 +150,7 @@ def build_interleave(request: Request) -> KernelPlan | None:
 
     each(code, request.target, shape[:-2], 4 * len(rows) * -(-length // lanes), run)
     code.b.insert(Return([]))
-    tidy(made)
+    clean_up_kernel(made)
     slots = (*(operand(i) for i in range(len(inputs))), result(0))
     return KernelPlan((Step(made, slots),), builder="interleave")
 

@@ -27,7 +27,7 @@ from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
@@ -59,7 +59,7 @@ KEPT_COST = 4
 # Bytes of scratch rows in one kernel: half a first-level cache.
 SCRATCH_BYTES = 16 << 10
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
-AHEAD_BYTES = 2048
+PREFETCH_BYTES = 2048
 # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
 LEAST_ROW_BYTES = 2048
 
@@ -80,7 +80,7 @@ def build_loops(request: Request) -> KernelPlan | None:
     results = func.block.terminator.operands
     _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
     code.b(Return, ())
-    tidy(made)
+    clean_up_kernel(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
     return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request))
 
@@ -333,9 +333,9 @@ class _RowLoops:
         outer.remove(self.vector)
         n = space[self.vector]
         inner = self._axis_of_columns()
-        turned = self._turned() if inner is not None else []
-        if inner is not None and turned:
-            return self._blocks([a for a in outer if a != inner], inner, turned, cycles)
+        transposed = self._transposed_ops() if inner is not None else []
+        if inner is not None and transposed:
+            return self._blocks([a for a in outer if a != inner], inner, transposed, cycles)
         if inner is not None:
             outer.remove(inner)
             cycles *= estimate(space[inner])
@@ -366,7 +366,7 @@ class _RowLoops:
                 assert self.vector is not None
                 row = {**at, self.vector: place}
                 if inner is None:
-                    self._ask_ahead(row, lanes, mask)
+                    self._prefetch(row, lanes, mask)
                     self._row(row, lanes, mask)
                     return carried
 
@@ -409,7 +409,7 @@ class _RowLoops:
         vector_loop_rest(code, lo, begin, self.lanes, [], body)
         return begin
 
-    def _ask_ahead(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
+    def _prefetch(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
         """Asks for operands' lines ahead of a whole vector. The machine alone stops where a page ends, and does not look far while a core
         computes.
         """
@@ -418,8 +418,8 @@ class _RowLoops:
         for x, buffer in self.inputs.items():
             if shape_of(x) == self.rows.space:
                 place, bytes = linear(self.code, self._places(at), shape_of(x)).scalar(self.code), x.type.dtype.bytes
-                for ahead in range(AHEAD_BYTES, AHEAD_BYTES + lanes * bytes, self.target.line_bytes):
-                    self.code.prefetch(buffer, self.code.add(place, ahead // bytes))
+                for distance in range(PREFETCH_BYTES, PREFETCH_BYTES + lanes * bytes, self.target.line_bytes):
+                    self.code.prefetch(buffer, self.code.add(place, distance // bytes))
 
     def _axis_of_columns(self) -> int | None:
         """The axis to step along inside of the vectors, when a transpose makes lanes stand far apart in memory: that along which they move
@@ -432,26 +432,27 @@ class _RowLoops:
                 return axis if axis != self.vector and self.rows.space[axis] != 1 else None
         return None
 
-    def _turned(self) -> list[tensor.Transpose]:
+    def _transposed_ops(self) -> list[tensor.Transpose]:
         """The transposes whose results are put together from square blocks in registers: all of the group, where they turn it the same way
         and elementwise ops follow.
         """
         wide = self.target.lanes(f32)
-        turned = [op for op in self.ops if isinstance(op, tensor.Transpose)]
-        behind = {op.result for op in turned}
+        transposed = [op for op in self.ops if isinstance(op, tensor.Transpose)]
+        behind = {op.result for op in transposed}
         for op in self.ops:
             if any(x in behind for x in op.operands):
                 if not isinstance(op, tensor.Map):
                     return []
                 behind.add(op.result)
-        sizes = [self.rows.space[op.perm.index(len(op.perm) - 1)] for op in turned if shape_of(op.result) == self.rows.space]
-        like = len(sizes) == len(turned) and all(op.perm == turned[0].perm for op in turned) and all(v in behind for v, _ in self.results)
-        plain = all(op.result.type.dtype.kind in "fiu" and op.result.type.dtype.bits >= 16 for op in turned)
+        sizes = [self.rows.space[op.perm.index(len(op.perm) - 1)] for op in transposed if shape_of(op.result) == self.rows.space]
+        like = len(sizes) == len(transposed) and all(op.perm == transposed[0].perm for op in transposed)
+        like = like and all(v in behind for v, _ in self.results)
+        plain = all(op.result.type.dtype.kind in "fiu" and op.result.type.dtype.bits >= 16 for op in transposed)
         assert self.vector is not None
         many = all(not isinstance(n, int) or n >= wide for n in (*sizes, self.rows.space[self.vector]))
-        return turned if like and plain and many and wide > 1 else []
+        return transposed if like and plain and many and wide > 1 else []
 
-    def _blocks(self, outer: list[int], inner: int, turned: list[tensor.Transpose], cycles: float) -> list[_Nest]:
+    def _blocks(self, outer: list[int], inner: int, transposed: list[tensor.Transpose], cycles: float) -> list[_Nest]:
         """Blocks of as many columns as a vector has lanes, down all rows: the result is written along its rows, and each line of the
         operand is read once.
         """
@@ -462,7 +463,7 @@ class _RowLoops:
 
         def whole(at: dict[int, Position], row: Position, column: Position) -> None:
             blocks = []
-            for op in turned:
+            for op in transposed:
                 emitter = ElementEmitter(code, self.leaves)
                 rows = []
                 for i in range(lanes):
@@ -470,7 +471,7 @@ class _RowLoops:
                     rows.append(emitter.at(op.x, [places[op.perm.index(k)] for k in range(len(op.perm))], lanes))
                 blocks.append(transpose_lanes(code, rows))
             for i in range(lanes):
-                leaves: dict[Value, Leaf] = {op.result: _held(block[i]) for op, block in zip(turned, blocks, strict=True)}
+                leaves: dict[Value, Leaf] = {op.result: _register_leaf(block[i]) for op, block in zip(transposed, blocks, strict=True)}
                 places = {**at, vector: row.plus(code, Position(step=1)), inner: column.plus(code, Position(i))}
                 self._last_stage({**self.leaves, **leaves}, places, lanes, None)
 
@@ -683,7 +684,7 @@ def accumulator_of(op: tensor.Reduce) -> ScalarType:
     return wide(op.x.type.dtype) if op.fn in ("add", "mul") else op.x.type.dtype
 
 
-def _held(vector: Value) -> Leaf:
+def _register_leaf(vector: Value) -> Leaf:
     """A vector that is in registers, whatever place is asked for."""
     return VectorLeaf(lambda places: vector)
 

@@ -19,7 +19,7 @@ from polyreme.ir.dims import product
 from polyreme.ir.types import BufferType, ScalarType, f32, f64, index, u64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
@@ -43,7 +43,7 @@ def build_random(request: Request) -> KernelPlan | None:
     code = Code(Builder.at_end(func.block, op.location))
     Twister(code, *func.args).draw(op, code.value(product(op.shape)))
     code.b(Return, ())
-    return KernelPlan((Step(tidy(func), (operand(0), result(0), result(1))),), builder="random")
+    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0), result(1))),), builder="random")
 
 
 class Twister:

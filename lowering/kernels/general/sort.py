@@ -23,7 +23,7 @@ from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, in
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position
@@ -66,7 +66,7 @@ def build_sort(request: Request) -> KernelPlan | None:
         _Radix(code, request.target, keys, length, taken).write(x, y, kept, places, rows, tasks)
     code.b(Return, ())
     slots = (operand(0), result(0), *(scratch(i) for i in range(len(memory))))
-    return KernelPlan((Step(tidy(func), slots),), scratch=memory, builder="sort")
+    return KernelPlan((Step(clean_up_kernel(func), slots),), scratch=memory, builder="sort")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from polyreme.ir.dims import Dim, ceildiv
 from polyreme.ir.types import BufferType, ScalarType, TensorType, i1
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import Leaf, Positions, linear, load
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.plan import Slot, Step
 from polyreme.lowering.kernels.positions import Position
 
@@ -58,7 +58,7 @@ class GridKernel:
 
     def finish(self) -> Step:
         self.code.b(Return, ())
-        return Step(tidy(self.func), self.slots, self.grid, self.block)
+        return Step(clean_up_kernel(self.func), self.slots, self.grid, self.block)
 
 
 def blocks_for(count: Dim, per_block: int) -> Dim:

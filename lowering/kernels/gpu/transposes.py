@@ -45,7 +45,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
     found = _turned(values, shape)
     if found is None:
         return None
-    axis, turned = found
+    axis, transposed = found
     used = {v for op in ops for v in op.operands}
     args = [a for a in func.args if a in used]
     slots = [*(operand(a.index) for a in args), *(result(i) for i in range(len(values)))]
@@ -75,13 +75,13 @@ def build_transposes(request: Request) -> KernelPlan | None:
         return both(code, *(code.condition("lt", at[i].scalar(code), shape[i]) for i in (axis, -1)))
 
     lines = [code.add(line, first) for first in range(0, TILE, LINES)]
-    boards = [_Board(made, element_type(v.type)) for v in turned]
+    boards = [_Board(made, element_type(v.type)) for v in transposed]
     # All that a thread reads is on its way before it waits for any of it.
     emitter, read = ElementEmitter(code, leaves), []
     for n in lines:
         at = places(lane, n)
         guard = inside(at)
-        read.append([emitter.at(v, at, 1, guards=() if guard is True else (truth(code, guard),)) for v in turned])
+        read.append([emitter.at(v, at, 1, guards=() if guard is True else (truth(code, guard),)) for v in transposed])
     for n, those in zip(lines, read, strict=True):
         for board, x in zip(boards, those, strict=True):
             board.put(code, x, n, lane)
@@ -89,7 +89,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
     for n in lines:
         at = places(n, lane)
         with code.when(truth(code, inside(at))):
-            emitter = ElementEmitter(code, leaves | {v: board.leaf(code, lane, n) for v, board in zip(turned, boards, strict=True)})
+            emitter = ElementEmitter(code, leaves | {v: board.leaf(code, lane, n) for v, board in zip(transposed, boards, strict=True)})
             for value, buffer in zip(values, outputs, strict=True):
                 store(code, emitter.at(value, at, 1), buffer, linear(code, at, shape))
     return KernelPlan((made.finish(),), builder="transposes")
@@ -137,9 +137,9 @@ def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Va
                 by_axis.setdefault(axis, []).append(value)
     if not by_axis:
         return None
-    axis, turned = max(by_axis.items(), key=lambda found: len(found[1]))
+    axis, transposed = max(by_axis.items(), key=lambda found: len(found[1]))
     long = all(isinstance(n, int) and n >= LEAST for n in (shape[axis], shape[-1]))
-    return (axis, turned) if long and len(turned) <= MOST else None
+    return (axis, transposed) if long and len(transposed) <= MOST else None
 
 
 def _is_read_there(op: Op) -> bool:

@@ -40,7 +40,7 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf,
 from polyreme.lowering.kernels.epilogue import place
 from polyreme.lowering.kernels.gemm.contract import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
@@ -101,7 +101,7 @@ class _AttentionKernel:
     def emit(self) -> Func:
         self._tasks()
         self.code.b(Return, ())
-        return tidy(self.func)
+        return clean_up_kernel(self.func)
 
     def _tasks(self) -> None:
         raise NotImplementedError
@@ -174,9 +174,9 @@ class _ManyQueries(_AttentionKernel):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
         # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
-        self.is_far = request.target.third_level_bytes < FAST_L3_BYTES
+        self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
         self.block = self._block()
-        self.turned = self._turned()
+        self.transposed_masks = self._masks_to_transpose()
         self._take(1 if isinstance(self.queries, int) and self.queries <= self.lanes else 2)
 
     def _take(self, vectors: int) -> None:
@@ -188,7 +188,7 @@ class _ManyQueries(_AttentionKernel):
         count = -(-self.keys // -(-self.keys // BLOCK)) if isinstance(self.keys, int) else BLOCK - BLOCK % self.rows
         return -(-count // self.rows) * self.rows
 
-    def _turned(self) -> dict[Value, Access]:
+    def _masks_to_transpose(self) -> dict[Value, Access]:
         """The masks in memory whose rows run along the keys: lanes would stand far apart in them."""
         found = {}
         for op in self.p.steps():
@@ -234,12 +234,12 @@ class _ManyQueries(_AttentionKernel):
         code, p, dtype = self.code, self.p, self.p.dtype
         self.first = first
         self.left = code.sub(self.queries, first)
-        self.turned_queries = code.scratch(self._whole(self.depth) * self.span, dtype)
+        self.transposed_queries = code.scratch(self._whole(self.depth) * self.span, dtype)
         self.exponentials = code.scratch(self.block * self.span, dtype)
         self.sums = code.scratch(self.width * self.span, dtype)
         self.peak, self.total, self.scale = (code.scratch(self.span, dtype) for _ in range(3))
-        self.turned_masks = {x: code.scratch(self._whole(self.block) * self.span, dtype) for x in self.turned}
-        self._turn_queries()
+        self.mask_tiles = {x: code.scratch(self._whole(self.block) * self.span, dtype) for x in self.transposed_masks}
+        self._transpose_queries()
         end = self.end(code.add(first, self.span - 1), self.rows)
         single = isinstance(end, int) and end <= self.block and len(p.parts) == 1
         if not single:
@@ -252,7 +252,7 @@ class _ManyQueries(_AttentionKernel):
         for part in p.parts:
 
             def block(start: Index, count: Index, carried: list[Value], part: AttentionPart = part) -> list[Value]:
-                self._turn_masks(code.add(part.start, start), count)
+                self._transpose_masks(code.add(part.start, start), count)
                 self._scores(part, start, count, single)
                 self._weigh(count, single)
                 self._gather(part, start, count, single)
@@ -285,7 +285,7 @@ class _ManyQueries(_AttentionKernel):
         query = code.add(self.first, v * self.lanes + i)
         return query if self.exact else code.min(query, code.sub(self.queries, 1))
 
-    def _turn(self, count: Index, read: object, buffer: Value) -> None:
+    def _transpose(self, count: Index, read: object, buffer: Value) -> None:
         """Rows of `count` elements, one per query, as columns of `buffer`; `read(query, position, mask)` gives neighbouring elements."""
         code, lanes = self.code, self.lanes
         for v in range(self.vectors):
@@ -299,19 +299,19 @@ class _ManyQueries(_AttentionKernel):
 
             vector_loop(code, 0, count, Lanes(lanes, True), [], piece)
 
-    def _turn_queries(self) -> None:
-        self._turn(self.depth, self.query_elements, self.turned_queries)
+    def _transpose_queries(self) -> None:
+        self._transpose(self.depth, self.query_elements, self.transposed_queries)
 
-    def _turn_masks(self, start: Index, count: Index) -> None:
+    def _transpose_masks(self, start: Index, count: Index) -> None:
         code = self.code
-        for x, access in self.turned.items():
+        for x, access in self.transposed_masks.items():
             base = code.add(self.base(access), start)
 
             def read(query: Index, at: Position, mask: Value | None, base: Index = base, access: Access = access) -> Value:
                 where = code.add(base, code.mul(query, access.stride(self.p.query)), Position(at.const, at.terms).scalar(code))
                 return code.load(self.buffers[access.source], where, self.lanes, mask)
 
-            self._turn(count, read, self.turned_masks[x])
+            self._transpose(count, read, self.mask_tiles[x])
 
     # --- one block of keys
 
@@ -344,10 +344,10 @@ class _ManyQueries(_AttentionKernel):
                 code,
                 [Axis(self.depth, part.keys.stride(p.depth), self.span)],
                 lambda r, where: code.broadcast(code.load(source, code.add(where, code.mul(r, step))), lanes),
-                lambda v, where: self.code.load(self.turned_queries, code.add(where, v * lanes), lanes, None, self.align),
+                lambda v, where: self.code.load(self.transposed_queries, code.add(where, v * lanes), lanes, None, self.align),
                 zeros(code, rows, self.vectors, p.dtype, lanes),
                 code.add(base, code.mul(at, step)),
-                overlapped=self._ahead(part, code.add(start, at), rows),
+                overlapped=self._prefetch_keys(part, code.add(start, at), rows),
             )
             for v in range(self.vectors):
                 top = self._get(tops, 0, v)
@@ -369,12 +369,12 @@ class _ManyQueries(_AttentionKernel):
             self._put(shift, tops, 0, v)
         self.tops = tops
 
-    def _ahead(self, part: AttentionPart, key: Index, rows: int) -> Overlapped | None:
+    def _prefetch_keys(self, part: AttentionPart, key: Index, rows: int) -> Overlapped | None:
         """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its
         own. Not of neighbours in memory, which the machine sees coming.
         """
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
-        if not rounds or not self.is_far:
+        if not rounds or not self.l3_is_slow:
             return None
         shares = []
         for access, letter, first in ((part.keys, self.p.depth, code.add(key, rows)), (part.values, self.p.width, key)):
@@ -384,14 +384,14 @@ class _ManyQueries(_AttentionKernel):
             buffer = self.buffers[access.source]
             line = self._line(buffer)
             inner = -(-size // line)
-            ahead = Prefetching(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
-            shares.append(ahead.share(code, 0, -(-ahead.lines // rounds)))
+            lines = Prefetching(buffer, code.add(self.base(access), code.mul(first, step)), rows * inner, inner, line, step)
+            shares.append(lines.share(code, 0, -(-lines.lines // rounds)))
 
-        def ask(turn: Value) -> None:
+        def prefetch(round_number: Value) -> None:
             for share in shares:
-                share(turn)
+                share(round_number)
 
-        return ask if shares else None
+        return prefetch if shares else None
 
     def _line(self, buffer: Value) -> int:
         """Elements of a buffer in a line of memory."""
@@ -404,7 +404,7 @@ class _ManyQueries(_AttentionKernel):
             return score
         leaves = self.leaves()
         leaves[p.first.result] = VectorLeaf(lambda _: score)
-        for x, buffer in self.turned_masks.items():
+        for x, buffer in self.mask_tiles.items():
             leaves[x] = self._leaf(buffer, key, v)
         query = place(self.first, v * lanes, 1)
         at = self.places(p.axes, {p.key: place(code.add(start, key)), p.query: query})
@@ -421,7 +421,7 @@ class _ManyQueries(_AttentionKernel):
         def some(at: Index, rows: int, sums: list[Value]) -> list[Value]:
             sums = list(sums)
             for r in range(rows):
-                self._ask_for_output(code.add(at, r))
+                self._prefetch_output(code.add(at, r))
                 for v in range(self.vectors):
                     score = self._get(self.exponentials, code.add(at, r), v)
                     made = code.apply("exp", code.apply("sub", score, shifts[v]))
@@ -438,15 +438,15 @@ class _ManyQueries(_AttentionKernel):
                 made = code.fma(self._get(self.total, 0, v), self._get(self.scale, 0, v), made)
             self._put(made, self.total, 0, v)
 
-    def _ask_for_output(self, turn: Index) -> None:
+    def _prefetch_output(self, round_number: Index) -> None:
         """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of
         results are neighbours.
         """
         code, stride = self.code, self.p.strides.get(self.p.query, 0)
-        if not self.is_far or stride == self.width:
+        if not self.l3_is_slow or stride == self.width:
             return
         line = self._line(self.out)
-        query, part = code.mod(turn, self.span), code.mod(code.div(turn, self.span), -(-self.width // line))
+        query, part = code.mod(round_number, self.span), code.mod(code.div(round_number, self.span), -(-self.width // line))
         code.prefetch(self.out, code.add(self.out_base(), code.mul(code.add(self.first, query), stride), code.mul(part, line)), write=True)
 
     def _gather(self, part: AttentionPart, start: Index, count: Index, single: bool) -> None:
@@ -526,7 +526,7 @@ class _FewQueries(_AttentionKernel):
         code, p, lanes = self.code, self.p, self.lanes
         self.query = query
         pieces = self._pieces(self.depth)
-        asked = [self.query_elements(query, Position(at, step=1), mask) for at, mask in pieces]
+        query_vectors = [self.query_elements(query, Position(at, step=1), mask) for at, mask in pieces]
         block = -(-min(self.keys, BLOCK) // lanes) * lanes if isinstance(self.keys, int) else BLOCK
         weights = code.scratch(block, p.dtype)
         outputs = self._pieces(self.width)
@@ -534,7 +534,7 @@ class _FewQueries(_AttentionKernel):
 
         def one(start: Index, count: Index, carried: list[Value], part: AttentionPart) -> list[Value]:
             peak, total, *sums = carried
-            top = self._scores(part, start, count, asked, pieces, weights, peak)
+            top = self._scores(part, start, count, query_vectors, pieces, weights, peak)
             shift = self.shift(top, 1)
             scale = code.apply("exp", code.apply("sub", peak, shift))
             shifts = code.broadcast(shift, lanes)
@@ -577,7 +577,7 @@ class _FewQueries(_AttentionKernel):
         part: AttentionPart,
         start: Index,
         count: Index,
-        asked: list[Value],
+        query_vectors: list[Value],
         pieces: list[tuple[int, Value | None]],
         weights: Value,
         peak: Value,
@@ -596,7 +596,7 @@ class _FewQueries(_AttentionKernel):
                     key = code.min(key, code.sub(part.count, 1))
                 row = code.add(base, code.mul(key, step))
                 total = code.zero(p.dtype, lanes)
-                for (element, inside), x in zip(pieces, asked, strict=True):
+                for (element, inside), x in zip(pieces, query_vectors, strict=True):
                     total = code.fma(code.load(source, code.add(row, element), lanes, inside), x, total)
                 sums.append(total)
             scores = self._masked(sum_lanes(code, sums), at.plus(code, place(code.add(part.start, start))), mask)

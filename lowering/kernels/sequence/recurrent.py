@@ -26,7 +26,7 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
-from polyreme.lowering.kernels.kernel_cleanup import tidy
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
@@ -48,11 +48,11 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
 )
 
 # Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
-WORTH_SHARING = 6000
+MIN_CYCLES_TO_SHARE = 6000
 GATE_CYCLES = 150
 # Bytes between the panels of two threads in the memory of states: a prefetcher, which ends at a page, would else bring lines that the other
 # thread is about to write.
-GAP_BYTES = 4096
+THREAD_PADDING_BYTES = 4096
 
 
 def build_recurrent(request: Request) -> KernelPlan | None:
@@ -117,7 +117,7 @@ class _RecurrentPlace:
     row: Position
     panel: Position
     local: Position
-    gaps: Position  # elements that are left out in front of the panel, in a state's memory
+    padding_before: Position  # elements that are left out in front of the panel, in a state's memory
 
     def unit(self, code: Code, block: int, units: int) -> Position:
         return self.panel.plus(code, self.local).plus(code, Position(block * units))
@@ -146,12 +146,12 @@ class _RecurrentKernel:
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
-        self.twice = reads_for_two(r) and has_square_tiles(r, tile)
+        self.two_steps = reads_for_two(r) and has_square_tiles(r, tile)
         # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
         # panel had a thread.
         self.line = r.blocks * tile.width
-        self.gap = GAP_BYTES // r.dtype.bytes if self.twice else 0
-        self.size: Dim = product((r.batch, r.units)) + tile.panels * self.gap
+        self.padding = THREAD_PADDING_BYTES // r.dtype.bytes if self.two_steps else 0
+        self.size: Dim = product((r.batch, r.units)) + tile.panels * self.padding
         # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level
         # cache.
         self.round = max(1, READS // vectors)
@@ -167,7 +167,7 @@ class _RecurrentKernel:
     @property
     def _rows(self) -> int:
         """Rows of weights that are gone through at a time."""
-        return self.tile.width if self.twice else self.r.depth
+        return self.tile.width if self.two_steps else self.r.depth
 
     def build(self) -> KernelPlan:
         r, request = self.r, self.r.request
@@ -187,10 +187,10 @@ class _RecurrentKernel:
             self._add(pack(i), BufferType(packed.type.shape, packed.type.dtype))
         for state in r.carried:
             self._add_scratch(2 * self.size if state is r.state else self.size, element_type(state.type))
-        if self.twice:
-            self._add_scratch(self.tile.panels * (self.line + self.gap), r.dtype)
+        if self.two_steps:
+            self._add_scratch(self.tile.panels * (self.line + self.padding), r.dtype)
         if self.made or self.short:
-            self._add_scratch(2 * (product((r.batch, r.depth)) + self.tile.panels * self.gap), r.dtype)
+            self._add_scratch(2 * (product((r.batch, r.depth)) + self.tile.panels * self.padding), r.dtype)
         for i, type in enumerate(request.result_types):
             self._add(result(i), BufferType(type.shape, type.dtype))
         func = Func.empty(request.name("recurrence"), self.types, loc=r.scan.location)
@@ -201,14 +201,14 @@ class _RecurrentKernel:
         self.weights = next(given)
         self.powers = next(given) if self.short else None
         memory.states = {state: next(given) for state in r.carried}
-        if self.twice:
+        if self.two_steps:
             memory.begun = next(given)
         memory.factor = next(given) if self.made or self.short else memory.states[r.state]
         memory.last = [next(given) for _ in r.carried]
         memory.given = list(given)
         self._write()
         code.b.insert(Return([]))
-        tidy(func)
+        clean_up_kernel(func)
         return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
 
     def _add(self, slot: Slot, type: BufferType) -> None:
@@ -235,21 +235,21 @@ class _RecurrentKernel:
                     self._before_first()
             elif some:
                 self._before_first()
-        if self.twice:
+        if self.two_steps:
             with code.loop(0, self.tile.panels, name="panel") as loop:
                 for at in self._begun(loop.iv):
                     code.store(code.zero(r.dtype, self.tile.lanes), self.memory.begun, at, None, self.tile.lanes * r.dtype.bytes)
-        blank = self._first_is_blank() if self.twice else None
+        blank = self._first_is_blank() if self.two_steps else None
         with code.loop(0, self.steps, name="t") as loop:
             parity = code.mod(loop.iv, 2)
             with code.parallel(pieces, name="piece") as piece:
                 panels = self.tile.panels
                 first = code.div(code.mul(piece, panels), pieces)
                 end = code.div(code.mul(code.add(piece, 1), panels), pieces)
-                with code.loop(first, end, name="panel") as turn:
+                with code.loop(first, end, name="panel") as visit:
                     # To and fro: in odd steps the last panel comes first.
-                    back = code.sub(code.add(first, end, -1), code.mul(turn.iv, 2))
-                    panel = code.add(turn.iv, code.mul(parity, back))
+                    back = code.sub(code.add(first, end, -1), code.mul(visit.iv, 2))
+                    panel = code.add(visit.iv, code.mul(parity, back))
                     self._panel(Column(code, loop.iv, parity, panel, panels, first, end, blank))
         for state, last in zip(r.carried, self.memory.last, strict=True):
             start = code.mul(code.mod(code.value(self.steps), 2), self.size) if state is r.state else 0
@@ -286,24 +286,24 @@ class _RecurrentKernel:
 
             vector_loop(code, 0, count, Lanes(tile.lanes, self.r.request.target.masked), [], body)
 
-        if not self.gap:
+        if not self.padding:
             part(start or 0, 0, product((self.r.batch, self.r.units)))
             return
         with code.loop(0, tile.panels, name="panel") as loop:
             dense = code.mul(loop.iv, tile.width)
-            apart = code.add(start or 0, dense, self._gaps(loop.iv))
+            apart = code.add(start or 0, dense, self._padding_before(loop.iv))
             part(*((dense, apart) if start is None else (apart, dense)), tile.width)
 
-    def _gaps(self, panel: Index) -> Index:
+    def _padding_before(self, panel: Index) -> Index:
         """Elements of gaps in front of a panel, in the memory of states: one for each piece in front of its own."""
         code, panels = self.code, self.tile.panels
-        return code.mul(code.div(code.add(code.mul(code.add(panel, 1), self.pieces), -1), panels), self.gap) if self.gap else 0
+        return code.mul(code.div(code.add(code.mul(code.add(panel, 1), self.pieces), -1), panels), self.padding) if self.padding else 0
 
     def _pieces(self) -> Value:
         """How many pieces the panels of a step are cut into: one for each thread, where there is enough to do."""
         code, r, tile = self.code, self.r, self.tile
         per_row = tile.panels * tile.vectors * (r.depth * r.blocks + GATE_CYCLES)
-        enough = code.condition("ge", r.batch * per_row, WORTH_SHARING)
+        enough = code.condition("ge", r.batch * per_row, MIN_CYCLES_TO_SHARE)
         if tile.panels == 1 or enough is False:
             return code.value(1)
         threads = code.apply("min", code.b(kernel.Threads), code.value(tile.panels))
@@ -345,11 +345,11 @@ class _RecurrentKernel:
         vectors = r.blocks * tile.vectors
         line = self.line
         state = self.memory.factor
-        at_state = code.add(code.mul(parity, self.size if self.twice else product((r.batch, r.depth))), code.mul(first, r.depth))
+        at_state = code.add(code.mul(parity, self.size if self.two_steps else product((r.batch, r.depth))), code.mul(first, r.depth))
         bytes = tile.lanes * r.dtype.bytes
 
         # From one row to the next; the other one of two steps is where this one's results go.
-        between = code.mul(code.sub(1, code.mul(parity, 2)), self.size) if self.twice else r.depth
+        between = code.mul(code.sub(1, code.mul(parity, 2)), self.size) if self.two_steps else r.depth
 
         def read_state(row: int, at: Index) -> Value:
             return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
@@ -358,7 +358,7 @@ class _RecurrentKernel:
             # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it
             # beside them.
             for i in range(0, r.depth, LANES):
-                code.prefetch(state, code.add(at_state, i, self._gaps(i // tile.width)))
+                code.prefetch(state, code.add(at_state, i, self._padding_before(i // tile.width)))
         narrow = element_type(self.weights.type)
 
         def read_weights(at: Index, count: int) -> Iterator[Iterable[Value]]:
@@ -377,13 +377,14 @@ class _RecurrentKernel:
 
         def multiply(acc: Accumulators, of: Index = 0) -> Accumulators:
             """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
-            at_a, at_b = code.add(at_state, code.mul(of, tile.width), self._gaps(of)), code.add(at_weights, code.mul(of, tile.width * step))
+            at_a = code.add(at_state, code.mul(of, tile.width), self._padding_before(of))
+            at_b = code.add(at_weights, code.mul(of, tile.width * step))
             few = len(acc) * vectors + vectors + 1 > r.request.target.vector_registers
             return _accumulate(
                 code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few
             )
 
-        if self.twice:
+        if self.two_steps:
             begun = self._begun(panel)
             acc, then = column.sums([code.load(self.memory.begun, at, tile.lanes, None, bytes) for at in begun], multiply)
             for at, value in zip(begun, then, strict=True):
@@ -397,7 +398,7 @@ class _RecurrentKernel:
     def _begun(self, panel: Index) -> list[Index]:
         """Where the vectors are that begin the next step's sums of a panel."""
         code, lanes = self.code, self.tile.lanes
-        return [code.add(code.mul(panel, self.line), self._gaps(panel), at) for at in range(0, self.line, lanes)]
+        return [code.add(code.mul(panel, self.line), self._padding_before(panel), at) for at in range(0, self.line, lanes)]
 
     def _sum(self, value: Value, panel: Index, v: int) -> Value:
         """What a sum of the product stands for, vector `v` of a panel."""
@@ -413,12 +414,12 @@ class _RecurrentKernel:
         """
         code, tile, r = self.code, self.tile, self.r
         here = position(code.sub(code.sub(self.steps, 1), t) if r.scan.reverse else t)
-        start, gaps = code.mul(panel, tile.width), position(self._gaps(panel))
+        start, padding_before = code.mul(panel, tile.width), position(self._padding_before(panel))
         count: Index = tile.width if r.units % tile.width == 0 else code.min(tile.width, code.sub(r.units, start))
 
         def row(at: Position, values: list[Value]) -> list[Value]:
             def body(local: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
-                place = _RecurrentPlace(here, parity, at.plus(code, position(first)), position(start), local, gaps)
+                place = _RecurrentPlace(here, parity, at.plus(code, position(first)), position(start), local, padding_before)
                 leaf = None
                 if sums is not None:
                     base = at.times(code, self.line)
@@ -464,7 +465,7 @@ class _RecurrentKernel:
         else:
             for state, value in zip(r.carried, r.handed, strict=True):
                 parity: Index = code.sub(1, place.parity) if state is r.state else 0
-                start = position(code.mul(parity, self.size)).plus(code, place.gaps)
+                start = position(code.mul(parity, self.size)).plus(code, place.padding_before)
                 make(value, self.memory.states[state], start, r.units)
                 if self.short and state is r.state:
                     make(value, self.memory.factor, start, r.units, True)
@@ -478,7 +479,7 @@ class _RecurrentKernel:
         shape = arg.type.shape
         if arg in r.carried:
             parity: Index = place.parity if arg is r.state else 0
-            return _moved(code, self.memory.states[arg], position(code.mul(parity, self.size)).plus(code, place.gaps), shape)
+            return _moved(code, self.memory.states[arg], position(code.mul(parity, self.size)).plus(code, place.padding_before), shape)
         result_order = dict(r.request.operand_orders).get(arg.index)
         if result_order is not None:
             # All blocks of a panel lie together.

@@ -84,11 +84,11 @@ class Column:
         before = unless_blank(self._of(code.sub(self.panels, above), self.first))
         (acc,) = self._along([begun], self._of(above, code.sub(self.first, 1)), code.sub(0, onward), before, multiply)
         (acc,) = self._along([acc], b, 0, unless_blank(1), multiply)
-        near = self._of(code.sub(b, self.first), code.sub(self.end, code.add(b, 1)))
+        own = self._of(code.sub(b, self.first), code.sub(self.end, code.add(b, 1)))
         nothing = zeros(code, 1, len(begun), element_type(begun[0].type), lanes_of(begun[0].type))
-        now, then = self._along([acc, *nothing], code.add(b, onward), onward, near, multiply)
-        far = unless_blank(self._of(self.first, code.sub(self.panels, self.end)))
-        (acc,) = self._along([now], self._of(code.sub(self.first, 1), self.end), onward, far, multiply)
+        now, then = self._along([acc, *nothing], code.add(b, onward), onward, own, multiply)
+        others = unless_blank(self._of(self.first, code.sub(self.panels, self.end)))
+        (acc,) = self._along([now], self._of(code.sub(self.first, 1), self.end), onward, others, multiply)
         return [acc], then
 
     def _of(self, even: Index, odd: Index) -> Index:

@@ -17,7 +17,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.nchw_choice import build_conv
+from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.general.random import build_random
@@ -30,7 +30,7 @@ from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 __all__ = ["build_scan"]
 
 # Who makes the kernels of a step; scans within scans come back here.
-_INNER = (build_conv, build_contract, build_random)
+_INNER = (build_nchw_conv, build_contract, build_random)
 
 
 def build_scan(request: Request) -> KernelPlan | None:

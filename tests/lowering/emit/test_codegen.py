@@ -171,7 +171,7 @@ def test_the_host_has_what_its_widest_vectors_need():
 def test_cores_are_known_by_how_they_read_memory(cpu, streams, largest):
     core = core_of(replace(TARGETS["x86-64-avx2"], cpu=cpu, caches=(32 << 10, 512 << 10, 32 << 20)))
     assert (core.memory_streams, core.caches[2]) == (streams, largest)
-    assert core.reads_ahead == (cpu != "znver5")
+    assert core.hardware_prefetch == (cpu != "znver5")
 
 
 def test_llvm_is_not_loaded_before_something_is_compiled():

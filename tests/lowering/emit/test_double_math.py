@@ -193,14 +193,14 @@ def test_float64_functions_hold_where_no_register_holds_a_table(name):
 
 @needs_long
 @pytest.mark.skipif(host().vector_bytes != 64 or host().arch != "x86_64", reason="runs AVX-512")
-@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("half_width_vectors", [False, True])
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
-def test_float64_functions_hold_on_whole_and_half_vectors(name, half_vectors):
+def test_float64_functions_hold_on_whole_and_half_vectors(name, half_width_vectors):
     """At the ends of sixteenths of ln 2, too, where one is taken or the next one."""
     arrays = arguments(name)
     ends = np.arange(1, 2000) * (math.log(2) / 32)
     arrays[0][: 3 * len(ends)] = np.concatenate([ends, np.nextafter(ends, 0), -np.nextafter(ends, 1e3)])
-    target = replace(host(), half_vectors=half_vectors)
+    target = replace(host(), half_width_vectors=half_width_vectors)
     made = apply_compiled(name, arrays, 8, f64, target)
     check_bound(name, arrays, made, DOUBLE_BOUNDS[name])
     np.testing.assert_array_equal(made, apply_compiled(name, arrays, 1, f64, target), err_msg="one lane")

@@ -176,11 +176,11 @@ def test_functions_hold_where_no_register_holds_a_table(name):
 
 
 @pytest.mark.skipif(host().vector_bytes != 64 or host().arch != "x86_64", reason="runs AVX-512")
-@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("half_width_vectors", [False, True])
 @pytest.mark.parametrize("name", ["sigmoid", "tanh"])
-def test_functions_hold_on_whole_and_half_vectors(name, half_vectors):
+def test_functions_hold_on_whole_and_half_vectors(name, half_width_vectors):
     arrays = arguments(name)
-    target = replace(host(), half_vectors=half_vectors)
+    target = replace(host(), half_width_vectors=half_width_vectors)
     made = apply_compiled(name, arrays, 16, target=target)
     check_bound(name, arrays, made, BOUNDS[name])
     np.testing.assert_array_equal(made, apply_compiled(name, arrays, 1, target=target), err_msg="one lane")
@@ -189,8 +189,8 @@ def test_functions_hold_on_whole_and_half_vectors(name, half_vectors):
 def test_pieces_of_tanh_are_looked_up_where_vectors_are_halves():
     """Seven tables of two registers, and no division; elsewhere there is one."""
     found = []
-    for half_vectors in (False, True):
-        code = TextCode(True, True, halves=half_vectors)
+    for half_width_vectors in (False, True):
+        code = TextCode(True, True, halves=half_width_vectors)
         tanh(Lane(code, "float", 16, "%x"))
         text = "\n".join(code.lines)
         found.append((text.count("vpermi2var.ps"), text.count("fdiv")))

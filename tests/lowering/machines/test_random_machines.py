@@ -31,7 +31,7 @@ def machines(draw: st.DrawFn) -> Target:
     width = draw(st.sampled_from([16, 32, 64]))
     flags = {
         name: draw(st.booleans())
-        for name in ("spare_adders", "reads_ahead", "half_vectors", "far_cores", "winograd", "strassen", "bf16_terms")
+        for name in ("spare_adders", "hardware_prefetch", "half_width_vectors", "separate_l3", "winograd", "strassen", "bf16_terms")
     }
     return replace(
         host(),
@@ -49,8 +49,8 @@ def machines(draw: st.DrawFn) -> Target:
                 ]
             )
         ),
-        third_level_bytes=draw(st.sampled_from([9.5, 20.0])),
-        memory_bytes=draw(st.sampled_from([4.0, 10.0])),
+        l3_bytes_per_cycle=draw(st.sampled_from([9.5, 20.0])),
+        memory_bytes_per_cycle=draw(st.sampled_from([4.0, 10.0])),
         memory_streams=draw(st.sampled_from([1, 8])),
         multiply_adds=draw(st.sampled_from([1, 2])),
         load_cycles=draw(st.sampled_from([0.0, 0.01])),

@@ -19,7 +19,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
 from polyreme.jit.saving import trace_model
-from polyreme.lowering.kernels.conv.depthwise import build_sliding
+from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -108,7 +108,7 @@ def test_a_group_that_no_builder_takes_is_split(monkeypatch: pytest.MonkeyPatch)
     module = convolutions((8, 96, 1, 1), (96, 96, 3, 96), (96, 48, 1, 1))
     machine = replace(MACHINES["sapphirerapids"], caches=(48 << 10, 256 << 10, 4 << 20))
     assert "inverted_residual" in takers(module, machine)
-    monkeypatch.setattr("polyreme.lowering.pipeline.BUILDERS", (build_sliding, build_contract, build_loops))
+    monkeypatch.setattr("polyreme.lowering.pipeline.BUILDERS", (build_depthwise_or_pooling, build_contract, build_loops))
     taken = takers(module, machine, [image(8)])
     assert taken.count("contract") == 2 and taken.count("depthwise") == 1
 

@@ -16,7 +16,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Module
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, f32, f64, i8, u8
-from polyreme.lowering.kernels.conv.depthwise import build_sliding
+from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.lowering.pipeline import compile_module
 from tests.lowering import products
@@ -108,7 +108,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _only_sliding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_sliding)
+    monkeypatch.setattr(products, "build_nchw_conv", build_depthwise_or_pooling)
 
 
 # The most places of a window along each axis, less one: there are few where there are three axes, since on numpy each vector of each place

@@ -20,7 +20,7 @@ from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
 from polyreme.ir.verify import verify
 from polyreme.lowering.kernels.conv import direct_plan
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.link.artifact import build_artifact, load
@@ -160,7 +160,7 @@ def to_kernels(module: Module, target: Target) -> Module:
     """The module at kernel level, made by the builder of direct convolutions and by no other."""
 
     def only(request: Request) -> KernelPlan:
-        plan = build_direct(request)
+        plan = build_direct_conv(request)
         assert plan is not None
         return plan
 
@@ -388,11 +388,11 @@ def test_tiles_ask_for_all_of_the_next_panel_each_for_one_stream_where_the_machi
         asked.append(int(index))
         return ()
 
-    monkeypatch.setattr(direct_plan, "FAR_SHARE", 1 << 20)
+    monkeypatch.setattr(direct_plan, "L3_SHARE_OF_WEIGHTS", 1 << 20)
     monkeypatch.setattr(direct_plan.Direct, "tile", (1, 7, 2))
     monkeypatch.setattr(kernel.Prefetch, "reference", staticmethod(prefetch))
     module, inputs = module_of(case)
-    evaluate(to_kernels(module, replace(TARGETS["x86-64-avx512"], reads_ahead=follows)), inputs)
+    evaluate(to_kernels(module, replace(TARGETS["x86-64-avx512"], hardware_prefetch=follows)), inputs)
     lines = [index // 16 for index in asked]
     panel = 9 * 16 * 2
     first = lines[: len(lines) // 2]
@@ -410,7 +410,7 @@ def directs(case: Case, target: Target) -> Direct:
         direct = find_direct(request)
         assert direct is not None
         found.append(direct)
-        return build_direct(request)
+        return build_direct_conv(request)
 
     PassManager([Stage("kernel", TensorToKernel(target, (note,)))]).run(module_of(case)[0].clone())
     (direct,) = found

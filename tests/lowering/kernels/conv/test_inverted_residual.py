@@ -156,7 +156,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 @pytest.fixture(autouse=True)
 def _only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_inverted_residual)
+    monkeypatch.setattr(products, "build_nchw_conv", build_inverted_residual)
 
 
 @st.composite
@@ -226,9 +226,9 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case, mon
 
 
 @pytest.mark.parametrize("case", NATIVE[:6], ids=str)
-@pytest.mark.parametrize("half_vectors", [False, True])
-def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_vectors(case: Case, half_vectors: bool) -> None:
-    target = replace(case.small(host()), half_vectors=half_vectors)
+@pytest.mark.parametrize("half_width_vectors", [False, True])
+def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_vectors(case: Case, half_width_vectors: bool) -> None:
+    target = replace(case.small(host()), half_width_vectors=half_width_vectors)
     module, inputs = module_of(case)
     products.check_native(module, inputs, expected_of(case), case.dtype, target)
 
@@ -246,8 +246,8 @@ def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where
     monkeypatch.setattr(inverted_residual, "_Product", Recorded)
     avx512 = TARGETS["x86-64-avx512"]
     module, _ = module_of(Case((112, 112), 16, 96, 24, stride=2))
-    for half_vectors in (False, True):
-        assert products.to_kernels(module, replace(avx512, half_vectors=half_vectors))[1] == ["inverted_residual"]
+    for half_width_vectors in (False, True):
+        assert products.to_kernels(module, replace(avx512, half_width_vectors=half_width_vectors))[1] == ["inverted_residual"]
     (whole, one), _, (high, narrow), (_, wide) = made
     assert (one, narrow, wide) == (1, 1, 3)
     assert whole > inverted_residual.HIDDEN_HIGH == high
@@ -270,26 +270,26 @@ def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_th
 
 def test_an_image_that_fits_the_cache_is_made() -> None:
     case = NATIVE[0]
-    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), third_level_bytes=20, far_cores=False)
+    target = replace(host(), caches=(32 << 10, 1 << 20, 8 << 20), l3_bytes_per_cycle=20, separate_l3=False)
     assert products.to_kernels(module_of(case)[0], target)[1] != ["inverted_residual"]
 
 
 def test_where_the_third_level_cache_is_slow_only_small_images_are_made() -> None:
-    slow = replace(host(), caches=(32 << 10, 2 << 20, 8 << 20), third_level_bytes=9.5)
+    slow = replace(host(), caches=(32 << 10, 2 << 20, 8 << 20), l3_bytes_per_cycle=9.5)
     assert products.to_kernels(module_of(NATIVE[0])[0], slow)[1][0] == "inverted_residual"
     assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["inverted_residual"]
 
 
 def test_where_other_cores_may_be_far_images_of_some_size_are_not_made() -> None:
-    far = replace(host(), caches=(32 << 10, 256 << 10, 8 << 20), third_level_bytes=20, far_cores=True)
+    far = replace(host(), caches=(32 << 10, 256 << 10, 8 << 20), l3_bytes_per_cycle=20, separate_l3=True)
     assert products.to_kernels(module_of(NATIVE[0])[0], far)[1] == ["inverted_residual"]
-    assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, far_cores=False))[1] != ["inverted_residual"]
+    assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, separate_l3=False))[1] != ["inverted_residual"]
     assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], far)[1] != ["inverted_residual"]
 
 
 # --- in networks
 
-TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20), third_level_bytes=20, far_cores=False)
+TARGET = replace(host(), caches=(2 << 10, 48 << 10, 8 << 20), l3_bytes_per_cycle=20, separate_l3=False)
 
 
 class Net:
@@ -344,16 +344,16 @@ def test_inverted_residuals_become_chains_of_three() -> None:
 
 def test_the_passes_know_of_a_slow_third_level_cache() -> None:
     module = inverted_residuals(1)
-    slow = replace(TARGET, caches=(2 << 10, 1 << 20, 8 << 20), third_level_bytes=9.5)
-    assert chains(module, replace(slow, third_level_bytes=20)) == []
+    slow = replace(TARGET, caches=(2 << 10, 1 << 20, 8 << 20), l3_bytes_per_cycle=9.5)
+    assert chains(module, replace(slow, l3_bytes_per_cycle=20)) == []
     assert chains(module, slow) == [3, 3]
 
 
 def test_the_passes_know_of_cores_that_may_be_far() -> None:
     module = inverted_residuals(1)
-    near = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
-    assert chains(module, near) == []
-    assert chains(module, replace(near, far_cores=True)) == [3, 3]
+    threshold = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
+    assert chains(module, threshold) == []
+    assert chains(module, replace(threshold, separate_l3=True)) == [3, 3]
 
 
 def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:

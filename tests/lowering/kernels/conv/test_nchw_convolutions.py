@@ -226,21 +226,21 @@ def test_an_image_cut_into_pieces_is_equal_on_one_and_two_threads(case: Case) ->
     ],
     ids=str,
 )
-@pytest.mark.parametrize("half_vectors", [False, True])
-def test_results_of_poolings_are_turned_in_place_of_sums_where_vectors_are_halves(case: Case, half_vectors: bool) -> None:
+@pytest.mark.parametrize("half_width_vectors", [False, True])
+def test_results_of_poolings_are_turned_in_place_of_sums_where_vectors_are_halves(case: Case, half_width_vectors: bool) -> None:
     module, inputs = module_of(case)
     x, w, bias = case.arrays()
     expected = finished(case, convolved(x, w, case), bias)
-    check_native(module, inputs, expected, case.dtype, replace(host(), half_vectors=half_vectors))
-    avx512 = replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors)
+    check_native(module, inputs, expected, case.dtype, replace(host(), half_width_vectors=half_width_vectors))
+    avx512 = replace(TARGETS["x86-64-avx512"], half_width_vectors=half_width_vectors)
     check_evaluated(module, inputs, expected, case.dtype, avx512)
 
 
 def test_a_pooling_with_small_results_is_made_with_lanes_along_channels_where_vectors_are_halves() -> None:
     module, _ = module_of(Case((1, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2"))
     shuffles = []
-    for half_vectors in (False, True):
-        lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors))
+    for half_width_vectors in (False, True):
+        lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_width_vectors=half_width_vectors))
         shuffles.append(sum(isinstance(op, kernel.Shuffle) for op in lowered.walk()))
     # Sums are turned in a loop, and every other one of a row picked four times; of results there are two blocks of 16 pixels.
     assert shuffles == [64 + 4, 2 * 64]

@@ -18,7 +18,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32, f64
 from polyreme.lowering.kernels.conv.nchw_choice import choose_strategy, find_image
-from polyreme.lowering.kernels.conv.nchw_winograd_columns import ACCURACY, Columns
+from polyreme.lowering.kernels.conv.nchw_winograd_columns import ACCURACY, WinogradColumns
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from tests.lowering import bounds
@@ -29,7 +29,7 @@ LENET = Case((1, 6, 14, 14), (16, 6, 5, 5), tail="relu, max 2/2")
 
 
 def like_zen4(target: Target) -> Target:
-    return replace(target, multiply_adds=1, half_vectors=True, spare_adders=True)
+    return replace(target, multiply_adds=1, half_width_vectors=True, spare_adders=True)
 
 
 # --- the convolutions
@@ -69,10 +69,10 @@ def by_columns(size: int = max(ACCURACY), kept: bool = False) -> Callable[[Reque
     def build(request: Request) -> KernelPlan | None:
         image = find_image(replace(request, kept=request.constant) if kept else request)
         assert image is not None
-        way = Columns(image)
-        vars(way)["size"] = max(n for n in ACCURACY if n <= min(size, way.rows))
-        assert way.possible()
-        return way.build()
+        strategy = WinogradColumns(image)
+        vars(strategy)["size"] = max(n for n in ACCURACY if n <= min(size, strategy.rows))
+        assert strategy.is_possible()
+        return strategy.build()
 
     return build
 
@@ -155,8 +155,8 @@ def way_of(case: Case, target: Target) -> type | None:
 
 def test_lenets_second_convolution_is_made_by_columns_where_one_multiply_add_is_begun_in_a_cycle() -> None:
     avx512 = TARGETS["x86-64-avx512"]
-    assert way_of(LENET, like_zen4(avx512)) is Columns
-    assert way_of(LENET, avx512) is not Columns
+    assert way_of(LENET, like_zen4(avx512)) is WinogradColumns
+    assert way_of(LENET, avx512) is not WinogradColumns
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_lenets_second_convolution_is_made_by_columns_where_one_multiply_add_is_
     ids=str,
 )
 def test_others_are_made_as_before(case: Case) -> None:
-    assert way_of(case, like_zen4(TARGETS["x86-64-avx512"])) is not Columns
+    assert way_of(case, like_zen4(TARGETS["x86-64-avx512"])) is not WinogradColumns
 
 
 def test_it_can_be_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     target = like_zen4(TARGETS["x86-64-avx512"])
-    assert way_of(LENET, replace(target, winograd=False)) is not Columns
+    assert way_of(LENET, replace(target, winograd=False)) is not WinogradColumns
     monkeypatch.setenv("POLYREME_WINOGRAD", "0")
-    assert way_of(LENET, target) is not Columns
+    assert way_of(LENET, target) is not WinogradColumns

@@ -24,7 +24,7 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
 from polyreme.lowering.kernels.conv.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
 from polyreme.lowering.kernels.conv.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
@@ -252,7 +252,7 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "size"), [(case, size) for case in CASES for size in SIZES if has_pieces(case, size)], ids=str)
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, size: int) -> None:
-    check_machine_code(case, size, lambda b: not b.ahead)
+    check_machine_code(case, size, lambda b: not b.transforms_first)
 
 
 CASES_AHEAD = [
@@ -266,9 +266,9 @@ CASES_AHEAD = [
 @pytest.mark.parametrize(("case", "size"), [(case, size) for case in CASES_AHEAD for size in SIZES if has_pieces(case, size)], ids=str)
 def test_an_image_that_is_transformed_before_gives_the_same(case: Case, size: int, copies: bool) -> None:
     """Once for all threads, or by each of two for itself."""
-    target = replace(host(), far_cores=copies)
-    check_machine_code(case, size, lambda b: b.ahead, target=target)
-    check_machine_code(case, size, lambda b: b.ahead and b.blocks > 1 and b.all_pieces % b.pieces > 0, target=target)
+    target = replace(host(), separate_l3=copies)
+    check_machine_code(case, size, lambda b: b.transforms_first, target=target)
+    check_machine_code(case, size, lambda b: b.transforms_first and b.blocks > 1 and b.all_pieces % b.pieces > 0, target=target)
 
 
 def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -> None:
@@ -280,19 +280,19 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
             plans: list[KernelPlan] = []
 
             def watch(request: Request, plans: list[KernelPlan] = plans) -> KernelPlan | None:
-                plan = with_blocking(lambda all: next(b for b in all if b.ahead))(request)
+                plan = with_blocking(lambda all: next(b for b in all if b.transforms_first))(request)
                 assert plan is not None
                 plans.append(plan)
                 return plan
 
-            to_kernels(case.module(case.arrays()[1]), replace(TARGETS["x86-64-avx512"], far_cores=copies), watch)
+            to_kernels(case.module(case.arrays()[1]), replace(TARGETS["x86-64-avx512"], separate_l3=copies), watch)
             sizes[copies, open] = [(s.elements, dict(plans[0].of_thread).get(i, 0)) for i, s in enumerate(plans[0].scratch)]
     ((alone, _),) = sizes[False, False]
     assert sizes[True, False] == [(2 * alone, alone)]
     assert sizes[True, True] == sizes[False, True] and sizes[True, True][0][1] == 0
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("transforms_first", [False, True])
 @pytest.mark.parametrize(
     "case",
     [
@@ -302,16 +302,16 @@ def test_each_of_two_threads_has_memory_of_its_own_for_the_transformed_image() -
     ],
     ids=str,
 )
-def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, ahead: bool) -> None:
+def test_pieces_of_unknown_number_are_shared_out_among_blocks(case: Case, transforms_first: bool) -> None:
     """With room for those of one register tile, so that there are several blocks."""
-    check_machine_code(case, 4, lambda b: b.ahead == ahead, lambda b: replace(b, pieces=b.rows))
+    check_machine_code(case, 4, lambda b: b.transforms_first == transforms_first, lambda b: replace(b, pieces=b.rows))
 
 
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("transforms_first", [False, True])
 @pytest.mark.parametrize(
     "case", [Case((1, 10, 13, 17), 20), Case((1, 10, 13, 17), 20, open=True), Case((3, 5, 9, 20), 20, free=True)], ids=str
 )
-def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, ahead: bool) -> None:
+def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, transforms_first: bool) -> None:
     """What memory holds by chance may be numbers that multiply-adds are a hundred times as slow with; on numpy it holds nan."""
     inputs, constants = case.arrays()
     factors: list[bool] = []
@@ -323,7 +323,7 @@ def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, ahead: boo
 
     def uneven(all: list[Blocking]) -> Blocking:
         """Of 12 pieces, the last block has fewer than the others."""
-        chosen = next(b for b in all if b.size == 4 and b.ahead == ahead)
+        chosen = next(b for b in all if b.size == 4 and b.transforms_first == transforms_first)
         return replace(chosen, pieces=chosen.rows if case.open or case.free else 5)
 
     evaluate(to_kernels(case.module(constants), TARGETS["x86-64-avx512"], with_blocking(uneven)), inputs, watch=watch)
@@ -338,7 +338,7 @@ def test_few_pixels_and_many_may_be_cut_in_two_ways(pixels: tuple[int, int]) -> 
     def two(request: Request) -> KernelPlan | None:
         image = find_image(request)
         assert image is not None
-        small, large = (next(b for b in blockings(image) if b.size == size and b.ahead) for size in (2, 4))
+        small, large = (next(b for b in blockings(image) if b.size == size and b.transforms_first) for size in (2, 4))
         return build_cut(image, [replace(small, below=72), replace(large, least=72)])
 
     lowered = to_kernels(case.module(constants), host(), two)
@@ -358,11 +358,11 @@ def ways(stride: int, target: str) -> list[Module]:
     case = replace(SMALL, stride=stride)
 
     def made(least: int) -> Callable[[Request], KernelPlan | None]:
-        return with_blocking(lambda all: replace(next(b for b in all if b.size == 2 and b.ahead), least=least))
+        return with_blocking(lambda all: replace(next(b for b in all if b.size == 2 and b.transforms_first), least=least))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
-        return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct, made(0))]
+        return [to_kernels(case.module(SMALL.arrays()[1]), TARGETS[target], build) for build in (made(LIMIT), build_direct_conv, made(0))]
 
 
 @settings(max_examples=2, deadline=None)
@@ -386,7 +386,7 @@ def test_machine_code_takes_the_direct_way_for_few_pixels_too(pixels: tuple[int,
     monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
     case = Case((1, *pixels, 40), 72, bias=True, residual=True, open=True)
     inputs, constants = case.arrays()
-    both = with_blocking(lambda all: replace(next(b for b in all if b.size == 4 and b.ahead), least=LIMIT))
+    both = with_blocking(lambda all: replace(next(b for b in all if b.size == 4 and b.transforms_first), least=LIMIT))
     bounds.check_machine_code(
         to_kernels(case.module(constants), host(), both), inputs, case.expected(inputs, constants), case.bound(inputs, constants, 4)
     )
@@ -437,7 +437,7 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
     """Transforms are mostly additions, and weights come from memory more slowly there."""
     spare = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
     sizes: list[list[list[int]]] = []
-    for target in (spare, replace(spare, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False)):
+    for target in (spare, replace(spare, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5, spare_adders=False)):
         sizes.append([])
         for case in (
             Case((1, 56, 56, 64), 64),
@@ -454,7 +454,7 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
 def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_slow() -> None:
     """Transformed weights are 1.8 times as many, and of the direct way's taps a fifth are over zeros."""
     fast = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
-    slow = replace(fast, third_level_bytes=9.5, memory_bytes=4.5, spare_adders=False, reads_ahead=True)
+    slow = replace(fast, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5, spare_adders=False, hardware_prefetch=True)
     found: list[Any] = []
     for target in (fast, slow):
         case = Case((1, 7, 7, 512), 512)

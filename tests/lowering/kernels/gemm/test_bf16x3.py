@@ -81,7 +81,7 @@ def lowered(case: Case, target: Target, free: bool = False) -> Module:
 def bound(case: Case) -> Array:
     """What sums one after the other are within, and what is added to them."""
     inputs, constants = case.arrays()
-    x, w = inputs[0].reshape(-1, case.k).astype(np.float64), (constants[0].T if case.turned else constants[0]).astype(np.float64)
+    x, w = inputs[0].reshape(-1, case.k).astype(np.float64), (constants[0].T if case.transposed else constants[0]).astype(np.float64)
     expected = case.expected(inputs, constants)
     eps = np.finfo(np.float32).eps
     return np.asarray(eps * np.sqrt(case.k) * (np.abs(x) @ np.abs(w)).reshape(expected.shape) + eps * (np.abs(expected) + 8))
@@ -102,7 +102,7 @@ CASES = [
     Case(3 * 16 * MOST_TILES - 100, 33, 33, residual=True),  # chunks of which the last one is smaller
     Case((MOST_TILES * 16) * 13 + 5, 32, 32),  # one whose last chunk has a single tile
     Case(196, 100, 70, residual=True),  # two chunks of few panels
-    Case(50, 700, 96, turned=True, bias=True),
+    Case(50, 700, 96, transposed=True, bias=True),
     Case(96, 64, 64, split=2, bias=True, residual=True),
 ]
 
@@ -183,18 +183,18 @@ OPEN_STRIDED = Convolution((2, 31, 38, 64), (80, 64, 1, 1), stride=2, tail="relu
 @pytest.mark.parametrize("m", [1, 7, 9, 13, 25, 33, 39])
 def test_few_rows_ask_for_all_of_the_next_panel_while_they_are_multiplied_by_one(m: int) -> None:
     case = Case(40, 192, 160)
-    asked: set[int] = set()
+    prefetched: set[int] = set()
 
     def watch(op: Op, operands: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         if isinstance(op, kernel.Prefetch) and op.buffer.type.shape == (case.k * case.n,):
-            asked.add(int(operands[1]) // VECTOR)
+            prefetched.add(int(operands[1]) // VECTOR)
         return results
 
     made = evaluate(lowered(case, SMALL, free=True), [case.arrays()[0][0][:m]], watch=watch)[0]
     check_rows(case, m, made)
     # Of five panels the first three ask for the next one; on numpy there are two threads, one of which goes backwards.
     panel = case.k * LANES // VECTOR
-    assert asked >= set(range(panel, 4 * panel))
+    assert prefetched >= set(range(panel, 4 * panel))
 
 
 def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
@@ -319,10 +319,10 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
 def test_pixels_that_are_strides_apart_touch_no_memory_outside_of_their_buffers(
     case: Convolution, far: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bf16x3_plan, "FAR_SIZE", 0 if far else 4)
+    monkeypatch.setattr(bf16x3_plan, "L2_MULTIPLE", 0 if far else 4)
     module, inputs = strided_by_terms(case, SMALL)
-    asked = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
-    assert (case.x in asked) == far
+    prefetched = {op.buffer.type.shape for op in module.walk() if isinstance(op, kernel.Prefetch)}
+    assert (case.x in prefetched) == far
     np.testing.assert_allclose(evaluate(module, inputs)[0], convolved(case), rtol=1e-4, atol=1e-4)
 
 
@@ -334,7 +334,7 @@ def test_machine_code_of_pixels_that_are_strides_apart_gives_the_same_bits_on_al
     module, inputs = strided_by_terms(case, host())
     first, *others = on_threads(module, host(), inputs, range(1, 5))
     np.testing.assert_allclose(first.reshape(convolved(case).shape), convolved(case), rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr(bf16x3_plan, "FAR_SIZE", 0)
+    monkeypatch.setattr(bf16x3_plan, "L2_MULTIPLE", 0)
     for other in (*others, *on_threads(strided_by_terms(case, host())[0], host(), inputs, range(1, 3))):
         np.testing.assert_array_equal(other, first)
 

@@ -24,8 +24,8 @@ from polyreme.lowering.schedule.bufferize import TensorToKernel
 from tests.lowering.kernels.gemm.test_matrix_products import Case
 from tests.lowering.products import check_evaluated, check_native, to_kernels
 
-FAST = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 64 << 10, 1 << 20), third_level_bytes=20)
-SLOW = replace(FAST, third_level_bytes=9.5)
+FAST = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 64 << 10, 1 << 20), l3_bytes_per_cycle=20)
+SLOW = replace(FAST, l3_bytes_per_cycle=9.5)
 LIKE_HOST = {"caches": FAST.caches, "vector_registers": 32, "vector_bytes": 64}
 
 
@@ -36,7 +36,7 @@ def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
     def build(request: Request) -> KernelPlan | None:
         found = find_product(request)
         assert found is not None
-        plans.append(ProductBuilder(found).ring)
+        plans.append(ProductBuilder(found).double_buffer)
         return build_contract(request)
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(case.build()[0])
@@ -61,7 +61,7 @@ def test_tasks_copy_the_next_block_beside_their_rounds(m: int, k: int, n: int, t
     assert plan is not None and (plan.depth, plan.tile[1] * 16) == (depth, width)
     module, inputs, expected = case.build()
     check_evaluated(module, inputs, expected, f32, target)
-    check_native(module, inputs, expected, f32, replace(host(), third_level_bytes=target.third_level_bytes, **LIKE_HOST))
+    check_native(module, inputs, expected, f32, replace(host(), l3_bytes_per_cycle=target.l3_bytes_per_cycle, **LIKE_HOST))
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
@@ -79,7 +79,7 @@ def test_tasks_copy_the_next_block_beside_their_rounds(m: int, k: int, n: int, t
 def test_results_agree_with_float64_on_one_and_two_threads(spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType) -> None:
     for third in (9.5, 20):
         module, inputs, expected = Case(spec, a, b, dtype=dtype).build()
-        check_native(module, inputs, expected, dtype, replace(host(), third_level_bytes=third, **LIKE_HOST))
+        check_native(module, inputs, expected, dtype, replace(host(), l3_bytes_per_cycle=third, **LIKE_HOST))
 
 
 @pytest.mark.parametrize(

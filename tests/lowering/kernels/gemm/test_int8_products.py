@@ -21,7 +21,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import TensorType, f32, i8, i16, i32, u8
 from polyreme.ir.verify import verify
-from polyreme.lowering.kernels.conv.direct import build_direct
+from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -40,7 +40,7 @@ def lowered(module: Module, target: Target) -> tuple[Module, str]:
     plans: list[KernelPlan] = []
 
     def record(request: Request) -> KernelPlan:
-        plan = build_direct(request) or build_contract(request) or build_loops(request)
+        plan = build_direct_conv(request) or build_contract(request) or build_loops(request)
         plans.append(plan)
         return plan
 

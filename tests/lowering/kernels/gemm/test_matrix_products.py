@@ -156,31 +156,31 @@ def test_kernels_of_each_target_agree_on_numpy(case: Case, target: str) -> None:
     check_evaluated(module, inputs, expected, case.dtype, TARGETS[target])
 
 
-@pytest.mark.parametrize("half_vectors", [False, True])
+@pytest.mark.parametrize("half_width_vectors", [False, True])
 @pytest.mark.parametrize("case", HALVES, ids=str)
-def test_rows_that_end_with_half_a_vector_agree_with_float64_on_machines_of_both_kinds(case: Case, half_vectors: bool) -> None:
+def test_rows_that_end_with_half_a_vector_agree_with_float64_on_machines_of_both_kinds(case: Case, half_width_vectors: bool) -> None:
     module, inputs, expected = case.build()
-    check_native(module, inputs, expected, case.dtype, replace(host(), half_vectors=half_vectors))
+    check_native(module, inputs, expected, case.dtype, replace(host(), half_width_vectors=half_width_vectors))
 
 
 @pytest.mark.parametrize(("m", "n", "lanes"), [(36, 24, 8), (36, 120, 8), (36, 28, 16), (36, 16, 16), (36, 264, 16), (1, 24, 16)])
 def test_vectors_are_halves_where_these_take_half_as_long_and_whole_ones_would_end_half_empty(m: int, n: int, lanes: int) -> None:
     module, _, _ = Case("mk,kn->mn", (m, 50), (50, n), True).build()
-    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=True))
+    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_width_vectors=True))
     assert {op.result.type.lanes for op in kernels.walk() if isinstance(op, kernel.Fma)} == {lanes}
 
 
-@pytest.mark.parametrize(("half_vectors", "sums"), [(False, 3), (True, 2)])
-def test_the_first_step_of_a_short_sum_is_a_product_where_adding_it_to_zero_would_take_longer(half_vectors: bool, sums: int) -> None:
+@pytest.mark.parametrize(("half_width_vectors", "sums"), [(False, 3), (True, 2)])
+def test_the_first_step_of_a_short_sum_is_a_product_where_adding_it_to_zero_would_take_longer(half_width_vectors: bool, sums: int) -> None:
     module, _, _ = Case("mk,kn->mn", (4, 3), (3, 16), True).build()
-    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_vectors=half_vectors))
+    kernels, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], half_width_vectors=half_width_vectors))
     assert sum(isinstance(op, kernel.Fma) for op in kernels.walk()) == 4 * sums
 
 
 @pytest.mark.parametrize("n", [24, 40, 56])
-@pytest.mark.parametrize("half_vectors", [False, True])
-def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int, half_vectors: bool) -> None:
-    target = replace(host(), half_vectors=half_vectors)
+@pytest.mark.parametrize("half_width_vectors", [False, True])
+def test_half_vectors_that_two_rows_share_give_the_bits_of_whole_ones(n: int, half_width_vectors: bool) -> None:
+    target = replace(host(), half_width_vectors=half_width_vectors)
     case = Case("mk,kn->mn", (36, 31), (31, n + 8), True)
     module, inputs, _ = case.build()
     half, _, _ = Case("mk,kn->mn", (36, 31), (31, n), True).build()
@@ -225,12 +225,12 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
 def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, 10), (10, n), constant, dtype, tail=True).build()
     near = replace(TARGETS["x86-64-avx512"], caches=(16 << 10, 21 << 10, 8 << 20))
-    slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
+    slow, fast = replace(near, l3_bytes_per_cycle=9.5), replace(near, l3_bytes_per_cycle=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == constant
     check_evaluated(module, inputs, expected, dtype, slow)
     if constant:
-        check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, third_level_bytes=slow.third_level_bytes))
+        check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, l3_bytes_per_cycle=slow.l3_bytes_per_cycle))
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
@@ -243,10 +243,10 @@ def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is
 ) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
     near = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 16 << 20))
-    slow, fast = replace(near, third_level_bytes=9.5), replace(near, third_level_bytes=20)
+    slow, fast = replace(near, l3_bytes_per_cycle=9.5), replace(near, l3_bytes_per_cycle=20)
     texts = [re.sub(r"@contract_\w+", "", print_module(to_kernels(module, target)[0])) for target in (slow, fast)]
     assert (texts[0] != texts[1]) == whole
-    check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, third_level_bytes=slow.third_level_bytes))
+    check_native(module, inputs, expected, dtype, replace(host(), caches=slow.caches, l3_bytes_per_cycle=slow.l3_bytes_per_cycle))
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
@@ -259,8 +259,8 @@ def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_leve
     spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType
 ) -> None:
     module, inputs, expected = Case(spec, a, b, dtype=dtype, tail=True).build()
-    fast = replace(host(), caches=(8 << 10, 1 << 20, 16 << 20), third_level_bytes=20)
-    slow = replace(fast, caches=(8 << 10, 16 << 10, 16 << 20), third_level_bytes=9.5)
+    fast = replace(host(), caches=(8 << 10, 1 << 20, 16 << 20), l3_bytes_per_cycle=20)
+    slow = replace(fast, caches=(8 << 10, 16 << 10, 16 << 20), l3_bytes_per_cycle=9.5)
 
     def packs_near(target: Target) -> bool:
         rooms = [op.result.type.shape[0] * dtype.bytes for op in to_kernels(module, target)[0].walk() if isinstance(op, kernel.Alloc)]
@@ -291,7 +291,7 @@ def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_firs
 @pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
 def test_blocks_that_stay_in_the_first_level_are_cut_along_one_letter_of_b_only(target: str) -> None:
     module, inputs, expected = Case("mkl,lkn->mn", (49, 7, 10), (10, 7, 150)).build()
-    slow = replace(TARGETS[target], caches=(8 << 10, 64 << 10, 16 << 20), third_level_bytes=9.5)
+    slow = replace(TARGETS[target], caches=(8 << 10, 64 << 10, 16 << 20), l3_bytes_per_cycle=9.5)
     check_evaluated(module, inputs, expected, f32, slow)
 
 
@@ -320,7 +320,7 @@ def test_one_row_asks_ahead_for_weights_that_the_second_level_cache_does_not_hol
 
 def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
     module, _, _ = Case("mk,kn->mn", (1, 1030), (1030, 777), True).build()
-    lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], reads_ahead=True))
+    lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], hardware_prefetch=True))
     assert not any(isinstance(op, kernel.Prefetch) for op in lowered.walk())
 
 
@@ -375,7 +375,7 @@ def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_
 def test_streams_are_of_weights_that_do_not_stay_near_and_pages_apart(k: int, n: int, streams: bool) -> None:
     """Not where the second-level cache holds them all, and not where two streams would share a page."""
     module, _, _ = Case("mk,kn->mn", (1, k), (k, n), True).build()
-    target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, 64 << 10, 1 << 20), reads_ahead=True)
+    target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, 64 << 10, 1 << 20), hardware_prefetch=True)
     several, single = (
         re.sub(r"contract_\w+", "", print_module(to_kernels(module, replace(target, memory_streams=count))[0])) for count in (8, 1)
     )

@@ -137,7 +137,7 @@ class Case:
 
         def make(b: Builder, x: Any, *rest: Any) -> Any:
             known = rest[len(rest) - len(constants) :]
-            y = b(tensor.Contract, x, known[0], spec=f"{rows}k,{'nk' if self.turned else 'kn'}->{rows}n")
+            y = b(tensor.Contract, x, known[0], spec=f"{rows}k,{'nk' if self.transposed else 'kn'}->{rows}n")
             for other in [*known[1:], *rest[: len(rest) - len(constants)]]:
                 y = b(tensor.Map, y, other, fn="add")
             return y
@@ -262,7 +262,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 
 
 @pytest.mark.parametrize("chunk", [10, 8], ids=["even", "rest"])
-@pytest.mark.parametrize("way", ["halves", "thirds"])
+@pytest.mark.parametrize("choice", ["halves", "thirds"])
 @pytest.mark.parametrize("case", [Case(20, 37, 70, bias=True, residual=True), Case(20, 33, 50, transposed=True, split=4)], ids=str)
 def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_memory_outside_of_their_buffers(
     case: Case, choice: str, chunk: int
@@ -282,7 +282,7 @@ def test_chunks_of_rows_are_within_the_bound_of_their_own_parts_and_touch_no_mem
     bounds.check_machine_code(lowered, inputs, expected, bound)
 
 
-@pytest.mark.parametrize("way", list(CUT_SCHEMES))
+@pytest.mark.parametrize("choice", list(CUT_SCHEMES))
 @pytest.mark.parametrize(
     "case",
     [Case(67, 260, 200, bias=True), Case(128, 1500, 96, residual=True), Case(50, 129, 259, transposed=True), Case(64, 64, 77, split=4)],
@@ -446,7 +446,7 @@ def test_one_kernel_serves_any_number_of_rows(
         assert_within(evaluate(lowered, inputs)[0], sized.expected(inputs, constants), sized.bound(inputs, constants, used[0]))
 
 
-@pytest.mark.parametrize("way", ["halves", "thirds"])
+@pytest.mark.parametrize("choice", ["halves", "thirds"])
 @pytest.mark.parametrize(
     "case", [Case(4, 260, 200, bias=True), Case(4, 1500, 96, residual=True), Case(4, 129, 259, transposed=True, split=2)], ids=str
 )
@@ -526,7 +526,7 @@ def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: i
     assert {panel for panel in asked if panel < panels} == read - {cut.schemes[0].first}
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 def test_the_kernel_that_packs_weights_does_what_the_pack_says(transposed: bool) -> None:
     """For weights that are arguments, as in `to_static`; the function is what constants go through."""
     case = Case(20, 37, 70, transposed)
@@ -569,7 +569,7 @@ def chosen(
     return any(plan is not None for plan in found)
 
 
-@pytest.mark.parametrize(("k", "n", "way"), [(768, 768, "thirds"), (3072, 768, "thirds of rows")])
+@pytest.mark.parametrize(("k", "n", "choice"), [(768, 768, "thirds"), (3072, 768, "thirds of rows")])
 def test_rows_are_cut_into_thirds_where_combinations_of_a_by_thirds_of_the_lanes_would_not_stay_in_the_cache(
     k: int, n: int, choice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -616,7 +616,7 @@ def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_ta
         return None
 
     spare = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
-    for target in (spare, replace(spare, spare_adders=False, third_level_bytes=9.5, memory_bytes=4.5)):
+    for target in (spare, replace(spare, spare_adders=False, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5)):
         to_kernels(case.module(*case.arrays()), target, build)
     assert used == [True, False]
 
@@ -658,7 +658,7 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
     sizes: tuple[int, int, int], levels: int
 ) -> None:
     case, used = Case(*sizes), list[Cut | None]()
-    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes=4)
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 8 << 20), memory_bytes_per_cycle=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
     assert (0 if used[0] is None else len(used[0].schemes)) == levels
     to_kernels(case.module(*case.arrays(), free=True), target, lambda request: used.append(choose_cut(request)))
@@ -668,7 +668,7 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
 @pytest.mark.parametrize(("sizes", "in_chunks"), [((384, 3072, 768), True), ((1024, 1024, 1024), True), ((128, 768, 3072), False)], ids=str)
 def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, int, int], in_chunks: bool) -> None:
     case, used = Case(*sizes), list[Cut | None]()
-    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes=4)
+    target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes_per_cycle=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
     (cut,) = used
     assert cut is not None and isinstance(cut.matrices.m, int) and isinstance(cut.combined, int)
@@ -679,7 +679,7 @@ def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, i
 @pytest.mark.parametrize("spare", [True, False])
 def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     products: list[Matrices] = []
-    target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes=10 if spare else 4.5)
+    target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes_per_cycle=10 if spare else 4.5)
     case = Case(128, 64, 64)
     to_kernels(case.module(*case.arrays()), target, lambda request: products.append(found) if (found := find_matrices(request)) else None)
     shapes = [
@@ -713,7 +713,7 @@ def test_large_products_with_known_weights_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "lanes", "is_near", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)]
+    ("steps", "lanes", "fits_in_l3", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)]
 )
 def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(
     steps: int, lanes: int, fits_in_l3: bool, pace: float

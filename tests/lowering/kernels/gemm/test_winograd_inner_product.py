@@ -27,7 +27,7 @@ WORTH = replace(TARGETS["x86-64-avx512"], multiply_adds=1)
 
 def bound(case: Case, inputs: list[Array], constants: list[Array]) -> Array:
     """`ACCURACY` with the magnitude and terms that the module declares for it."""
-    x, w = inputs[0].reshape(case.m, case.k).astype(np.float64), (constants[0].T if case.turned else constants[0]).astype(np.float64)
+    x, w = inputs[0].reshape(case.m, case.k).astype(np.float64), (constants[0].T if case.transposed else constants[0]).astype(np.float64)
     magnitude = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
     expected = case.expected(inputs, constants)
     later = np.finfo(np.float32).eps * (case.bias + case.residual) * (np.abs(expected) + 8)
@@ -45,7 +45,7 @@ def always(request: Request) -> KernelPlan | None:
 @example(Case(16, 48, 16), 1, 1.0)
 @example(Case(7, 37, 70, bias=True), 1, 3.0)
 @example(Case(6, 97, 33, residual=True, split=2), 1000, 0.0)
-@example(Case(33, 50, 20, turned=True, bias=True), 3, 3.0)
+@example(Case(33, 50, 20, transposed=True, bias=True), 3, 3.0)
 @given(
     st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 40), st.booleans(), st.booleans(), st.booleans()),
     st.integers(1, 4),
@@ -66,7 +66,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     [
         Case(49, 160, 96, bias=True),
         Case(50, 101, 200, residual=True),
-        Case(196, 576, 24, turned=True),
+        Case(196, 576, 24, transposed=True),
         Case(2, 96, 33),
         Case(64, 66, 77, split=4),
         Case(700, 97, 40, bias=True),
@@ -114,7 +114,7 @@ def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "case", [Case(1, 50, 20, bias=True), Case(17, 100, 40, residual=True), Case(34, 48, 16, turned=True, split=2)], ids=str
+    "case", [Case(1, 50, 20, bias=True), Case(17, 100, 40, residual=True), Case(34, 48, 16, transposed=True, split=2)], ids=str
 )
 def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
     case: Case, monkeypatch: pytest.MonkeyPatch
@@ -190,7 +190,7 @@ def test_an_infinity_or_nan_spoils_its_own_row_or_column_alone(value: float, mon
     np.testing.assert_array_equal(got[~spoilt], expected[~spoilt])
 
 
-@pytest.mark.parametrize("case", [Case(20, 36, 48), Case(20, 37, 70), Case(20, 50, 20, turned=True)], ids=str)
+@pytest.mark.parametrize("case", [Case(20, 36, 48), Case(20, 37, 70), Case(20, 50, 20, transposed=True)], ids=str)
 def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
     inputs, constants = case.arrays(2.0)

@@ -37,8 +37,8 @@ def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
     patch.setattr(winograd_inner_product, "FEW_PIECES", 99)
     if way != "near":
-        patch.setattr(winograd_inner_product.WinogradInnerProduct, "are_far", way == "far")
-        patch.setattr(winograd_inner_product.WinogradInnerProduct, "packs_beside", way == "far")
+        patch.setattr(winograd_inner_product.WinogradInnerProduct, "rows_in_l3", way == "far")
+        patch.setattr(winograd_inner_product.WinogradInnerProduct, "packs_per_task", way == "far")
 
 
 def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module:
@@ -48,7 +48,7 @@ def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module
         types[0] = TensorType((symbol("M"), case.k), f32)
 
     def make(b: Builder, x: Any, w: Any, *bias: Any) -> Any:
-        y = b(tensor.Contract, x, w, spec=f"mk,{'nk' if case.turned else 'kn'}->mn")
+        y = b(tensor.Contract, x, w, spec=f"mk,{'nk' if case.transposed else 'kn'}->mn")
         return b(tensor.Map, y, *bias, fn="add") if bias else y
 
     return root_of(types, make)
@@ -58,7 +58,7 @@ def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module
 @example(Case(16, 48, 16), "near", 1.0)
 @example(Case(7, 37, 70, bias=True), "near", 3.0)
 @example(Case(5, 18, 150), "far", 1.0)
-@example(Case(33, 50, 20, turned=True, bias=True), "front", 3.0)
+@example(Case(33, 50, 20, transposed=True, bias=True), "front", 3.0)
 @given(
     st.builds(Case, st.integers(2, 40), st.integers(2, 120), st.integers(2, 150), st.booleans(), st.booleans()),
     st.sampled_from(WAYS),
@@ -79,10 +79,10 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     [
         Case(49, 160, 96, bias=True),
         Case(50, 101, 200),
-        Case(196, 576, 24, turned=True),
+        Case(196, 576, 24, transposed=True),
         Case(2, 96, 33),
         Case(300, 97, 1000),
-        Case(70, 640, 130, turned=True),
+        Case(70, 640, 130, transposed=True),
     ],
     ids=str,
 )
@@ -96,24 +96,24 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 
 
 class Several(NamedTuple):
-    """x [3, 2, rows, steps] by w [3, 2, steps, lanes] with a bias; each x `split` into heads lies as [3, rows, 2, steps], and w `turned` as
-    [3, 2, lanes, steps].
+    """x [3, 2, rows, steps] by w [3, 2, steps, lanes] with a bias; each x `split` into heads lies as [3, rows, 2, steps], and w
+    `transposed` as [3, 2, lanes, steps].
     """
 
     m: int
     k: int
     n: int
-    turned: bool = False
+    transposed: bool = False
     split: bool = False
 
     def arrays(self) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(3)
         x = rng.standard_normal((3, self.m, 2, self.k) if self.split else (3, 2, self.m, self.k))
-        w = rng.standard_normal((3, 2, self.n, self.k) if self.turned else (3, 2, self.k, self.n))
+        w = rng.standard_normal((3, 2, self.n, self.k) if self.transposed else (3, 2, self.k, self.n))
         return x.astype(np.float32), w.astype(np.float32), rng.standard_normal((3, 2, 1, self.n)).astype(np.float32)
 
     def module(self, arrays: Sequence[Array]) -> Module:
-        spec = f"{'bmhk' if self.split else 'bhmk'},{'bhnk' if self.turned else 'bhkn'}->bhmn"
+        spec = f"{'bmhk' if self.split else 'bhmk'},{'bhnk' if self.transposed else 'bhkn'}->bhmn"
         return root_of(
             [TensorType(a.shape, f32) for a in arrays],
             lambda b, x, w, bias: b(tensor.Map, b(tensor.Contract, x, w, spec=spec), bias, fn="add"),
@@ -121,7 +121,7 @@ class Several(NamedTuple):
 
     def expected_and_bound(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
         x, w, bias = (a.astype(np.float64) for a in arrays)
-        x, w = x.swapaxes(1, 2) if self.split else x, w.swapaxes(2, 3) if self.turned else w
+        x, w = x.swapaxes(1, 2) if self.split else x, w.swapaxes(2, 3) if self.transposed else w
         magnitude = np.linalg.norm(x, axis=3)[..., None] * np.linalg.norm(w, axis=2)[:, :, None]
         exact = x @ w
         bound = ACCURACY.bound(exact, f32, magnitude, -(-self.k // GROUP) * GROUP) + np.finfo(np.float32).eps * (np.abs(exact + bias) + 8)
@@ -130,9 +130,9 @@ class Several(NamedTuple):
 
 SEVERAL = [
     Several(5, 37, 70),
-    Several(33, 50, 20, turned=True),
+    Several(33, 50, 20, transposed=True),
     Several(16, 48, 33, split=True),
-    Several(31, 20, 49, turned=True, split=True),
+    Several(31, 20, 49, transposed=True, split=True),
 ]
 
 
@@ -147,7 +147,7 @@ def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_
     assert_within(evaluate(lowered, list(arrays))[0], *case.expected_and_bound(arrays))
 
 
-@pytest.mark.parametrize("case", [*SEVERAL, Several(130, 100, 70), Several(60, 300, 450, turned=True)], ids=str)
+@pytest.mark.parametrize("case", [*SEVERAL, Several(130, 100, 70), Several(60, 300, 450, transposed=True)], ids=str)
 def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_and_two_threads(
     case: Several, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,9 +163,9 @@ def test_machine_code_of_several_products_is_within_the_bound_and_equal_on_one_a
     ("case", "is_taken"),
     [
         (Several(384, 384, 64), True),
-        (Several(384, 64, 384, turned=True), True),
+        (Several(384, 64, 384, transposed=True), True),
         (Several(128, 128, 64), False),
-        (Several(128, 64, 128, turned=True), False),
+        (Several(128, 64, 128, transposed=True), False),
     ],
     ids=str,
 )
@@ -184,21 +184,21 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
     assert_within(evaluate(lowered, [x, w])[0], case.expected([x], [w]), bound(case, [x], [w]))
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("exponent", [-37, -30, -12, 12, 30, 36])
 def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
-    exponent: int, turned: bool, monkeypatch: pytest.MonkeyPatch
+    exponent: int, transposed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
-    case = Case(6, 60, 40, turned=turned)
+    case = Case(6, 60, 40, transposed=transposed)
     (x,), (w,) = case.arrays()
     columns = np.ones(40)
     columns[[3, 17]] = 10.0**exponent
-    w = (w * (columns[:, None] if turned else columns)).astype(np.float32)
+    w = (w * (columns[:, None] if transposed else columns)).astype(np.float32)
     if exponent == 36:
         x = x * np.float32(1e-3)
     got = evaluate(to_kernels(module(case, [x, w]), WORTH, always), [x, w])[0]
-    exact = (w.T if turned else w).astype(np.float64)
+    exact = (w.T if transposed else w).astype(np.float64)
     error = np.abs(got - x @ exact) / (np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(exact, axis=0))
     assert error.max() <= 1e-6
 
@@ -230,7 +230,7 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
     assert together(Case(64, 768, 512)) == 2
     assert together(Case(64, 3072, 512)) == 1
     assert together(Case(64, 500, 20)) == 2, "as many as there are"
-    assert together(Case(64, 500, 512, turned=True)) == 1
+    assert together(Case(64, 500, 512, transposed=True)) == 1
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_a
         (Case(512, 512, 512), True),
         (Case(1024, 1024, 1024), True),
         (Case(384, 3072, 768), True),
-        (Case(128, 3072, 768, turned=True), True),
+        (Case(128, 3072, 768, transposed=True), True),
         (Case(128, 3072, 768), True),
         (Case(16, 768, 768), False),
         (Case(49, 512, 2048), False),
@@ -253,6 +253,6 @@ def test_they_are_chosen_where_enough_rows_share_the_panels(case: Case, is_taken
     def look(request: Request) -> None:
         seen.append(find_winograd_inner_product(request) is not None)
 
-    shape = (case.n, case.k) if case.turned else (case.k, case.n)
+    shape = (case.n, case.k) if case.transposed else (case.k, case.n)
     to_kernels(module(case, [np.zeros((case.m, case.k), np.float32), np.zeros(shape, np.float32)]), WORTH, look)
     assert seen == [is_taken]

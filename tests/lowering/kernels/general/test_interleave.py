@@ -28,7 +28,7 @@ DTYPES = st.sampled_from([f32, f64, i32])
 
 @pytest.fixture(autouse=True)
 def _only_interleave(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "build_conv", build_interleave)
+    monkeypatch.setattr(products, "build_nchw_conv", build_interleave)
 
 
 def _transposed(rows: int, length: int, dtype: Any, outer: int = 3, free: bool = False) -> tuple[Module, Any, Any]:

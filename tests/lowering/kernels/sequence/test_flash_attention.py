@@ -185,12 +185,12 @@ def test_scores_may_be_larger_than_exponentials_can_be(case: Case) -> None:
 def test_heads_apart_are_asked_for_ahead_where_the_third_level_is_slow(queries: int) -> None:
     module = Case(1, 2, queries, 300, 64, 48).module()
     inputs = Case(1, 2, queries, 300, 64, 48).inputs(module)
-    results, asked = [], []
+    results, query = [], []
     for bytes_a_cycle in (9.5, 20):
-        compiled = compile_module(module, replace(host(), third_level_bytes=bytes_a_cycle))
-        asked.append(sum(isinstance(op, kernel.Prefetch) for op in compiled.lowered.walk()))
+        compiled = compile_module(module, replace(host(), l3_bytes_per_cycle=bytes_a_cycle))
+        query.append(sum(isinstance(op, kernel.Prefetch) for op in compiled.lowered.walk()))
         results.append(compiled.load().run(inputs)[0])
-    assert asked[0] > 0 and asked[1] == 0 and np.array_equal(*results)
+    assert query[0] > 0 and query[1] == 0 and np.array_equal(*results)
 
 
 def test_queries_that_see_no_key_are_nan_and_others_are_not() -> None:

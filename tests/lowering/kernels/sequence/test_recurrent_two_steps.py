@@ -56,8 +56,8 @@ def visits(first: int, end: int, blank: bool | None = None) -> np.ndarray:
     known = None if blank is None else code.constant(blank, i1)
     with code.loop(0, STEPS, name="t") as loop:
         parity = code.mod(loop.iv, 2)
-        with code.loop(first, end, name="panel") as turn:
-            panel = code.add(turn.iv, code.mul(parity, code.sub(first + end - 1, code.mul(turn.iv, 2))))
+        with code.loop(first, end, name="panel") as visit:
+            panel = code.add(visit.iv, code.mul(parity, code.sub(first + end - 1, code.mul(visit.iv, 2))))
             code.store(code.constant(0, i64), count, 0)
 
             def multiply(acc: Accumulators, of: Index, t: Value = loop.iv, panel: Index = panel) -> Accumulators:
