@@ -25,7 +25,9 @@ def compile(
 
     `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
     returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is
-    loaded if a GPU is the current device. Of what is written to /dev/null nothing is loaded. Layers are compiled in evaluation mode, with the weights they have now.
+    loaded if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
+
+    What is written to a device, such as /dev/null, is not loaded: None is returned.
 
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
