@@ -26,6 +26,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.loaders.safe_pickle import NamedArray, read_pickle
+from polyreme.runtime.artifact import is_device
 from polyreme.tensor import Tensor
 
 __all__ = ["load", "save"]
@@ -230,6 +231,10 @@ def destination(path: Any) -> Iterator[Any]:
             "The input path MUST be format of dirname/filename [dirname\\filename in Windows system], but received filename is empty "
             "string."
         )
+    if is_device(Path(text)):
+        with open(text, "wb") as device:
+            yield device
+        return
     if folder:
         os.makedirs(folder, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=name + ".", dir=folder or ".")

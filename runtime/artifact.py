@@ -533,8 +533,15 @@ def _digest(head: bytes, *body: bytes | memoryview) -> bytes:
 
 
 def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, mode: int = 0o666) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part. `mode` is narrowed by the umask."""
+    """Write a file so that a reader sees the old content or the new, never a part. `mode` is narrowed by the umask. What is no file, such
+    as /dev/null, is written into as it is.
+    """
     path = Path(path)
+    if is_device(path):
+        with path.open("wb") as device:
+            for part in parts:
+                device.write(part)
+        return
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -545,6 +552,11 @@ def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, m
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def is_device(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a folder, and may not be replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def umask() -> int:

@@ -121,6 +121,10 @@ def group() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and leave the program with its exit code."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # A stream that was closed (`>&-`): else the next file that is opened would be it.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))
     warnings.formatwarning = warning_text
     sys.exit(run_command(args))
 
@@ -139,7 +143,9 @@ def run_command(args: Sequence[str] | None = None) -> int:
         return 2
     debug = "--debug" in given
     try:
-        result = group.main(given, prog_name="polyreme", standalone_mode=False)
+        # Not `group.main`, which ends the program itself when a reader has gone.
+        with group.make_context("polyreme", given) as ctx:
+            result = group.invoke(ctx)
     except click.ClickException as error:
         report(error)
         return 2 if isinstance(error, click.UsageError) else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -30,7 +31,10 @@ EXAMPLES = (
 @model_argument
 @click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.",
+    callback=lambda _, __, value: _finite(value),
+)  # fmt: skip
 @click.option("--eager", is_flag=True, help="Measure the Python model run eagerly, too.")
 @click.option(
     "--against", default="", metavar="RUNTIMES", help="Measure other runtimes too, in turns: onnxruntime, openvino, torch, paddle."
@@ -98,6 +102,12 @@ def command(
     for name, result in results.items():
         cells = [name, duration(result.best), *map(duration, result.percentiles), str(result.calls)]
         click.echo("".join(f"{cell:>12}" for cell in cells))
+
+
+def _finite(seconds: float) -> float:
+    if not math.isfinite(seconds):
+        raise click.BadParameter(f"expected a number of seconds that ends but got {seconds}")
+    return seconds
 
 
 def _profile(found: LoadedModel, sizes: tuple[str, ...], threads: int | None, seconds: float, order: str, as_json: bool) -> str:

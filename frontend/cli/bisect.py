@@ -39,8 +39,8 @@ EXAMPLES = (
     help="An input's array; or, as with inspect, what the model takes.",
 )
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
-@click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
-@click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs that are not given.")
+@click.option("--size", type=click.IntRange(min=0), default=3, show_default=True, help="The value of free sizes in drawn inputs.")
 @click.option(
     "--passes",
     "spec",

@@ -54,6 +54,8 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
     from polyreme.compiled.compilation import compile
     from polyreme.compiled.inspection import Inspection, as_target
 
+    if not output.name:
+        raise click.BadParameter("expected the name of a file but got ''", param_hint="--output")
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)
     if level != "library":
@@ -64,6 +66,8 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
         return
     with progress(output.name), own.in_the_pipeline():
         library = compile(module, output, chosen)
+    if not output.is_file():
+        return  # a device, such as /dev/null
     if chosen.code == "ptx":
         note(f"{output}: for {chosen.name}")
         return

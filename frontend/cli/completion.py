@@ -14,17 +14,16 @@ from click.shell_completion import CompletionItem, get_completion_class
 from polyreme.cli import Command
 from polyreme.ir.config import COMPLETION
 
-WHERE = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/polyreme.fish"}
+SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = (
-    ("Complete in this bash from here on", 'eval "$(polyreme completion bash)"'),
-    ("In every bash", "polyreme completion bash >> ~/.bashrc"),
-    ("In every zsh, after compinit", "polyreme completion zsh >> ~/.zshrc"),
-    ("In every fish", "polyreme completion fish > ~/.config/fish/completions/polyreme.fish"),
+    ('The script for ~/.bashrc; for this shell only, eval "$(polyreme completion bash)"', "polyreme completion bash"),
+    ("The script for ~/.zshrc, below compinit", "polyreme completion zsh"),
+    ("The script for ~/.config/fish/completions/polyreme.fish", "polyreme completion fish"),
 )
 
 
 @click.command("completion", cls=Command, examples=EXAMPLES)
-@click.argument("shell", type=click.Choice(list(WHERE)))
+@click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
     """Print the script that lets SHELL complete commands, options, passes, targets and error codes of polyreme."""
     from polyreme.cli import group

@@ -85,6 +85,8 @@ def command(
     if output is not None:
         with writing(output):
             output.write_text(text, encoding="utf-8")
+    elif passes or constraints or memory:
+        click.echo(text, nl=not text.endswith("\n"))
     else:
         print_text(text, color, _language(level, seen.target.code) if after is None else "ir")
 

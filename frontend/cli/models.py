@@ -183,7 +183,9 @@ def _as_model(value: Any, where: str) -> Any:
 
 
 def _existing(file: Path) -> Path:
-    if not file.is_file():
+    if file.is_dir():
+        raise PolyremeError(f"expected a file but '{file}' is a folder", code="E0002")
+    if not file.exists():
         raise FileNotFoundError(f"there is no file '{file}'")
     return file
 

@@ -44,8 +44,8 @@ EXAMPLES = (
 @own_passes_options(pipeline=False)
 @click.option("--check", metavar="COMMAND", help="Keep the exit code of this command, which gets the file in place of {}; not 0.")
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of the inputs, by name.")
-@click.option("--seed", default=0, show_default=True, help="Draws the inputs that are not given.")
-@click.option("--size", default=3, show_default=True, help="The value of free sizes in drawn inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs that are not given.")
+@click.option("--size", type=click.IntRange(min=0), default=3, show_default=True, help="The value of free sizes in drawn inputs.")
 @target_option
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing, and inputs beside it (.npz)."

@@ -27,6 +27,8 @@ def compile(
     returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is
     loaded if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
 
+    What is written to a device, such as /dev/null, is not loaded: None is returned.
+
     What was compiled before, the same program with the same weights, is not compiled again: it is found in the cache as a whole.
 
     `winograd=False` forbids convolutions by Winograd's algorithm, whose rounding errors are larger than those of the direct way, and those
@@ -56,7 +58,7 @@ def compile(
     else:
         _write(artifact, library, chosen)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
-    return load_compiled(library) if here else None
+    return load_compiled(library) if here and library.is_file() else None
 
 
 def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:

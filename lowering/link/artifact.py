@@ -50,6 +50,7 @@ from polyreme.lowering.link.runtime import (
     check_runs_here,
     constants_of,
     gpu_driver,
+    is_device,
     is_shared,
     library_bytes,
     load_shared,
@@ -257,6 +258,8 @@ def write_library(
     elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
     written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
     written |= {path: [library_bytes(elf, manifest, identity)], path.with_suffix(".h"): [c_header(manifest, name, place).encode()]}
+    if is_device(path):
+        written = {path: written[path]}
     for file, parts in written.items():
         try:
             write_atomically(file, *parts, mode=0o777 if file == path else 0o666)

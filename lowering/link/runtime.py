@@ -15,6 +15,7 @@ from polyreme.runtime.artifact import (
     SizeSpec,
     TargetSpec,
     TensorSpec,
+    is_device,
     write_atomically,
 )
 from polyreme.runtime.cache import Cache, cache_in, digest_of
@@ -41,7 +42,7 @@ __all__ = [
     "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "GPU_PLAN", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "Argument",
     "Artifact", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec",
     "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions", "SizeSpec", "TargetSpec", "TensorSpec", "address_of",
-    "cache_in", "check_runs_here", "constants_of", "digest_of", "gpu_driver", "is_shared", "library_bytes", "load_shared",
+    "cache_in", "check_runs_here", "constants_of", "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared",
     "native_text", "process_pool", "weights_header", "with_shared_code", "write_atomically",
 ]  # fmt: skip
 

@@ -23,7 +23,7 @@ def completions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.setenv("COMP_CWORD", str(len(words)))
     capsys.readouterr()
     assert run_command([]) == 0
-    told = capsys.readouterr().out.splitlines()
+    told = [line for line in capsys.readouterr().out.splitlines() if line]
     return [f"{kind}:{text}" if kind != "plain" else text for kind, text in zip(told[::3], told[1::3], strict=True)]
 
 
