@@ -2,15 +2,13 @@
 
 | variable | means |
 |---|---|
-| `POLYREME_DEBUG` | 1 timings, and kernels that are slow beyond reason (`lowering/schedule/cliffs.py`), 2 cost of each kernel, 3 schedules,
-4 emitted code, 5 IR per stage, 6 IR per pass, 7 each rewrite; each includes the lower ones |
-| `POLYREME_DUMP` | folder that gets the module after every pass that changed it, as `07-fuse.tir`; later pipelines of a process in `run-2`,
-`run-3`, … |
+| `POLYREME_DEBUG` | 1 timings and cliffs, 2 costs of kernels, 3 schedules, 4 emitted code, 5 IR by stage, 6 by pass, 7 by rewrite |
+| `POLYREME_DUMP` | folder for the module after each pass that changed it, as `07-fuse.tir`; later pipelines in `run-2`, … |
 | `POLYREME_OVERRIDE` | folder whose files of those names take the place of what the pass made |
 | `POLYREME_CACHE` | folder of compiled artifacts, or `off`; otherwise `polyreme` in the user's cache folder |
 | `POLYREME_CACHE_LIMIT` | bytes that the folder may hold, such as `500MB`; otherwise what `polyreme cache limit` said, or 4 GiB |
-| `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose results differ from the direct ones by larger rounding errors
-|
+| `POLYREME_CLIFFS` | `error` refuses kernels that are slow beyond reason (`lowering/schedule/cliffs.py`), as the tests do |
+| `POLYREME_WINOGRAD` | 0 forbids Winograd's algorithm for convolutions, whose rounding errors are larger |
 | `POLYREME_STRASSEN` | 0 forbids Strassen's algorithm for matrix products, and products by pairs of steps, likewise |
 | `POLYREME_BF16_TERMS` | 0 forbids float32 products by tile registers of bf16 (AMX), which give nan for an infinity |
 | `POLYREME_SHORT_WEIGHTS` | 0 keeps the weights of recurrent layers in 32 bits where 28 would do |
@@ -18,8 +16,7 @@
 | `POLYREME_PROGRESS` | 0 for no line about compilations that take long, which the command line draws on terminals |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
-| `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before the one that waits for it does its work; otherwise ten
-minutes |
+| `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before its work is done here; otherwise 600 |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
 
@@ -59,6 +56,11 @@ def _folder(name: str) -> Path | None:
 def debug_level() -> int:
     """The rung of the debug ladder, 0 when it is off."""
     return _number("POLYREME_DEBUG", 0, 0)
+
+
+def refuses_cliffs() -> bool:
+    """Whether a kernel that is slow beyond reason is an error."""
+    return os.environ.get("POLYREME_CLIFFS", "").strip().lower() == "error"
 
 
 def say(level: int, text: Callable[[], str]) -> None:
