@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polyreme import math
+from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.core import Op
 from polyreme.ir.types import ScalarType
@@ -126,6 +126,15 @@ def _aligned(name: str, apply: Callable[[Tensor, Tensor], Tensor], legacy: str, 
         return apply(x, y)
 
 
+def _divide(x: Tensor, y: Tensor) -> Tensor:
+    """Of whole numbers the whole quotient, rounded towards zero: it is functions of the API that make floats of them first."""
+    if not (x.type.dtype.is_integer and y.type.dtype.is_integer):
+        return math.divide(x, y)
+    size = math.floor_divide(math.abs(x), math.abs(y))
+    zero = dispatch.full((), 0, x.type.dtype)
+    return math.where(math.logical_xor(math.less_than(x, zero), math.less_than(y, zero)), math.neg(size), size)
+
+
 def _fmax(x: Tensor, y: Tensor) -> Tensor:
     return math.where(math.isnan(x), y, math.where(math.isnan(y), x, math.maximum(x, y)))
 
@@ -137,7 +146,7 @@ def _fmin(x: Tensor, y: Tensor) -> Tensor:
 _aligned("add", math.add, "elementwise_add", nn.Add)
 _aligned("subtract", math.subtract, "elementwise_sub", nn.Sub)
 _aligned("multiply", math.multiply, "elementwise_mul", nn.Mul)
-_aligned("divide", math.divide, "elementwise_div", nn.Div)
+_aligned("divide", _divide, "elementwise_div", nn.Div)
 _aligned("floor_divide", math.floor_divide, "elementwise_floordiv", nn.FloorDivide)
 _aligned("remainder", math.remainder, "elementwise_mod", nn.Mod)
 _aligned("maximum", math.maximum, "elementwise_max", nn.Maximum)

@@ -45,7 +45,7 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
 def take_along_axis(arr: Tensor, indices: Tensor, *, axis: int) -> Tensor:
     for tensor in (arr, indices):
         check_count(tensor.size, MOST_INDICES, "elements")
-    return math.take_along_axis(arr, indices, axis)
+    return math.take_along_axis(arr, indices, axis, broadcast=False)
 
 
 @operator("embedding", legacy=spelled("lookup_table_v2", {"Ids": "x", "W": "weight"}, types={"padding_idx": "LONG"}, ignored=_TABLES))

@@ -16,6 +16,7 @@ from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
 from polyreme.optimizer import rules
@@ -100,7 +101,7 @@ class Nn(OperatorKind):
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         if self.cls is ops.Dropout and op.attrs.get("is_test"):
             (x,) = inputs["X"]
-            return {"Out": [x * (1.0 - op.attrs["p"]) if op.attrs["mode"] == "downscale_in_infer" else x]}
+            return {"Out": [functional.dropout(x, op.attrs["p"], training=False, mode=op.attrs["mode"])]}
         attributes = {name: op.attrs[name] for name in self.cls.definition.attributes if name in op.attrs}
         operands = self.operands(inputs)
         regions = {}

@@ -1,0 +1,42 @@
+"""Operators compute what Paddle computes with the same inputs and attributes (`tests/operator_cases.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.operators.table import LEGACY, apply_legacy
+from tests.operator_cases import CASES, Case
+
+with np.load(Path(__file__).parents[1] / "fixtures/operator_values.npz") as file:
+    VALUES = dict(file)
+
+
+def test_what_is_recorded_is_of_these_cases() -> None:
+    assert list(VALUES["labels"]) == [case.label for case in CASES], "run tests/fixtures/make_operator_values.py"
+
+
+def test_every_operator_has_a_case_or_tests_of_its_own() -> None:
+    draws = {"gaussian_random", "randint", "randperm", "uniform_random"}
+    elsewhere = {"dequantize_linear", "quantize_linear", "rnn", "sync_batch_norm"}
+    on_gpus = {"fused_softmax_mask"}
+    copies = {"c_identity", "memcpy", "memcpy_d2h", "memcpy_h2d"}
+    # Older than the Paddle that is asked: other names of operators that have cases.
+    older = {f"{method}_interp" for method in ("bicubic", "linear", "trilinear")} | {"fill_zeros_like", "flatten", "pad2d"}
+    older |= {"reshape", "squeeze", "transpose", "unsqueeze"}
+    assert set(LEGACY) - {case.type for case in CASES} == draws | elsewhere | on_gpus | copies | older
+
+
+@pytest.mark.parametrize("number, case", list(enumerate(CASES)), ids=[case.type for case in CASES])
+def test_an_operator_gives_what_paddle_gives(number: int, case: Case) -> None:
+    inputs = {slot: [paddle.to_tensor(a) for a in arrays] for slot, arrays in case.arrays().items()}
+    made = apply_legacy(case.type, inputs, case.attrs)
+    results = [tensor.numpy() for slot in case.outputs for tensor in made[slot]]
+    expected = [VALUES[f"{number}.{i}"] for i in range(len(results))]
+    assert f"{number}.{len(results)}" not in VALUES, case.label
+    for ours, theirs in zip(results, expected, strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), case.label
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5, err_msg=case.label)
