@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests import quick_lane
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers use all cores already: numpy's threads beside them, and processes that compile, would wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -74,8 +76,28 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# Marks of tests that run on demand only.
+LONGER = {"slow", "peer", "gpu", "mpi", "qemu"}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """In the quick lane files of no quick tests are not imported."""
+    if config.option.markexpr == "quick" and collection_path.name.startswith("test_"):
+        return True if _in_tests(collection_path) not in quick_lane.FILES else None
+    return None
+
+
+def _in_tests(path: Path) -> str:
+    folder = Path(__file__).parent
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a GPU say why they do not run where there is none, however they were selected."""
+    """Tests of the quick lane's files are marked, and tests of a GPU say why they do not run where there is none."""
+    for item in items:
+        if _in_tests(item.path) in quick_lane.FILES and not LONGER & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.quick)
     wanted = [item for item in items if item.get_closest_marker("gpu") is not None]
     reason = _no_device() if wanted else ""
     for item in wanted if reason else []:
