@@ -91,9 +91,9 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:
             code="E0002",
         )
     if file.suffix in LIBRARY_SUFFIXES:
-        return LoadedModel("library", file.stem, _existing(file), specs)
+        return LoadedModel("library", file.stem, existing(file), specs)
     if file.suffix in IR_SUFFIXES:
-        return LoadedModel("ir", file.stem, read_ir(_existing(file)), specs)
+        return LoadedModel("ir", file.stem, read_ir(existing(file)), specs)
     if file.suffix == SUFFIX or Path(text + SUFFIX).is_file():
         from polyreme.jit import load
 
@@ -136,7 +136,7 @@ def read_ir(file: Path) -> Module:
 
 def load_file(file: Path) -> Any:
     """The module of a Python file, which is run."""
-    _existing(file)
+    existing(file)
     # Beside the file's own folder, as Python itself has it: models import what stands next to them.
     folder = str(file.resolve().parent)
     if folder not in sys.path:
@@ -186,7 +186,8 @@ def _as_model(value: Any, where: str) -> Any:
     return value
 
 
-def _existing(file: Path) -> Path:
+def existing(file: Path) -> Path:
+    """The file itself; an error if there is none, or a folder."""
     if file.is_dir():
         raise PolyremeError(f"expected a file but '{file}' is a folder", code="E0002")
     if not file.exists():

@@ -99,6 +99,9 @@ def test_a_link_to_a_file_is_replaced_as_files_are(tmp_path: Path) -> None:
     ("line", "code", "message"),
     [
         ("inspect folder.tir", 1, "expected a file but 'folder.tir' is a folder"),
+        ("opt folder.tir", 1, "expected a file but 'folder.tir' is a folder"),
+        ("reduce folder.tir --passes cse", 1, "expected a file but 'folder.tir' is a folder"),
+        ("run odd.tir --input x=folder.tir", 1, "error: Is a directory: 'folder.tir'"),
         ("compile odd.tir -o ''", 2, "expected the name of a file but got ''"),
         ("bench odd.tir --seconds nan", 2, "expected a number of seconds that ends but got nan"),
         ("bench odd.tir --seconds inf", 2, "expected a number of seconds that ends but got inf"),
