@@ -6,6 +6,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,8 @@ class LoadedModel:
             raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
         if self.kind != "python" and self.specs:
             raise PolyremeError(f"expected --input with Python models only: '{self.name}' says itself what it takes", code="E0002")
-        return model_module(self.value, list(self.specs) or None, freeze)
+        with redirect_stdout(sys.stderr):  # what the model prints is no result of ours
+            return model_module(self.value, list(self.specs) or None, freeze)
 
 
 def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:
@@ -89,9 +91,9 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:
             code="E0002",
         )
     if file.suffix in LIBRARY_SUFFIXES:
-        return LoadedModel("library", file.stem, _existing(file), specs)
+        return LoadedModel("library", file.stem, existing(file), specs)
     if file.suffix in IR_SUFFIXES:
-        return LoadedModel("ir", file.stem, read_ir(_existing(file)), specs)
+        return LoadedModel("ir", file.stem, read_ir(existing(file)), specs)
     if file.suffix == SUFFIX or Path(text + SUFFIX).is_file():
         from polyreme.jit import load
 
@@ -134,7 +136,7 @@ def read_ir(file: Path) -> Module:
 
 def load_file(file: Path) -> Any:
     """The module of a Python file, which is run."""
-    _existing(file)
+    existing(file)
     # Beside the file's own folder, as Python itself has it: models import what stands next to them.
     folder = str(file.resolve().parent)
     if folder not in sys.path:
@@ -145,7 +147,8 @@ def load_file(file: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
     except SyntaxError as error:
         if error.filename is None:  # not text at all
             raise PolyremeError(f"expected a Python file but got '{file}': {error.msg}", code="E0002") from None
@@ -171,7 +174,8 @@ def _as_model(value: Any, where: str) -> Any:
         if not issubclass(value, Layer):
             raise PolyremeError(f"expected a Layer class, a Layer or a function but {where} is the class {value.__name__}", code="E0002")
         try:
-            return value()
+            with redirect_stdout(sys.stderr):
+                return value()
         except TypeError as error:
             raise PolyremeError(
                 f"expected a Layer class that can be made without arguments but {where} cannot: {error}; name an instance instead",
@@ -182,7 +186,8 @@ def _as_model(value: Any, where: str) -> Any:
     return value
 
 
-def _existing(file: Path) -> Path:
+def existing(file: Path) -> Path:
+    """The file itself; an error if there is none, or a folder."""
     if file.is_dir():
         raise PolyremeError(f"expected a file but '{file}' is a folder", code="E0002")
     if not file.exists():

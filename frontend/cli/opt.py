@@ -13,7 +13,7 @@ from polyreme.cli import Command
 from polyreme.cli.colours import color_option, print_listing, print_text
 from polyreme.cli.completion import completed_by, op_names, target_names
 from polyreme.cli.listing import ops_text, passes_text
-from polyreme.cli.models import read_ir
+from polyreme.cli.models import existing, read_ir
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
 from polyreme.cli.progress import progress
 from polyreme.cli.reports import note, writing
@@ -130,8 +130,8 @@ def command(
     load_passes()
     additions = own.load()
     steps: Sequence[Stage | PassLike] = parse_passes(spec)
-    if str(file) != "-" and not file.is_file():
-        raise FileNotFoundError(f"there is no file '{file}'")
+    if str(file) != "-":
+        existing(file)
     module = read_ir(file)
     if first or last:
         check_in_one_piece(module)

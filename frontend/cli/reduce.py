@@ -13,7 +13,7 @@ import click
 from polyreme.cli import Command
 from polyreme.cli.bisect import parse_steps, read_inputs, write_case
 from polyreme.cli.completion import completed_by, target_option
-from polyreme.cli.models import read_ir
+from polyreme.cli.models import existing, read_ir
 from polyreme.cli.own_passes import OwnPasses, own_passes_options, pass_names
 from polyreme.cli.reports import note, writing
 from polyreme.ir.diagnostics import PolyremeError
@@ -70,8 +70,7 @@ def command(
 
     if (spec is None) == (check is None):
         raise click.UsageError("expected either --passes or --check, to say what fails")
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no file '{file}'")
+    existing(file)
     if own.files and check is not None:
         raise click.UsageError("expected --load together with --passes: the command of --check has options of its own")
     own.load()

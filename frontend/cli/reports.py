@@ -78,6 +78,8 @@ def error_text(error: BaseException) -> str:
     place = raised_location(error)
     if isinstance(error, RuntimeFault):
         return Diagnostic(error.message, place, code=error.code).render()
+    if isinstance(error, OSError) and error.strerror and not place:
+        return f"error: {error.strerror}" + (f": '{error.filename}'" if error.filename is not None else "")
     if isinstance(error, (OSError, ValueError, TypeError)) and not place:
         return f"error: {error}"
     if isinstance(error, (ValueError, TypeError)) and _is_of_the_api(error):

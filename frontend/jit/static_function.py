@@ -613,7 +613,8 @@ class StaticFunction(CompiledFunction):
         if specs is None and self.last_arguments is not None:
             return self._trace(*self.last_arguments)
         if specs is None:
-            names = [p.name for p in self._signature.parameters.values() if p.default is p.empty] or ["x"]
+            several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+            names = [p.name for p in self._signature.parameters.values() if p.default is p.empty and p.kind not in several] or ["x"]
             example = ", ".join(f"InputSpec([None, 10], 'float32', '{name}')" for name in names)
             raise TraceError(
                 f"expected an input_spec that says what '{self._name}' takes; give one, such as [{example}], or to `polyreme inspect`, "
@@ -694,7 +695,7 @@ def _check_specs(specs: Any) -> list[Any] | None:
     """Specs as a list, tensors among them described; anything else stays an argument's value."""
     if specs is None:
         return None
-    if isinstance(specs, (InputSpec, Tensor)):
+    if isinstance(specs, (InputSpec, Tensor, str)) or not isinstance(specs, Iterable):
         raise TypeError(f"expected input_spec to be a list of InputSpec but got {type(specs).__name__}")
 
     def described(value: Any) -> Any:

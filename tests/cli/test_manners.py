@@ -23,6 +23,17 @@ func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> attributes {arg_names = ["x"]
   return %y
 }
 """
+ODD = """
+import polyreme as paddle
+
+
+class Empty(paddle.nn.Layer):
+    pass
+
+
+class Texts(paddle.nn.Layer):
+    input_spec = "x"
+"""
 COMMAND = [sys.executable, "-m", "polyreme"]
 
 
@@ -32,6 +43,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("odd.tir").write_text(TEXT)
     Path("folder.tir").mkdir()
+    Path("odd.py").write_text(ODD)
 
 
 @pytest.fixture
@@ -64,7 +76,7 @@ def test_a_library_is_written_into_a_device_and_does_not_take_its_place(device: 
     code, out, err = polyreme(f"compile odd.tir -o '{path}'")
     assert (code, out, err) == (0, "", "")
     assert stat.S_ISFIFO(path.stat().st_mode) and os.read(held, 4) == b"\x7fELF"
-    assert sorted(p.name for p in path.parent.iterdir()) == ["device", "folder.tir", "odd.tir"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["device", "folder.tir", "odd.py", "odd.tir"]
 
 
 def test_saved_objects_are_written_into_a_device_likewise(device: Any) -> None:
@@ -87,11 +99,16 @@ def test_a_link_to_a_file_is_replaced_as_files_are(tmp_path: Path) -> None:
     ("line", "code", "message"),
     [
         ("inspect folder.tir", 1, "expected a file but 'folder.tir' is a folder"),
+        ("opt folder.tir", 1, "expected a file but 'folder.tir' is a folder"),
+        ("reduce folder.tir --passes cse", 1, "expected a file but 'folder.tir' is a folder"),
+        ("run odd.tir --input x=folder.tir", 1, "error: Is a directory: 'folder.tir'"),
         ("compile odd.tir -o ''", 2, "expected the name of a file but got ''"),
         ("bench odd.tir --seconds nan", 2, "expected a number of seconds that ends but got nan"),
         ("bench odd.tir --seconds inf", 2, "expected a number of seconds that ends but got inf"),
         ("bisect odd.tir --size -4", 2, "-4 is not in the range x>=0"),
         ("reduce odd.tir --passes cse --seed -4", 2, "-4 is not in the range x>=0"),
+        ("inspect odd.py:Texts", 1, "expected input_spec to be a list of InputSpec but got str"),
+        ("inspect odd.py:Empty", 1, "give one, such as [InputSpec([None, 10], 'float32', 'x')]"),
         ("opt", 2, "Missing argument 'FILE'"),
     ],
 )
@@ -101,6 +118,16 @@ def test_values_that_mean_nothing_are_refused(line: str, code: int, message: str
 
 
 # --- streams
+
+
+def test_what_a_model_prints_is_not_among_the_results(polyreme: Any) -> None:
+    Path("loud.py").write_text(
+        "import polyreme as paddle\n\nprint('loaded')\n\n\nclass Net(paddle.nn.Layer):\n"
+        "    input_spec = [paddle.static.InputSpec([2, 4], 'float32', 'x')]\n\n    def __init__(self):\n"
+        "        super().__init__()\n        print('made')\n\n    def forward(self, x):\n        print('traced')\n        return x * 2\n"
+    )
+    code, out, err = polyreme("inspect loud.py:Net")
+    assert code == 0 and out.startswith("module {") and err == "loaded\nmade\ntraced\n"
 
 
 def test_a_reader_that_goes_away_ends_a_list_without_a_word() -> None:
