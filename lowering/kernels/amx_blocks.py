@@ -1,8 +1,7 @@
-"""How products of bytes are cut into blocks for tile registers (`kernel.dot_block`): how many rows a block has, and the steps of its sums.
+"""How int8 products are cut into blocks of AMX tiles (`kernel.dot_block`): the rows of a block, and the steps of its sums.
 
-A tile has up to 16 rows, and a block up to two tiles of rows by two of columns, so that each tile that is loaded is multiplied twice. The
-two tiles of a block's rows are as high as each other, so that all of a kernel have one shape, and may share some rows: the first one begins
-with the block, the second one ends with it.
+An AMX tile has up to 16 rows. A block has up to two tiles of rows by two of columns, so that each loaded tile is multiplied twice. Its two
+tiles of rows have the same height, and may overlap: the first begins with the block, the second ends with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writing kernel code: index arithmetic that folds while it is known, and loops and branches as `with` blocks.
+"""Writing kernel code: index arithmetic that folds what is known, and loops and branches as `with` blocks.
 
-An `Index` is a number, a size or a value of the kernel. Arithmetic on numbers and sizes happens while the kernel is built; an op is
-emitted only once a value takes part.
+An `Index` is a number, a size or a value of the kernel. Arithmetic on numbers and sizes happens while the kernel is built. An op is emitted
+only once a value takes part.
 """
 
 from __future__ import annotations

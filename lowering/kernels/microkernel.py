@@ -1,18 +1,18 @@
-"""The register tile: the innermost piece of every matrix product and convolution.
+"""The register tile: the innermost loop of every matrix product and convolution, and the choice of its shape.
 
-A tile keeps `rows` x `vectors` accumulators in registers. One step of the reduction reads a vector of B for each column of vectors and a
-scalar of A for each row, and adds their products:
+A tile keeps `rows` x `vectors` accumulators in registers. A step of the reduction reads a vector of B for each column of vectors, and a
+scalar of A for each row:
 
     acc[r][v] += broadcast(a[r]) * b[v]
 
-The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
-steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
+The steps run over the contracted axes, each of which moves A and B by some distance. The innermost ones are unrolled. Their order is that
+of the axes whatever the tile, so a result does not depend on the tile.
 
-Long sums of float32 are sums of parts of `PART` steps: rounding errors of one chain grow with its length, and those of the parts partly
-cancel. A part begins with zeros in the accumulators; what came before waits on the stack.
+Long float32 sums are sums of parts of `PART` steps, because the rounding error of one chain grows with its length. A part begins with zeros
+in the accumulators, and the sum so far waits on the stack.
 
-`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and
-that of bringing B out of the second-level cache.
+`choose_tile` ranks tiles by an estimate of cycles. A step costs at least its multiply-adds, its loads, the latency of one chain, and
+reading B from L2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Operands in another layout: panels of lanes, made when the model is compiled or by a kernel when it runs.
+"""Packing: operands in panels of lanes, made at compile time or by a kernel at run time.
 
-Panels are `[outer letters][N/width][contracted letters][width]`: what a register tile reads as its B lies in one line of memory. The last
-panel is filled up with zeros.
+A panel is `[outer letters][N/width][contracted letters][width]`, so a register tile reads B from front to back. The last panel is padded
+with zeros.
 """
 
 from __future__ import annotations

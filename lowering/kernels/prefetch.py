@@ -1,5 +1,5 @@
-"""Weights that are asked for ahead of time: while a register tile computes with one panel of them, it asks for a share of the next one,
-some lines beside each round of its steps.
+"""Software prefetch of packed weights: a register tile that computes with one panel prefetches a share of the next, some lines in each
+round.
 """
 
 from __future__ import annotations

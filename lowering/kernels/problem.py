@@ -1,8 +1,8 @@
-"""What a builder of products is asked for: one `tensor.contract` with what follows it, and its letters as rows, lanes and steps.
+"""The problem that a builder of products solves: one `tensor.contract` with its epilogue, and its letters as rows, lanes and steps.
 
-The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's
-last letter, so that results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its
-strides. All other letters become loops around the tile, or further contracted axes inside of it.
+The letters of a spec are batch, free or contracted. One operand gives the lanes (B, `right`): the one with the result's last letter, so
+that results are stored contiguously. The other one (A, `left`) gives scalars and is read in place, whatever its strides. All other letters
+become loops around the tile, or further contracted axes inside of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Work that threads share while they do it: each turn of it goes to whoever comes for it first.
+"""Work stealing: a thread that has done its own work items takes those of another.
 
-Work that is settled ahead waits for the slower one of two processors, or for a thread that comes late: in a virtual machine one processor
-is often a fifth slower than the other for some milliseconds. Here each thread has turns of its own, and takes them from the first one on,
-by tickets; a thread that has none left takes those of another, from the last one back, while they are open. What a turn leaves behind stays
-where the thread that took it put it, until the one that is the last to be done puts all of it together. So a thread that leaves this to
-another one takes no further turns.
+Work that is divided in advance waits for the slowest thread, or for one that comes late. Here each thread has items of its own, and takes
+them from the first one on, by tickets. A thread without items takes those of another, from the last one back, while they are open. The
+results of an item stay where the thread that did it put them, until the thread that finishes last combines all of them. So a thread that
+leaves this to another one takes no further items.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Windows that slide over a channels-last image, each channel on its own: depthwise convolutions and poolings.
+"""Depthwise convolutions and poolings of channels-last images: windows that slide over each channel on its own.
 
-The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator
-each; for each row of the window the pixels below it are read once and go to every accumulator that they belong to:
+Lanes are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, with one accumulator for each.
+For each row of the window the pixels below are read once, and go to every accumulator that they belong to:
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both
-ends of a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the
-kernel runs cover a row, of which the last one moves back as far as it must; pixels at either end of a tile are read as padding where they
-lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
+A pad around the image is not made. Rows of the window outside of the image are left out of the loop over rows. Columns outside are left out
+of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a row, the last one moved back to
+its end; pixels that may lie outside are read as padding. Weights lie in panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Direct convolutions before any code: which groups they are, and how the work is cut (`direct.py` has the kernel)."""
+"""The plan of a direct convolution: which groups qualify, and how the work is cut. `direct.py` writes the kernel."""
 
 from __future__ import annotations
 

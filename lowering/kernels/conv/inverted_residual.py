@@ -1,17 +1,19 @@
-"""Chains by rows: a product or convolution, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
+"""Fused inverted residuals: a 1x1 product or convolution, a depthwise convolution and a 1x1 product, in one kernel.
 
     wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
 
-The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So
-it is never made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by
-row it makes what lies under the windows, in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at
-last the last product of these rows, which may be missing.
+The wide image is usually several times as large as what goes in and comes out, and exceeds L2. So it is never made. A task takes a few rows
+of the result, and for these the panels of the wide image's channels:
 
-Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another
-one wrote.
+1. It makes the rows of the wide image that lie under the windows, in a circular buffer of rows that stays in L1.
+2. The depthwise convolution reads that buffer, and writes to scratch memory.
+3. The last product makes the result from there. It may be missing.
 
-The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and
-rows of scratch memory are its part of a buffer.
+Tasks share the rows of an image, one task for each thread. Rows of the wide image that two tasks need are made by both, so that none reads
+what another one wrote.
+
+The number of rows and pixels may be unknown. Rows are then taken as many at a time as for an image of a usual size, and each task's scratch
+memory is a part of one buffer.
 """
 
 from __future__ import annotations

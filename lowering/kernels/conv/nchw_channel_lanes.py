@@ -1,4 +1,4 @@
-"""Convolutions with lanes along channels: packed weights are the vectors, pixels of a small rectangle the rows of the register tile."""
+"""NCHW convolutions with lanes along channels: packed weights are the vectors, the pixels of a small rectangle a register tile's rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the ways to compute a convolution share: pieces of the image for tasks, the scratch tile of a task's sums, and the epilogue that
-makes results from it.
-"""
+"""What the strategies for NCHW convolutions share: tasks that are pieces of the image, a scratch tile of sums, and the epilogue on it."""
 
 from __future__ import annotations
 

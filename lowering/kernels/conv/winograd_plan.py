@@ -1,5 +1,5 @@
-"""Winograd convolutions before any code: which groups they are, how the work may be cut, and an estimate of what that takes (`winograd.py`
-has the algorithm).
+"""The plan of a Winograd convolution: which groups qualify, how the work may be cut, and an estimate of each. `winograd.py` has the
+algorithm.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Along the last axis a vector is cumulated within itself, by its lanes moved up by 1, 2, 4, … (Hillis and Steele, 1986), and takes what came
 before as one number for all lanes. Only that number waits for the vector before. Along another axis lanes are columns, and each row is
-combined with the one that was just written.
+combined with the one just written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Interleaving: a few long rows whose elements take turns in the result, as the channels do that a ShuffleNet shuffles.
+"""Interleaving: a few long rows become one whose elements come from each row in turn, as in ShuffleNet's channel shuffle.
 
-`StackRows` finds the shuffle of what was concatenated, which needs no concatenation of its own. `build_interleave` writes what such groups
-make, and any transpose of a few rows: whole vectors of each row are read, and each vector of the result is put together from one of each
-row by shuffles.
+`StackRows` finds a shuffle of concatenated values, and removes the concatenation. `build_interleave` writes such groups, and any transpose
+of a few rows. It reads whole vectors of each row, and combines one of each row by shuffles.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""Attention without its scores in memory: blocks of keys with a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al.,
-"FlashAttention", 2022).
+"""Flash attention: softmax(Q K) V block by block of keys, without the scores in memory.
 
-For each block of keys the scores' exponentials are made relative to the largest score so far; when that grows, the sum and the output so
-far are scaled down:
+With a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al., "FlashAttention", 2022), for each block of keys
 
     top = max(peak, scores);  c = exp(peak - top);  p = exp(scores - top);  total = c total + sum(p);  out = c out + p values
 
 and at the end out / total. A task is a block of queries at one place of the batch letters.
 
-*Many queries*: lanes are queries. Both products are register tiles whose rows are keys, or elements of a value, read as scalars where they
-stand: nothing but the queries is copied, maxima and sums need no step across lanes, and every view of keys and values is free. Blocks of
-queries, masks that lie in memory key by key, and the output are turned in square blocks of registers.
+*Many queries*: lanes are queries. Both products are register tiles, whose rows are keys, or elements of a value, read as scalars in place.
+Only queries are copied; maxima and sums need no step across lanes; every view of keys and values is free. Queries, the output, and masks
+that are contiguous along the keys are transposed in square blocks of registers.
 
-*Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up
+*Few queries*, as in decoding: lanes are elements of one query, then of one value. Sums for as many keys as there are lanes are reduced
 together.
 
-Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after
-all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
+Keys and values may come in several pieces, a cache and what is new; each is read where it is. Keys that a mask hides from all queries of
+the block (`Attention.last_key`) are skipped. The order of additions depends on shapes alone.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Recurrent layers: scans whose steps multiply a state by a weight, and are elementwise around that, as kernels that make all steps in one
-call.
+"""Recurrent layers in one call: a scan whose steps multiply a state by a weight and are elementwise otherwise.
 
-All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several, and unit j of a result depends
-on unit j of each block and on nothing else, but for the product. So the units are cut into panels, and a panel's step is a register tile of
-the product (the panel's lanes of all blocks, packed side by side ahead of time) whose sums wait in the first-level cache for the
-elementwise part. Steps in backward are elementwise first: the product's operand is made of the units, too. They are turned around, so that
-a panel makes its part of the product, what follows it, and what comes before the next one.
+All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several. But for the product, unit j of a
+result depends on unit j of each block alone. So the units are cut into panels. A panel's step is a register tile of the product (the
+panel's lanes of all blocks, packed side by side), whose sums wait in L1 for the elementwise part. In backward the elementwise part makes
+the product's operand. There a panel makes its part of the product, then what follows, then what comes before the next product.
 
-Threads share the panels of each step. A thread gets the same panels in every step, so that their weights stay in its second-level cache;
-they are visited to and fro, because what a round has read last is what is still there. Each sum is added up in one order, whoever does it:
-results do not depend on threads.
+Threads share the panels of each step. A thread has the same panels in every step, so that their weights stay in its L2. It visits them
+forwards and backwards in turn, because what was read last is still there. Every sum has one order, so results do not depend on threads.
 """
 
 from __future__ import annotations

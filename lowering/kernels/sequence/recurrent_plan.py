@@ -1,4 +1,4 @@
-"""Recurrent layers: which scans they are, and how their work is cut. `recurrent.py` has the kernels."""
+"""The plan of a recurrent layer: which scans qualify, and how the work is cut. `recurrent.py` writes the kernel."""
 
 from __future__ import annotations
 

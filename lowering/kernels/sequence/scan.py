@@ -1,7 +1,7 @@
-"""Scans of any kind as one kernel: a loop over the steps, and in it the kernels that the builders make for the ops of a step.
+"""Any scan as one kernel: a loop over the steps, around the kernels that the builders make for the ops of one step.
 
-A step is fused like a function of its own. What it makes on the way lies in scratch memory; what is handed on lies in two places in turn,
-one of which is read while the other is written. Layouts of shared operands that the kernels want are made once, in front of the loop.
+A step is fused like a function of its own. Its intermediates lie in scratch memory. What it carries lies in two places that are read and
+written in turn. Packed forms of shared operands are made once, before the loop.
 """
 
 from __future__ import annotations
