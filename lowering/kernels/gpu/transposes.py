@@ -1,9 +1,8 @@
-"""Transposes: tiles turn in memory that the threads of a block share, so that both sides are read and written as they lie.
+"""Transposes on a GPU through tiles in shared memory, so that both reads and writes coalesce.
 
-An operand whose last axis is another one of the result's would be read, or the result written, an element of each line at a time. Here a
-block takes a tile along both axes: threads side by side read it along the operand, and after a barrier, along the result, each takes what
-another one read. Lines of the tile are one element longer than it is wide, so that a column's elements are in different banks (Ruetsch and
-Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
+Without tiles either the reads or the writes would touch one element of each line. A block takes a tile along both axes. Neighbouring
+threads read it along the operand, and after a barrier write it along the result. Lines of the tile are one element longer than it is wide,
+so that the elements of a column lie in different banks (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
 """
 
 from __future__ import annotations
