@@ -17,11 +17,11 @@ from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.machines.instructions import has_tiles
 from polyreme.lowering.machines.targets import Target
 
-# Vectors of a panel of B, as wide as a block.
+# Vectors of a panel of B, which is as wide as a block.
 VECTORS = 2
-# With fewer rows (or pixels) tiles gain nothing over dot products of vectors: B is loaded for too few of them.
+# With fewer rows (or pixels) AMX gains nothing over dot products of vectors.
 LEAST_ROWS = 7
-# The most rows whose results are made side by side, and lines of memory that a step asks for ahead.
+# Rows whose results are made side by side, and lines that a step prefetches, at most.
 MOST_ROWS_AT_ONCE, MOST_LINES = 8, 8
 
 

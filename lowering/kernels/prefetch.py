@@ -8,10 +8,10 @@ from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
 
-# Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the
-# third-level cache; fewer ask for a part of it, the first lines.
+# An unknown number of rows prefetches all of the next panel in the time of so many, from memory and from L3. Fewer rows prefetch its first
+# lines only.
 FEWEST_ROWS, FEWEST_ROWS_L3 = 16, 32
-# In what fractions of a line an even pace is counted.
+# One line in fixed point, for an even pace.
 ONE = 1 << 16
 
 

@@ -20,16 +20,15 @@ from polyreme.lowering.kernels.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.instructions import BYTES, dot_registers
 
-# A size that is only known at run time counts as this many when costs are compared.
+# A size that is only known at run time counts as this many in estimates.
 TYPICAL = 64
-# Cycles of work below which another thread is not worth its waking.
+# Cycles of work that pay for waking a thread.
 GRAIN_CYCLES = 5000
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
 PIECES, PIECE_CYCLES = 16, 8000
-# Registers for A's number and its product with a pair of 16-bit integers. (With two more tiles of 5 x 2 make 81 products a nanosecond on
-# Zen 3, of 6 x 2 76, in assembly; whole networks were as fast.)
+# Registers for A's number and its product with a pair of 16-bit integers.
 FACTORS_OF_PAIRS = 2
-# Vectors of a result's row from which on it does not matter that half of the last one is empty.
+# From so many vectors of a row on it does not matter that half of the last one is empty.
 MOST_HALVED = 16
 
 

@@ -14,13 +14,13 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import i64, index
 from polyreme.lowering.kernels.code import Code, Index
 
-# Elements of a line of the cache, which no two threads have in common.
+# Elements of a cache line, which no two threads share.
 LINE = 64 // i64.bytes
-# What is noted of a thread's turns: how many were taken from the first one on and, times `FROM_END`, from the last one back; how many are
-# done; and from here on, for each, one more than the place of what is still to be put together, 0 for none.
+# The record of a thread's items. How many were taken from the first one on, plus `FROM_END` times those from the last one back; how many
+# are done; then for each item one more than the position of its results, or 0.
 TAKEN, DONE, LEFT = range(3)
 FROM_END = 1 << 32
-# Turns that are not open yet count as so many that were taken.
+# Items that are not open yet count as so many that were taken.
 CLOSED = 1 << 20
 
 

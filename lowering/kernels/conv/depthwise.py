@@ -39,16 +39,15 @@ from polyreme.lowering.kernels.positions import Position, position
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 448
-# Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
+# Tiles of a row that are written out one by one, because some of their taps lie outside of the image.
 MOST_EDGES = 6
-# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels,
-# before it computes any.
+# Widths of tiles for rows of unknown length, one of which suits nearly every length; and what a tile costs before it computes, in pixels.
 OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
-# As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
+# As in `Target`, but lower: such kernels stand between products that keep the threads awake.
 SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
-# Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
+# Rows of work that threads share well. As many rows make a piece of an image worth its first ones.
 ENOUGH_ROWS = 8
-# Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
+# Vectors of channels that go through an image together if L1 is to hold what lies under a window.
 FEW_VECTORS = 4
 # Bytes after which addresses share their places in the first-level cache.
 L1_WAY_BYTES = 4096

@@ -21,27 +21,26 @@ from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once
-# more; sums that wait, and what is read of a panel before the next tile reads it again.
+# Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
+# before the next tile reads it again.
 IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
-# The same part of a cache smaller than so many bytes.
+# The last one for an L2 of fewer bytes.
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
-# A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
+# L2 counts as no larger, since a task has its memory on the stack.
 MAX_L2_BYTES = 1 << 20
-# Weights of more than this part of the third-level cache are taken for far.
+# Weights are streamed if they take more than 1 / this of L3.
 L3_SHARE_OF_WEIGHTS = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
-# The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
+# With at most so many channels in planes, channels are the innermost steps where taps are left out.
 FEW_CHANNELS = 4
-# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through,
-# and a task has so many of them.
+# Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
 # Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
-# Tiles of a task, before it is cut for the threads' sake.
+# Tiles of a task, before it is cut for the threads.
 ENOUGH_TILES = 8
-# A task copies its part of the image at so many bytes a cycle, which is to take at most this part of what it computes in.
+# A task copies its part of the image at so many bytes a cycle, which may take this part of its time.
 COPY_BYTES, COPY_SHARE = 16, 0.03
 
 

@@ -49,21 +49,21 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, oper
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 
-# Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
+# Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
 L2_SHARE, WEIGHTS_SHARE = 2, 4
-# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common
-# with it, a smaller image is worth a chain: such a part of the second-level cache.
+# A smaller image than L2 is worth the kernel if a core reads fewer bytes from L3 in a cycle, or may share no L3 with another: 1 / this of
+# L2.
 SLOW_BYTES, SLOW_SHARE, FAR_CORE_SHARE = 16, 32, 4
-# Groups of rows that a task has at least.
+# Groups of rows of a task at least.
 LEAST_GROUPS = 2
-# Tasks in such a number share groups evenly.
+# So many tasks share groups evenly.
 EVEN_GROUPS = 8
-# Groups of an image of a usual size where sizes are open, so that threads share those of others about evenly, too.
+# Groups of an image of unknown size, so that threads share them about evenly.
 OPEN_GROUPS = 16
-# Tasks that have scratch memory where its size is open: of more threads the others get none.
+# Tasks with scratch memory if its size is unknown. Further threads get none.
 MOST_OPEN_TASKS = 16
-# Rows of a tile of one vector: no limit, or as many as leave other units the time to finish one tile beside the multiply-adds of the next,
-# where these are half as many a cycle.
+# Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
+# tile meanwhile.
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 

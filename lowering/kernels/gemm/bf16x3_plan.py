@@ -20,37 +20,29 @@ from polyreme.lowering.kernels.problem import find_product, typical
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target
 
-# Numbers of a vector, of which a panel has two.
+# Numbers in a vector. A panel has two vectors.
 VECTOR = LANES // 2
-# How long a step takes in blocks of so many, over the shortest time: parts of two blocks, of the rows and their sums share L1.
+# Blocks by their number of steps, and the time of a step in each over the shortest: the terms of two blocks share L1 with rows and sums.
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut
-# into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
+# Tiles of rows in a chunk at most. If the steps are cut into runs, the terms of its rows take 1 / this of L2; else up to five eighths.
 MOST_TILES, CHUNK_SHARE = 13, 2
-# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of
-# them those of all.
+# So many tiles of rows are two chunks if there are few panels: each of two threads then splits its own rows, and not both of them all.
 TILES_OF_TWO, FEW_PANELS = 12, 8
-# Threads that split A each for itself, since lines that another core wrote come slowly: so many at most, or at least, and between these as
-# many as take no more memory than this.
+# Threads that split A each for itself: bounds of their number, and of the memory for all of them. Lines of another core come slowly.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
-# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an
-# unknown number of rows so many do, where there are as many.
+# Tiles of rows that share splitting the next block: at least so many, and so many of an unknown number of rows.
 LEAST_TILES, MANY_TILES = 3, 6
-# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a
-# kernel.
+# Fewer rows, steps or lanes do not pay; an unknown number of rows gets a kernel if so many would pay.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times L2 are prefetched.
 L2_MULTIPLE = 4
-# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a
-# product of tiles, of a vector of results, which are finished while nothing is multiplied, more of them for each vector that is read or
-# written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to
-# be.
+# Estimated cycles: to split a number of A; of a row of a product of tiles; of a vector of results, and more for each vector read or written
+# with it beyond L2; of starting. The estimate has to be at most `ADVANTAGE` of the direct product's.
 CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, MEMORY_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
-# Of several products threads split different ones, which costs less, but each has a beginning. More has to be gained, since those of few
-# lanes lose while tile registers are scarce.
+# The same for several products, which threads split separately, and which start separately.
 CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
-# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place
-# from places that share few of the cache; and rows that are enough to pack it first.
+# Cycles for a number of B: packed first, with lanes contiguous or steps contiguous; read in place with rows that conflict in L2. With more
+# rows than the last number B is packed first.
 PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 

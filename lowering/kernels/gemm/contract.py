@@ -49,49 +49,43 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, oper
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the
-# second-level cache as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
+# With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
+# the contracted axis; if the packed form is kept between runs.
 MIN_ROWS_TO_PACK, MIN_ROWS_TO_PACK_L2_PANEL, MIN_ROWS_TO_PACK_DOTS, MIN_ROWS_TO_PACK_ONCE = 48, 130, 32, 16
-# The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack
-# ask for it ahead, and for one that stays there.
+# The same if lanes are contiguous and L3 is slow: for a B larger than half of L2, which tasks that pack prefetch, and for a smaller one.
 MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
-# Lines that the second-level cache has for addresses which it takes for neighbours.
+# Associativity of L2.
 L2_WAYS = 16
-# Threads of other programs that call a library may have small stacks.
+# A task has its panel on the stack, and threads of programs that call a library may have small ones.
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
 MIN_ROWS_FOR_K_BLOCKS = 32
-# Where the third level gives fewer bytes a cycle than this, far caches are slow, and more is done to keep what is used again near.
+# L3 is slow if a core reads fewer bytes from it in a cycle.
 FAST_L3_BYTES = 12
-# There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would
-# be read from there and take the place of what was asked for ahead, lines as far apart as B's rows, which share few of its places.
+# If L3 is slow, a task packs B in blocks of 1 / this of L1. Whole panels would go to L2, and evict what was prefetched there.
 L1_SHARE_OF_BLOCK = 3
-# These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the
-# machine itself then reads ahead, and fewer loads for the tile.
+# Vectors of such a block, if the lanes are a whole number of such panels or more than so many of them. Wider ones read longer pieces of B's
+# rows, which the hardware prefetcher follows.
 L1_BLOCK_VECTORS, MIN_PANELS_TO_NARROW = 4, 4
-# With 16 registers tiles have no room for so many.
+# The same with 16 registers.
 L1_BLOCK_VECTORS_OF_16_REGISTERS = 3
-# A task packs the panels that it needs for itself when it has so many rows for each.
+# With fewer rows for each panel a task does not pack the panels for itself.
 MIN_ROWS_TO_PACK_PER_TASK = 48
 # The tile where lanes run over the contracted axis.
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
-# Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
+# Rows of a task if the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
-# Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 /
-# so much, stay there while all panels pass. Pieces of fewer rows do not pay for reading the panels for each.
+# If L3 is slow, pieces of A's rows that fit into 1 / this of L2 stay there while all panels pass. Pieces of fewer rows do not pay.
 L2_SHARE_OF_ROWS, MIN_RESIDENT_ROWS = 3, 64
-# Rows of a tile and of the next one are asked for from the second level where they are at most this part of the first one, 1 / so much.
+# The rows of a tile and of the next one are prefetched from L2 if they take at most 1 / this of L1.
 L1_SHARE_OF_TILES = 4
-# Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results
-# leave it half made.
+# Rows of a task that makes all lanes of its rows. With fewer, panels are read from L2 too often; with more, results are evicted half made.
 ROWS_OF_TASK = 192
-# The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of
-# which A stays near while all panels pass, in as even pieces as can be between these bounds.
+# Bounds of the same if all panels fit into 1 / this of L2 and L3 is slow: fewer rows, so that A stays in L2 while every panel passes.
 L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
-# Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be,
-# for a part of them worth mentioning to be there at the next call.
+# The order of panels is reversed in every other call for up to so many rows, if the panels are at most so many times L2.
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
-# Up to the end of such a part of memory the machine reads a stream ahead.
+# The hardware prefetcher stops at the end of a page.
 PAGE_BYTES = 4096
 
 

@@ -39,28 +39,25 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this copy too much in each round.
+# With fewer rows each round would copy too much.
 FEWEST_ROWS = 32
 # With fewer rows than this, panels of four vectors and blocks that stay in L1 are better: they are copied from longer pieces of B's rows.
 FEW_ROWS, WIDE = 96, 4
-# With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
+# With fewer rows the panels divide the lanes evenly, if panels of so many vectors can: a partial panel is copied before it is multiplied.
 MIN_ROWS_FOR_PARTIAL_PANEL, NARROWEST = 256, 3
-# The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small
-# ones.)
+# Bytes of a panel in one block, at most. A task has two blocks on its stack, and threads of programs that call a library may have small
+# ones.
 MOST_BYTES = 160 << 10
-# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level
-# cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and with blocks all panels take the same rows, and so
-# pages, for a while.
+# If L3 is slow, larger panels, and those of a B beyond the reach of the TLB, are cut into blocks of this part of L1. All panels of a task
+# then take the same rows of B, and so the same pages, for a while.
 TLB_REACH_BYTES, L1_SHARE = 6 << 20, (2, 3)
-# There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
+# If L3 is slow and more rows meet B, a kernel packs all of it first; the second number is for a B beyond the reach of the TLB.
 MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
-# Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are
-# read from again.
+# Parts of L2, 1 / this, for A's rows and for the partial sums of a group of panels.
 L2_SHARE_OF_LEFT, L2_SHARE_OF_SUMS = 3, 4
-# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is
-# waited for.
+# Groups of panels for each thread, and the least rows times panels of one: the first panel of each group is waited for.
 GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
-# What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
+# The prefetch distance in cycles, and in steps where nothing is multiplied meanwhile.
 PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
 
 

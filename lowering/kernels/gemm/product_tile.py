@@ -35,15 +35,14 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.problem import Product, typical
 
-# The most lines of memory that a round of steps asks for ahead, and of those that most rounds have asked for.
+# Lines that a round of steps prefetches at most; the second number is for rounds of an even pace, most of whose lines are there already.
 MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
-# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked
-# for so many bytes ahead, unless the machine does so.
+# The prefetch distance of one row whose weights exceed L2, unless the hardware prefetcher does as well. Every other line is prefetched,
+# since lines come in pairs.
 STREAM_BYTES = 4096
-# Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more
-# than it gains.
+# Not if a thread's share of the weights is at most so many times L2: most of it is resident.
 L2_SLACK = 1.25
-# Of vectors with as many lanes halves are worth putting together.
+# Vectors of as many lanes are worth putting together from halves.
 MIN_LANES_FOR_HALVES = 8
 
 

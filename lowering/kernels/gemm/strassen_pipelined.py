@@ -34,10 +34,10 @@ from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 VectorWork = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
-# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it
-# did, and the one that it does; and whose combinations it has, two of them. Of panels that it makes: which turn's first one it has, and
-# which one of two places has the one that is multiplied next.
+# A thread's state. Whether it goes on after its own items; whether the run has more items, how many it did, and the current one; which two
+# outer products it has combinations for.
 CONTINUES, MORE, DID, ITEM, MADE = range(5)
+# Of the panels that it makes: the item whose first panel it has, and which half of the buffer is multiplied next.
 HAS, PANEL = MADE + 2, MADE + 3
 VARIABLES = PANEL + 1
 # One in fixed point, for quotients of small numbers.

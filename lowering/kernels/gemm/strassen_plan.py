@@ -31,45 +31,40 @@ CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
 }
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
-# What is estimated, with a little too much caution, must be this much faster than the direct way.
+# The estimate has to be at most this part of the direct product's.
 ADVANTAGE = 0.965
-# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another
-# core's cache, which may be far away.
+# The same if one kernel makes the combinations for all threads, which then read them from another core's cache.
 ADVANTAGE_OF_ONE_KERNEL = 0.92
-# Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
+# If so many rows of a part meet each of the weights, more of the time for loading them is hidden.
 ROWS_HIDE_LOADING = 16
-# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so
-# much, that either takes at most.
+# Bytes at most of a panel of B for one product, and of the sums of a task, which are on its stack. Neither takes more than 1 / this of L2.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
-# Bytes of unfinished results of a thread that makes one product of the outer level after the other.
+# Bytes of a thread's unfinished results, if it makes one product of the outer level after the other.
 RESULTS_BYTES = 400 << 10
-# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a
-# while.
+# The same where making combinations again for other groups costs more than what leaves L2 meanwhile.
 MORE_RESULTS_BYTES = 2000 << 10
-# Rows of a part that are enough to make panels beside them.
+# Rows of a part that are enough to make panels while they are multiplied.
 ROWS_HIDE_PANELS = 24
-# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in
-# one between runs; the combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at
-# least, more is gained than it takes to load weights.
+# Parts of L3, 1 / this: for the packed weights of two levels, three times as many as without, which stay there between runs; and for the
+# combinations of A.
 L3_SHARE_OF_WEIGHTS, L3_SHARE_OF_COMBINATIONS = 6, 3
+# With so many rows of a part loading more weights pays, up to 1 / this of L3.
 MIN_ROWS_TO_LOAD_MORE_WEIGHTS, L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS = 128, 2
-# Vectors between A's combinations, to keep them from each other's sets of the cache.
+# Vectors between A's combinations, so that they do not conflict in the caches.
 APART = 5
-# Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
+# Of an unknown number of rows, fewer are not cut: reading the weights dominates, and a cut has more of them.
 LEAST_ROWS = 48
-# A known number of rows is cut into chunks of no fewer, since each of them reads all weights.
+# Chunks of a known number of rows have no fewer, since each of them reads all weights.
 LEAST_ROWS_OF_CHUNK = 96
-# How many tasks the busier one of two threads may have, in halves of all of them.
+# Tasks of the busier one of two threads at most, in halves of all tasks.
 MOST_UNEVEN = 1.15
-# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels
-# at least.
+# Threads at most that make A's combinations each for itself, and tasks at least for that to pay.
 MOST_MAKERS, LEAST_TASKS = 8, 4
-# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something,
-# a residual, is read with them.
+# With fewer steps of a part the rows are not cut into pieces, whose results go through memory; nor with a residual.
 LEAST_STEPS = 128
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
-# What an unknown number of rows is planned for, at most.
+# An unknown number of rows is planned for as many at most.
 USUAL_ROWS = 128
 
 

@@ -61,45 +61,39 @@ LANES, GROUP = 16, 6
 PERIOD = 48
 # Of each step of a period: its sign, and whether it begins a pair.
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
-# Rows of a tile: of 13 to 18 it made no difference.
+# Rows of a tile.
 MOST_ROWS = 15
-# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to
-# do meanwhile.
+# So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
 ROWS_TOGETHER = 10
-# What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
+# Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
 COPIES_SHARE = 40
-# A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
+# Tiles of fewer rows leave prefetching to the hardware.
 MIN_ROWS_TO_PREFETCH = 4
-# Parts of the second-level cache, 1 / so many, that a task's rows of A take, and that B takes where it is small.
+# Parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small.
 ROWS_SHARE, WEIGHTS_SHARE = 2, 4
-# Scales are within these: they and what they divide by are finite, and not denormal.
+# Bounds of the scales: they and their reciprocals are finite, and not denormal.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
-# Greatest magnitudes of a row whose elements may be squared and summed.
+# Largest magnitudes of a row whose elements may be squared and summed.
 SQUARED = (2.0**-40, 2.0**40)
-# Sums of squares that are made beside each other.
+# Sums of squares that are made side by side.
 CHAINS = 4
-# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the
-# nearest power of two.
+# Half of the mantissa's first bit, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
-# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps
-# for a vector of results.
+# Estimated cycles: to copy or gather a vector of A's rows, of a row's own sums, of a vector of results, and of six steps for one.
 COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
+# The same of a vector of results by the plain product.
 DIRECT_RESULT_CYCLES = 5
-# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes
-# longer for a B that has to be turned.
+# To pack a vector of B at each call; if the panels exceed L3, too; what the plain product pays to transpose B.
 PACK_CYCLES, MEMORY_PACK_CYCLES, TRANSPOSE_CYCLES = 12, 40, 12
-# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they
-# leave the third-level cache meanwhile.
+# If the rows are more pieces than this, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
 FEW_PIECES = 3
-# Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
+# Parts of L3, 1 / this, for rows of A that are read from there for each panel, and for their copies.
 L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
-# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
-# part of a product's time.
+# Of several products: tasks for each thread, and cycles that threads wait for the last ones.
 TASKS_OF_THREAD, END_CYCLES = 4, 3000
-# What is estimated must be so much of the plain product's time at most; less for convolutions, whose rows are apart in memory and waited
-# for when they are copied.
+# The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
-# What an unknown number of rows is planned for.
+# An unknown number of rows is planned for as many.
 USUAL_ROWS = 128
 
 

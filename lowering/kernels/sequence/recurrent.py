@@ -44,11 +44,12 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
     short_rows,
 )
 
-# Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
+# Cycles of a step that pay for another thread.
 MIN_CYCLES_TO_SHARE = 6000
+# Cycles of a vector of units, beside the product.
 GATE_CYCLES = 150
-# Bytes between the panels of two threads in the memory of states: a prefetcher, which ends at a page, would else bring lines that the other
-# thread is about to write.
+# Bytes between the states of two threads: the hardware prefetcher, which stops at a page, would else bring lines that the other thread is
+# about to write.
 THREAD_PADDING_BYTES = 4096
 
 
