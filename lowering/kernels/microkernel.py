@@ -38,7 +38,7 @@ UNROLL = 4
 # Steps of a part of a long sum. Fewer would make adding up the parts cost more, next to the steps themselves.
 PART = 256
 MOST_UNROLLED = 32
-# Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
+# Vectors of a panel of B that stay in L1 beside what else a tile reads.
 L1_PANEL_VECTORS = 256
 
 
@@ -395,7 +395,7 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
 
 
 def streamed_cycles(rows: int, vectors: int) -> float:
-    """Cycles of a step whose lines of B come from the second-level cache: measured to take about 1.7 each, and more where a round of steps
+    """Cycles of a step whose lines of B come from L2: measured to take about 1.7 each, and more where a round of steps
     has so many loads that the hardware loses sight of where each of them goes."""
     return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
 

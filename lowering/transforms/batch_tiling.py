@@ -26,7 +26,7 @@ from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.fuse import is_free
 
-# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again
+# What all images leave at a layer is this many times L2 where it pays, and weights of this part of it are read again
 # for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they
 # are.
 WORTH_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
@@ -40,7 +40,7 @@ class TileBatch(FuncPass):
     """y = late(early(x))  ->  y = late(scan(x) { early of one image })
 
     Before and after: `tensor` ops.  The scan hands nothing from step to step, so its steps may run at the same time. `cache` is the size of
-    the second-level cache. Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse
+    L2. Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse
     as others do.
     """
 

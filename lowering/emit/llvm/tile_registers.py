@@ -21,7 +21,7 @@ from polyreme.lowering.machines.instructions import has_bf16_tiles, has_tiles
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
-# Bytes of a line of memory, and LLVM's word for asking for it in the second-level cache.
+# Bytes of a line of memory, and LLVM's word for asking for it in L2.
 LINE, SECOND_LEVEL = 64, 2
 # The bits of a float32 that are a bf16.
 UPPER = -1 << 16

@@ -49,7 +49,7 @@ SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
 ENOUGH_ROWS = 8
 # Vectors of channels that go through an image together if L1 is to hold what lies under a window.
 FEW_VECTORS = 4
-# Bytes after which addresses share their places in the first-level cache.
+# Bytes after which addresses share their places in L1.
 L1_WAY_BYTES = 4096
 
 
@@ -284,7 +284,7 @@ def _tiles(sliding: Sliding) -> list[SlidingTile]:
 
 
 def _conflicts_in_l1(sliding: Sliding, width: int) -> bool:
-    """Whether the pixels under a tile push each other out of the first-level cache, because they stand (nearly) a power of two apart."""
+    """Whether the pixels under a tile push each other out of L1, because they stand (nearly) a power of two apart."""
     *down, along = sliding.slides
     pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
     ways = sliding.request.target.caches[0] // L1_WAY_BYTES
@@ -375,15 +375,15 @@ class SlidingKernel:
 
     @cached_property
     def _exceeds_l2(self) -> bool:
-        """Whether an image is too large for the second-level cache."""
+        """Whether an image is too large for L2."""
         s = self.s
         return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that are taken through an image together.
 
-        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what
-        lies under a window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
+        An image in L2 is read from there once, instead of once for each row of the window, when few channels are: what
+        lies under a window then stays in L1. A few long rows, as of sounds, are cut for the threads.
         """
         if not self._exceeds_l2:
             return min(vectors, FEW_VECTORS)
@@ -393,7 +393,7 @@ class SlidingKernel:
         """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
 
         Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the
-        first-level cache for the next.
+        L1 for the next.
         """
         slides = self.s.slides
         if not self._exceeds_l2 or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:

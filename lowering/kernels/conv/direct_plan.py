@@ -331,14 +331,14 @@ class Direct:
 
     @cached_property
     def blocks(self) -> int:
-        """Into how many blocks the taps are cut, so that a panel's part stays in the second-level cache from tile to tile."""
+        """Into how many blocks the taps are cut, so that a panel's part stays in L2 from tile to tile."""
         cache = self.p.request.target.caches[1]
         room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
         return -(-self.k * self.width * self.p.dtype.bytes // room)
 
     @property
     def weights_exceed_l3_share(self) -> bool:
-        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache.
+        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in L3.
         """
         return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
 

@@ -176,7 +176,7 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
 def _pays_off(block: InvertedResidual) -> bool:
     """Whether the wide image is too large for the cache, and rows of it and weights are not.
 
-    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half
+    Where L3 is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half
     of it comes from another core. Where that core may be far, half of an image of some size is.
     """
     target, dtype = block.request.target, block.sliding.dtype

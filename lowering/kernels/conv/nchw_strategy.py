@@ -19,7 +19,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, resu
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, typical
 
-# Bytes of the scratch tiles of one task: they share the first-level cache with what the tile reads, and live on the stack.
+# Bytes of the scratch tiles of one task: they share L1 with what the tile reads, and live on the stack.
 SCRATCH_BYTES = 96 << 10
 
 

@@ -441,7 +441,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
 
 
 def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
-    """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
+    """Ways to cut the work whose scratch memory fits into L2, into pieces of these sizes (the image's own without)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
     registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]

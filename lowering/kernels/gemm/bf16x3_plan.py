@@ -287,7 +287,7 @@ class Plan:
             return 0
         if not self.in_place:
             return PACK_CYCLES if self.is_unit else TRANSPOSE_CYCLES
-        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them
+        # Rows that are a large power of two apart share few places of L2: what the machine brings of a page beside them
         # has left it when the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)

@@ -144,7 +144,7 @@ class ProductBuilder:
         if self.double_buffer is not None:
             self.tile = self.double_buffer.tile
         elif self.transposes_panels:
-            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache
+            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from L2
             # once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
         elif transposes and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
@@ -177,7 +177,7 @@ class ProductBuilder:
         return rows_of_block(self.m)
 
     def _comes_in_streams(self) -> bool:
-        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in the second-level cache,
+        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in L2,
         and vectors' panels are pages apart.
         """
         p, target = self.p, self.p.request.target
@@ -209,12 +209,12 @@ class ProductBuilder:
 
     @property
     def _l3_is_slow(self) -> bool:
-        """Whether the third-level cache is much slower than the second one."""
+        """Whether L3 is much slower than the second one."""
         return self.p.request.target.l3_bytes_per_cycle < FAST_L3_BYTES
 
     @property
     def _packs_small_blocks(self) -> bool:
-        """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few
+        """Whether tasks that pack B make blocks that stay in L1: where far caches are slow, and where tiles have few
         registers, so that a row of a panel is a line or two of a B that is far away.
         """
         if self._l3_is_slow or self.p.registers.count >= MANY_REGISTERS:
@@ -258,7 +258,7 @@ class ProductBuilder:
 
     @property
     def _packs_l1_blocks(self) -> bool:
-        """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
+        """Whether tasks pack B, of known sizes, in blocks that stay in L1."""
         if (
             self._is_known
             or not self._packs_small_blocks
@@ -295,7 +295,7 @@ class ProductBuilder:
         return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
 
     def _panel_stays_in_l2(self) -> bool:
-        """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its
+        """Whether the lines of a panel stay in L2 though they are as far apart as B's rows: far ones share few of its
         places.
         """
         p = self.p
@@ -357,7 +357,7 @@ class ProductBuilder:
 
     def _rows_need_prefetch(self) -> bool:
         """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
-        from far caches, and of several products also those from the second level, where whole lines of them leave room in the first one.
+        from far caches, and of several products also those from L2, where whole lines of them leave room in the first one.
         """
         p, target = self.p, self.p.request.target
         products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
@@ -366,7 +366,7 @@ class ProductBuilder:
         return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
-        """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never
+        """Whether each task packs its panels into memory of its own, which stays in L2: B then is read once and never
         written back.
         """
         if self._is_known or self.p.is_narrow:
@@ -386,7 +386,7 @@ class ProductBuilder:
 
     @property
     def _panel_budget(self) -> int:
-        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that
+        """Bytes of a panel, or of a block of one, that leave room for rows of A in L2, and on the stack of a task that
         packs it.
         """
         return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.transposes_panels else 1)
@@ -414,7 +414,7 @@ class ProductBuilder:
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
-        """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when
+        """Steps of a block of a panel, `local` if a task packs it, that has room in L2, or in the first one; None when
         a panel is such a block as a whole.
         """
         near = local and self._packs_small_blocks and self._is_unit
@@ -500,7 +500,7 @@ class ProductBuilder:
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
         """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so
         many rows that what is read and written at the places of the results comes from memory, which wants to be asked for whole pages, and
-        for fewer where panels are read from the second-level cache each time and A, results and residuals leave it: then they are read and
+        for fewer where panels are read from L2 each time and A, results and residuals leave it: then they are read and
         written once, and in whole rows.
         """
         if panels is None or local or not isinstance(self.m, int):
@@ -515,13 +515,13 @@ class ProductBuilder:
         return None
 
     def _rows_exceed_l2(self, products: Dim = 1) -> bool:
-        """Whether A of so many products is more than the second-level cache holds."""
+        """Whether A of so many products is more than L2 holds."""
         size = typical(products) * typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes
         return size > self.p.request.target.caches[1]
 
     def _alternates(self, panels: Panels | None, local: bool) -> bool:
         """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the
-        second-level cache: more of them than it holds, but not many times as many, which are read once in each call.
+        L2: more of them than it holds, but not many times as many, which are read once in each call.
         """
         if panels is None or local or self.outer or not isinstance(panels.elements, int):
             return False
@@ -530,7 +530,7 @@ class ProductBuilder:
         return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
 
     def _panels_stay_in_l2(self, panels: Panels) -> bool:
-        """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else
+        """Whether several panels, and room for more, are in L2, and the third one is too slow to read anything else
         from it more often than needed.
         """
         target, size = self.p.request.target, panels.elements
@@ -539,8 +539,8 @@ class ProductBuilder:
         return size * self.p.dtype.bytes <= target.caches[1] // L2_SHARE_OF_PANELS
 
     def _resident_rows(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None
-        where all rows of A do, where the third level is fast enough to read them for each panel, and where they are too long.
+        """Rows of a piece that goes through all panels before the next one does, since they stay in L2 meanwhile; None
+        where all rows of A do, where L3 is fast enough to read them for each panel, and where they are too long.
         """
         target = self.p.request.target
         if panels is None or local or self.in_blocks or self.outer or not self._l3_is_slow or self._depth(panels, local) is not None:

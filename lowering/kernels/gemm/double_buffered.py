@@ -71,7 +71,7 @@ class DoubleBufferPlan:
 
 def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | None:
     """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or
-    not worth it. `l3_is_slow` of the third-level cache.
+    not worth it. `l3_is_slow` of L3.
     """
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:

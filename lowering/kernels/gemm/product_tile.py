@@ -430,7 +430,7 @@ class Tile:
 
     @property
     def _exceeds_l2(self) -> bool:
-        """Whether B is more than the second-level cache holds, so that few rows wait for it."""
+        """Whether B is more than L2 holds, so that few rows wait for it."""
         return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 
 

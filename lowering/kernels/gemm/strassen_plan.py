@@ -72,15 +72,15 @@ USUAL_ROWS = 128
 class Costs:
     """What products in parts take beside their multiplications.
 
-    Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of the third-level cache that they, A
+    Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of L3 that they, A
     and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so
     for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not
-    hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of
+    hidden behind arithmetic: of weights the first time; of those of two levels, which stay in L3 between runs; and of
     what is read from it again, which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element
     of the panels that are made beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the
-    second-level cache meanwhile, `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with
+    L2 meanwhile, `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with
     errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which
-    the second-level cache gives, takes `vector`. So many `levels` are cut at most.
+    L2 gives, takes `vector`. So many `levels` are cut at most.
     """
 
     combine: float
@@ -126,7 +126,7 @@ multiply-adds' units, and loads wait for far caches.
 
 
 WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
-"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache.
+"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share L3.
 """
 
 
@@ -505,13 +505,13 @@ class Cut:
 
     @property
     def most_rows(self) -> int:
-        """Rows of a part whose sums fit into the second-level cache."""
+        """Rows of a part whose sums fit into L2."""
         room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
     def fits_in_l3(self) -> bool:
-        """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
+        """Whether the combinations of A stay in L3, and those of B where they are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
         kept = third // (
@@ -588,7 +588,7 @@ class Cut:
 
 
 def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_SCHEMES.values()), enough: float = inf) -> Iterator[Cut]:
-    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as
+    """Ways to cut the work whose panels and sums fit into L2, of those that may be estimated to take as few cycles as
     are `enough`.
     """
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
@@ -616,7 +616,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
 
 
 def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
-    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in
+    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in L3, or in
     the second one.
     """
     assert isinstance(whole.m, int)
@@ -647,7 +647,7 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
 
 def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
     """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than
-    the `cycles` of `cut` for one chunk: of weights that stay in the third-level cache, since they are there twice.
+    the `cycles` of `cut` for one chunk: of weights that stay in L3, since they are there twice.
     """
     room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
     fitting = (

@@ -183,7 +183,7 @@ class StrassenTask:
 
     def _order(self, block: Index, item: Value) -> tuple[Index, Index]:
         """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of
-        A are more than the second-level cache holds, go backwards in every other block: the first ones then find there what the last ones
+        A are more than L2 holds, go backwards in every other block: the first ones then find there what the last ones
         of the block before have read.
         """
         code, cut = self.code, self.cut

@@ -150,7 +150,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def l2_tiles(self) -> int:
-        """Tiles whose rows of A have room in the second-level cache, and where all of B has room there too, with the rows of results."""
+        """Tiles whose rows of A have room in L2, and where all of B has room there too, with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
         room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
@@ -164,7 +164,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def rows_in_l3(self) -> bool:
-        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
+        """Whether tasks read rows of A from L3 for each panel, so that those that they make are made once for all rows.
         """
         if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
             return False
@@ -175,12 +175,12 @@ class WinogradInnerProduct:
 
     @property
     def panels_fit_in_l3(self) -> bool:
-        """Whether all panels stay in the third-level cache that a kernel makes in front."""
+        """Whether all panels stay in L3 that a kernel makes in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
     @property
     def holds_all(self) -> bool:
-        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows
+        """Whether tasks of one of several products make all panels first, which stay in L2, so that one tile's rows
         after another meet all of them: rows of A are read, and those of results written, as they lie in memory.
         """
         return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
@@ -197,7 +197,7 @@ class WinogradInnerProduct:
 
     @property
     def prefetches_results(self) -> bool:
-        """Whether their lines don't wait in the second-level cache to be written."""
+        """Whether their lines don't wait in L2 to be written."""
         return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
 
     @property
@@ -296,7 +296,7 @@ def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
-    # A tile's rows stay in the second-level cache; they are on the stack.
+    # A tile's rows stay in L2; they are on the stack.
     if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None

@@ -25,7 +25,7 @@ from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 
-# Of each row, columns that are done together: what was written last is still in the first-level cache.
+# Of each row, columns that are done together: what was written last is still in L1.
 COLUMN_BYTES = 4096
 
 

@@ -57,7 +57,7 @@ AT_ONCE = {
 }
 # A value at least this dear is kept rather than computed in another stage again.
 KEPT_COST = 4
-# Bytes of scratch rows in one kernel: half a first-level cache.
+# Bytes of scratch rows in one kernel: half L1.
 SCRATCH_BYTES = 16 << 10
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
 PREFETCH_BYTES = 2048

@@ -171,7 +171,7 @@ class _ManyQueries(_AttentionKernel):
     def __init__(self, request: Request, found: Attention):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
-        # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
+        # Whether what L2 does not hold takes long to come, so that it pays to ask for it ahead.
         self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
         self.block = self._block()
         self.transposed_masks = self._masks_to_transpose()
