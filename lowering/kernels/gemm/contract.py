@@ -177,9 +177,7 @@ class ProductBuilder:
         return rows_of_block(self.m)
 
     def _comes_in_streams(self) -> bool:
-        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in L2,
-        and vectors' panels are pages apart.
-        """
+        """Whether one row reads a constant B the fastest in several streams: B exceeds L2, and the panels of vectors are pages apart."""
         p, target = self.p, self.p.request.target
         if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
@@ -188,18 +186,18 @@ class ProductBuilder:
 
     @property
     def _is_constant(self) -> bool:
-        """Whether B is known, and so packed, ahead of time."""
+        """Whether B is known at compile time, and packed there."""
         source = self.p.right.source
         return isinstance(source, BlockArgument) and source.index in self.p.request.constant
 
     @property
     def _is_known(self) -> bool:
-        """Whether B is packed ahead of time, or stays packed between runs."""
+        """Whether B is packed at compile time, or stays packed between runs."""
         source = self.p.right.source
         return self._is_constant or (isinstance(source, BlockArgument) and source.index in self.p.request.kept)
 
     def _transposes(self) -> bool:
-        """Whether tasks turn panels of B, of known sizes, whose steps are neighbours, or blocks of panels too deep for one."""
+        """Whether tasks transpose panels of B, of known sizes, that are contiguous along the steps."""
         letters = self.p.step_letters
         if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
             return False
@@ -214,8 +212,10 @@ class ProductBuilder:
 
     @property
     def _packs_small_blocks(self) -> bool:
-        """Whether tasks that pack B make blocks that stay in L1: where far caches are slow, and where tiles have few
-        registers, so that a row of a panel is a line or two of a B that is far away.
+        """Whether tasks that pack B make blocks that stay in L1.
+
+        They do if L3 is slow. They also do if tiles have few registers and B exceeds half of L2: a row of a panel is then a line or two
+        from afar.
         """
         if self._l3_is_slow or self.p.registers.count >= MANY_REGISTERS:
             return self._l3_is_slow
@@ -295,9 +295,7 @@ class ProductBuilder:
         return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
 
     def _panel_stays_in_l2(self) -> bool:
-        """Whether the lines of a panel stay in L2 though they are as far apart as B's rows: far ones share few of its
-        places.
-        """
+        """Whether an unpacked panel stays in L2: rows of B that are far apart may share few of its sets."""
         p = self.p
         letters = p.step_letters
         if len(letters) != 1 or not isinstance(self.k, int):
@@ -338,7 +336,7 @@ class ProductBuilder:
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
     def _double_buffered(self, memory: list[Slot], plan: DoubleBufferPlan, panels: Panels) -> None:
-        """Tasks that copy panels beside their rounds."""
+        """Tasks that pack the next block of a panel while they multiply by this one."""
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
         whole = self.n // panels.width
@@ -356,8 +354,9 @@ class ProductBuilder:
         DoubleBufferKernel(self.product, kernel, plan, panels, piece, rest, self.n == panels.width and self._rows_need_prefetch()).write()
 
     def _rows_need_prefetch(self) -> bool:
-        """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
-        from far caches, and of several products also those from L2, where whole lines of them leave room in the first one.
+        """Whether to prefetch the rows of A that a single panel reads, once.
+
+        Those beyond L2 are. Of several products also those in L2, if the rows of two tiles are whole lines and leave room in L1.
         """
         p, target = self.p, self.p.request.target
         products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
@@ -366,9 +365,7 @@ class ProductBuilder:
         return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
-        """Whether each task packs its panels into memory of its own, which stays in L2: B then is read once and never
-        written back.
-        """
+        """Whether each task packs its panels into its own memory, which stays in L2. B is then read once, and never written back."""
         if self._is_known or self.p.is_narrow:
             return False
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
@@ -498,10 +495,10 @@ class ProductBuilder:
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so
-        many rows that what is read and written at the places of the results comes from memory, which wants to be asked for whole pages, and
-        for fewer where panels are read from L2 each time and A, results and residuals leave it: then they are read and
-        written once, and in whole rows.
+        """Rows of a task that makes all lanes of its rows, panel by panel. None if a task has one panel.
+
+        It pays for many rows, whose results come from memory and are then read and written once, in whole rows. Fewer rows are enough if
+        all panels stay in L2, from where they are read for each task.
         """
         if panels is None or local or not isinstance(self.m, int):
             return None
@@ -539,9 +536,7 @@ class ProductBuilder:
         return size * self.p.dtype.bytes <= target.caches[1] // L2_SHARE_OF_PANELS
 
     def _resident_rows(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a piece that goes through all panels before the next one does, since they stay in L2 meanwhile; None
-        where all rows of A do, where L3 is fast enough to read them for each panel, and where they are too long.
-        """
+        """Rows of a piece that stays in L2 while every panel passes. None if all rows of A fit, if L3 is fast, or if rows are too long."""
         target = self.p.request.target
         if panels is None or local or self.in_blocks or self.outer or not self._l3_is_slow or self._depth(panels, local) is not None:
             return None
@@ -568,9 +563,10 @@ class ProductBuilder:
         memory: Value | None = None,
         rows_need_prefetch: Value | bool = False,
     ) -> None:
-        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many
-        `threads`; `backward` where the task after this one is the one before it. Local panels are made in `memory`, if that is given;
-        `rows_need_prefetch` tells whether this block is the first one that reads rows of A from far.
+        """The tiles of piece `part` of the rows, `piece` of them (None: all), by block `block` of the lanes.
+
+        `backward` tells whether the task after this one is the one before it, among so many `threads`. Local panels are packed into
+        `memory`, if that is given. `rows_need_prefetch` tells whether this block is the first one that reads its rows of A.
         """
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile

@@ -63,16 +63,14 @@ PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
 
 @dataclass(frozen=True)
 class DoubleBufferPlan:
-    """The tile, (rows, vectors), of a product that copies panels beside its rounds, and the steps of a block."""
+    """The tile, (rows, vectors), of a product that packs while it multiplies, and the steps of a block."""
 
     tile: tuple[int, int]
     depth: int
 
 
 def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | None:
-    """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or
-    not worth it. `l3_is_slow` of L3.
-    """
+    """How a product of known sizes packs B, whose lanes are contiguous, while it multiplies. None if it cannot, or does not pay."""
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
         return None
@@ -167,7 +165,7 @@ class BufferShare:
 
     @classmethod
     def of(cls, blocks: BufferBlocks, rounds: int) -> BufferShare:
-        """As few steps at a time as suffice for a whole block beside tiles of so many rounds."""
+        """As few steps at a time as copy a whole block within the tiles' rounds."""
         for together in range(blocks.vectors, 0, -1):
             if blocks.vectors % together == 0 and rounds // together * blocks.tiles >= blocks.depth:
                 return cls(-(-blocks.depth // (rounds // together)), together, 1, rounds // together)
@@ -214,8 +212,9 @@ class DoubleBuffer:
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
     def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], OverlappedRounds]]:
-        """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those
-        of the last one of all copy it again, for nothing.
+        """How the tiles of a block copy the next block in their rounds: the share, and what tile number i does.
+
+        The tiles of the last block of all copy it again, for nothing.
         """
         code, blocks = self.code, self.blocks
         following = self._following(panel, block)
@@ -285,7 +284,7 @@ class DoubleBuffer:
 
 
 class DoubleBufferTile(Tile):
-    """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
+    """Writes the tiles of one panel of the double buffer. Partial sums wait in `sums` from position `sums_at` on."""
 
 
     def __init__(
@@ -362,9 +361,10 @@ class DoubleBufferTile(Tile):
 
 @dataclass(frozen=True)
 class DoubleBufferKernel:
-    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places,
-    part, memory)` writes one that makes part `part` of the rows of what is left of the lanes, in the same memory for panels. Partial sums
-    wait in the kernel's third argument, if there are any. Where `rows_need_prefetch`, each tile asks for the next one's rows of A.
+    """Writes the tasks of a product by `plan`: each makes `piece` rows (None: all) by a group of full `panels`.
+
+    `rest(places, part, memory)` writes the task of part `part` of the rows and the partial panel, in the same memory. Partial sums wait in
+    the kernel's third argument, if there are any. With `rows_need_prefetch` each tile prefetches the next one's rows of A.
     """
 
     product: Product

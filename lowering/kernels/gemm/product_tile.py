@@ -48,9 +48,10 @@ MIN_LANES_FOR_HALVES = 8
 
 @dataclass
 class ProductKernel:
-    """A kernel being written, and its arguments. Where A is in memory of the kernel's own, which has some of its rows only, these stand
-    `left_at` elements further on than they would in the whole; where results go to such memory, `kept` says where, and how far rows of a
-    panel are apart there.
+    """A kernel being written, with its arguments.
+
+    If A is a copy of some rows, these stand `left_at` elements further on than in the whole A. If results go to memory of the kernel,
+    `kept` says where, and how far rows of a panel are apart there.
     """
 
     func: Func
@@ -74,8 +75,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on,
-    `lines` in all. This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether they are worth asking for.
+    """Lines to prefetch: `inner` lines `step` elements apart, and again every `stride` elements, `lines` in all.
+
+    This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether the prefetch pays.
     """
 
     buffer: Value
@@ -105,9 +107,9 @@ class Prefetching:
         return prefetch
 
     def pace(self, code: Code, first: Index, pace: Index, most: int) -> Overlapped:
-        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`:
-        always as many, most of which have been asked for where fewer are enough, since a loop over those would be left at a place of its
-        own in each round.
+        """Prefetches lines from number `first` on, `pace` of them in `ONE` rounds, of which none needs more than `most`.
+
+        Every round asks for `most` lines, some of them again: a loop of exactly as many would be mispredicted in each round.
         """
 
         def prefetch(round_number: Value) -> None:
@@ -130,7 +132,7 @@ class Steps:
 
     @property
     def rounds(self) -> int:
-        """Rounds of `UNROLL` steps beside which something else can be done; 0 where there are none, or their number is not known."""
+        """Rounds of `UNROLL` steps that other work can overlap; 0 if there are none, or their number is unknown."""
         depth = self.axes[0].size if len(self.axes) == 1 else 0
         return depth // UNROLL if isinstance(depth, int) and depth > MOST_UNROLLED else 0
 
@@ -264,8 +266,10 @@ class Tile:
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
     def prefetching(self, at: Index, depth: int | None = None) -> Prefetching | None:
-        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for
-        all of it, what follows in this panel; nothing of what stays near, or of what the machine asks for by itself.
+        """What to prefetch behind a panel, or a block of `depth` steps, at position `at` of packed panels: the next one.
+
+        One row waits for all of a panel, and prefetches further on in the same one. Nothing is prefetched that stays in L2, or that the
+        hardware prefetcher follows.
         """
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
@@ -371,9 +375,10 @@ class Tile:
         self.finish(row, lines, self.lane0)
 
     def with_result_prefetch(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> OverlappedRounds:
-        """`overlapped`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would
-        make the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only
-        written is not asked for: stores wait in places of their own.
+        """`overlapped`, and prefetches of what the epilogue reads at the tile's results, some lines in each round.
+
+        All at once would take the line fill buffers from the loads of the steps. Without rounds they are prefetched at once. Results that
+        are only written are not prefetched.
         """
         per_round = list(overlapped) if isinstance(overlapped, Sequence) else [] if overlapped is None else [overlapped]
         code, rounds = self.code, steps.rounds // max(len(per_round), 1)
@@ -408,9 +413,10 @@ class Tile:
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def overlapped(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Overlapped | None:
-        """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds:
-        its share of what is needed after all tiles of the first size. Where it is not known how many rows there are, and B is far or all
-        tiles are of few rows, each tile's share is that of its rows.
+        """What the tile of `rows` rows at `at` of `count` rows, covered by tiles of `sizes`, prefetches in each of its rounds.
+
+        All tiles of the first size together prefetch what follows. If the number of rows is unknown, and B exceeds L2 or tiles are even,
+        each tile's share is that of its rows.
         """
         code, prefetching, rounds, whole = self.code, steps.prefetching, steps.rounds, sizes[0]
         if prefetching is None or not rounds:

@@ -70,17 +70,17 @@ USUAL_ROWS = 128
 
 @dataclass(frozen=True)
 class Costs:
-    """What products in parts take beside their multiplications.
+    """What a Strassen product costs besides its multiplications, in cycles per element unless it says otherwise.
 
-    Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of L3 that they, A
-    and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so
-    for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not
-    hidden behind arithmetic: of weights the first time; of those of two levels, which stay in L3 between runs; and of
-    what is read from it again, which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element
-    of the panels that are made beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the
-    L2 meanwhile, `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with
-    errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which
-    L2 gives, takes `vector`. So many `levels` are cut at most.
+    - `combine`: of A's combinations, made by a kernel in front; `combine_l3` times the square of the part of L3 that all matrices take,
+      more.
+    - `overlapped_combine`, `overlapped_combine_l3`: the same while the tiles multiply; `added` for each product that is added up meanwhile.
+    - `loading`: the part of loading weights that is not hidden; `loading_l3` of those of two levels, which stay in L3; `loading_again` of
+      what is read from there again.
+    - `panels`: of panels made while the tiles multiply; `combinations_l3`: of A's combinations for each group, if they leave L2 meanwhile.
+    - `loads`: the slowdown of a tile for each load beyond the best tile's, per multiply-add; `vector`: cycles of a vector of a panel from
+      L2.
+    - `levels`: cut so many levels at most.
     """
 
     combine: float
@@ -150,8 +150,9 @@ def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
 
 
 def choose_cut(request: Request) -> Cut | None:
-    """How to cut a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated
-    to be as fast, and where the target or `POLYREME_STRASSEN` forbids it.
+    """How to cut a large float32 product with a known B. None for any other group, if the direct product is as fast, or if it is forbidden.
+
+    `Target.strassen` and `POLYREME_STRASSEN` forbid it.
     """
     if not request.target.strassen or not config.strassen():
         return None
@@ -160,7 +161,7 @@ def choose_cut(request: Request) -> Cut | None:
 
 
 def best_cut(found: Matrices) -> Cut | None:
-    """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
+    """The cut with the fewest estimated cycles. None if the direct product is about as fast."""
     levels = costs_on(found.product.problem.request.target).levels
     if isinstance(found.m, int):
         known, choices, enough = (
@@ -194,9 +195,7 @@ def best_cut(found: Matrices) -> Cut | None:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates
-    are for a known m.
-    """
+    """A product of m rows and k steps, contiguous along the steps, by n packed lanes. Estimates are for a known m."""
 
     product: Product
     m: Dim
@@ -206,7 +205,7 @@ class Matrices:
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate for the product as it stands."""
+        """The estimated cycles of the direct product."""
         assert isinstance(self.m, int)
         target = self.product.problem.request.target
         lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
@@ -220,9 +219,7 @@ class Matrices:
 
     @property
     def has_spare_units(self) -> bool:
-        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows,
-        which was not timed on other machines.
-        """
+        """Whether multiply-adds leave units idle, so that making panels and parts without all rows pays, too."""
         target = self.product.problem.request.target
         return target.spare_adders and target.multiply_adds < 2
 
@@ -276,11 +273,15 @@ def find_matrices(request: Request, packed_ahead: bool = True) -> Matrices | Non
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks`
-    blocks of steps. A product of more rows than `matrices` has is made in chunks of as many. An unknown number of rows is cut so where it
-    is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of the number of
-    rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations
-    of the outer level, and those of the inner one made of them beside the multiplications.
+    """How the work is cut.
+
+    - `schemes` cut rows, steps and lanes into parts; a register tile is `rows` x `vectors`; a task has `piece` rows of each part; the steps
+      are cut into `blocks`.
+    - A product with more rows than `matrices` is made in chunks of as many.
+    - An unknown number of rows is cut like this from `least` rows on, in as few chunks of at most `most` rows as there can be. Fewer rows
+      go by `of_few`.
+    - With a `chunk`, whole multiples of its rows are cut by it, and the rest by this one.
+    - With `half_packed` weights are packed in combinations of the outer level. Those of the inner one are made while the tiles multiply.
     """
 
     matrices: Matrices
@@ -389,9 +390,7 @@ class Cut:
 
     @cached_property
     def is_pipelined(self) -> bool:
-        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose
-        parts are all there.
-        """
+        """Whether each thread makes A's combinations for itself, and adds up, while it multiplies: two levels whose parts are all there."""
         a = self.matrices
         if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
             return False
@@ -440,8 +439,8 @@ class Cut:
 
     @property
     def memory_of_thread(self) -> int:
-        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of
-        two groups of panels, and results; and two panels where these are made, too.
+        """Elements of a thread's memory: combinations of two outer products, sums of two items, unfinished results, and two panels if it
+        makes them.
         """
         panels = 2 * self.panel if self.half_packed else 0
         return (
@@ -511,7 +510,7 @@ class Cut:
 
     @property
     def fits_in_l3(self) -> bool:
-        """Whether the combinations of A stay in L3, and those of B where they are many."""
+        """Whether the combinations of A stay in L3, and those of B if there are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
         kept = third // (
@@ -616,9 +615,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
 
 
 def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
-    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in L3, or in
-    the second one.
-    """
+    """Cuts of chunks of a known number of rows: as few chunks as leave A's combinations in L3, or in L2."""
     assert isinstance(whole.m, int)
     target, times = whole.product.problem.request.target, max(len(choice[0].left) / choice[0].rows / choice[0].steps for choice in choices)
     counts = {
@@ -646,8 +643,9 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
 
 
 def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
-    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than
-    the `cycles` of `cut` for one chunk: of weights that stay in L3, since they are there twice.
+    """The cut for an unknown number of rows with chunks of `known` rows by two levels, if a chunk is estimated to take less than `cycles`.
+
+    Only if the weights, which are packed twice then, stay in L3.
     """
     room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
     fitting = (

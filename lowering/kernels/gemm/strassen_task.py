@@ -129,9 +129,11 @@ class StrassenTask:
         overlapped: Callable[[Index], Overlapped] | None = None,
         right: Value | None = None,
     ) -> None:
-        """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to
-        what is there if that is not `fresh`. The panel `following` is asked for, if there is one; with `right`, the panel is at position
-        `panel` of this memory. What `overlapped` gives for the tile of rows from some place on is done beside its rounds, too.
+        """The product of A's rows from position `left0` on by the panel of this number, into `sums` from `sums0` on, or added there unless
+        `fresh`.
+
+        The panel `following` is prefetched, if there is one. With `right` the panel is at position `panel` of that memory. `overlapped`
+        gives the work that overlaps the tile of rows from some place on.
         """
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         panels = self.memory.right if right is None else right
@@ -182,9 +184,9 @@ class StrassenTask:
             cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
     def _order(self, block: Index, item: Value) -> tuple[Index, Index]:
-        """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of
-        A are more than L2 holds, go backwards in every other block: the first ones then find there what the last ones
-        of the block before have read.
+        """The product that comes as this item, and how many panels further on the next one is.
+
+        If A's combinations of two levels exceed L2, every other block runs backwards, and first finds what the block before read last.
         """
         code, cut = self.code, self.cut
         if len(cut.schemes) == 1:
