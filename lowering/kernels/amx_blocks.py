@@ -36,8 +36,9 @@ def rows_of_run(rows: int) -> int:
 
 
 def rows_of_block(count: int) -> int | None:
-    """Rows of the blocks that cover `count` rows with the fewest rows of tiles: the last one may be smaller, but has a tile's rows. None
-    where tiles are not worth it.
+    """Rows of the blocks that cover `count` rows with the fewest rows of tiles. None if AMX tiles do not pay.
+
+    The last block may be smaller, but has at least a tile's rows.
     """
     if count < LEAST_ROWS:
         return None
@@ -82,17 +83,18 @@ class BlockSteps:
     moves_b: tuple[int, ...]
 
     def lines(self, blocks: int) -> int:
-        """Lines of the next panel that a step asks for, so that so many blocks ask for all of it, or for most where they are few."""
+        """Lines of the next panel that a step prefetches, so that so many blocks prefetch all of it, or most if they are few."""
         return min(-(-STEP * VECTORS // blocks), MOST_LINES)
 
     def prefetch_position(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
-        """Where in the next panel, which begins at `following`, the block of that number among so many asks for lines."""
+        """Where block `number` of `blocks` begins to prefetch, in the next panel, which begins at `following`."""
         return code.value(code.add(following, code.mul(number, prod(self.counts) * self.lines(blocks) * COLUMNS)))
 
 
 def steps_of(axes: Sequence[Axis], width: int) -> BlockSteps | None:
-    """The steps over contracted axes, joined ones: the last one in steps of 16 words that are neighbours in A and `width` apart in B. None
-    where sizes or moves are not known, or not like that.
+    """The steps over joined contracted axes, or None if `kernel.dot_block` cannot take them.
+
+    The last axis goes in steps of 16 words, contiguous in A and `width` apart in B. Sizes and strides have to be known.
     """
     if not axes or not all(isinstance(n, int) for axis in axes for n in (axis.size, axis.a, axis.b)):
         return None

@@ -196,7 +196,7 @@ def store(
 
 
 class _Request:
-    """An element that is asked for: the op, the positions in its result, and the ways to ask for its operands."""
+    """An element that is read: the op, the positions in its result, and how to read its operands."""
 
     def __init__(self, emitter: ElementEmitter, op: Op, places: Positions, lanes: int, mask: Value | None, guards: tuple[Value, ...]):
         self.emitter, self.code = emitter, emitter.code

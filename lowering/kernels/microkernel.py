@@ -53,9 +53,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, cycles that a load takes
-    from the multiply-adds beside it, and how many registers A's number and its products take, one where these are added to the sums as they
-    are made.
+    """What the choice of a tile depends on.
+
+    `count` vector registers of `lanes` lanes; `load_cycles`, what a load takes from the multiply-adds; `factors`, the registers for A's
+    number and its products (one if these are added to the sums at once).
     """
 
     count: int
@@ -382,8 +383,9 @@ def sum_lanes(code: Code, rows: Sequence[Value]) -> Value:
 
 
 def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain. Tall tiles read from
-    many lines of memory at once, and lose some percent.
+    """The estimated cycles of one step: two multiply-adds a cycle, a little less than two loads a cycle, or the latency of one chain.
+
+    Tall tiles read from many lines of memory at once, and lose some percent.
     """
     return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8) * (1 + 0.005 * max(0, rows - 8))
 
@@ -395,8 +397,8 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
 
 
 def streamed_cycles(rows: int, vectors: int) -> float:
-    """Cycles of a step whose lines of B come from L2: measured to take about 1.7 each, and more where a round of steps
-    has so many loads that the hardware loses sight of where each of them goes."""
+    """The estimated cycles of a step whose lines of B come from L2; more if a round has more loads than the hardware prefetcher can follow.
+    """
     return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
 
 

@@ -27,9 +27,11 @@ def prefetch_panel(
     in_all: Index,
     fewest: int = FEWEST_ROWS,
 ) -> Overlapped:
-    """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest`
-    are enough to ask for all of it. It asks for its share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line
-    each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way.
+    """What the tile of `rows` rows from `at` on prefetches in each round, of the panel at position `panel`: `depth` steps of `vectors`
+    lines.
+
+    All tiles of `in_all` rows together prefetch all of it; of an unknown number `fewest` are enough. The pace is even, since loads wait if
+    too many lines are in flight.
     """
     lines, rounds = depth * vectors, max(depth // UNROLL, 1)
     most = fewest if isinstance(in_all, Value) else in_all

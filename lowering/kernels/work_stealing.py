@@ -26,7 +26,7 @@ CLOSED = 1 << 20
 
 @dataclass(frozen=True)
 class Tickets:
-    """Who takes which of a thread's turns, noted in `memory`: `elements` of i64 for each thread, with at most `items` turns."""
+    """Who takes which of a thread's items, noted in `memory`: `elements` of i64 for each thread, for at most `items` items."""
 
     code: Code
     memory: Value
@@ -37,14 +37,14 @@ class Tickets:
         return -(-(LEFT + items) // LINE) * LINE
 
     def begin(self, thread: Index, are_open: Value) -> None:
-        """Nothing is taken yet, of the turns of a thread."""
+        """No item of a thread is taken yet."""
         code, notes = self.code, self._notes(thread)
         with code.loop(0, self.elements(self.items), name="note") as note:
             code.store(code.constant(0, i64), self.memory, code.add(notes, note.iv))
         self._store(code.apply("select", are_open, code.value(0), code.value(CLOSED)), notes)
 
     def open(self, thread: Index) -> None:
-        """The turns of a thread are open to others, if they were not before."""
+        """Opens the items of a thread to others, if they were not open."""
         code, notes = self.code, self._notes(thread)
         code.fetch_add(code.apply("select", self.are_open(thread), code.value(0), code.value(-CLOSED)), self.memory, code.add(notes, TAKEN))
 
@@ -52,8 +52,10 @@ class Tickets:
         return self.code.apply("lt", self.code.value(self.code.mod(self._load(self._notes(thread)), FROM_END)), self.code.value(CLOSED))
 
     def take(self, thread: Index, count: Index, is_own: Value) -> Value:
-        """The next one of the `count` turns of a thread, which are open: from the first one on if they are the own ones; `count` or more if
-        there is none.
+        """The next of the `count` items of a thread, which are open: from the first one on if they are the own ones, else from the last one
+        back.
+
+        `count` or more if there is none.
         """
         code = self.code
         taken = code.fetch_add(
@@ -66,18 +68,18 @@ class Tickets:
         return code.apply("select", is_left, item, code.value(count))
 
     def leave(self, thread: Index, item: Index, place: Index) -> None:
-        """What a turn made is at this place, still to be put together."""
+        """Notes that the results of an item, still to be combined, are at this place."""
         self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, item))
 
     def left(self, thread: Index, item: Index) -> Value:
-        """One more than the place of what is still to be put together of a turn, 0 if there is nothing. It is told once."""
+        """One more than the place of an item's results that are still to be combined, or 0. It is told once."""
         at = self.code.add(self._notes(thread), LEFT, item)
         place = self._load(at)
         self._store(0, at)
         return place
 
     def are_done(self, thread: Index, did: Index, count: Index) -> Value:
-        """Whether, with the turns that the caller did, all of them are done: it then sees what the others left."""
+        """Whether all items are done, with the `did` items of the caller, who then sees what the others left."""
         before = self.code.fetch_add(did, self.memory, self.code.add(self._notes(thread), DONE))
         return self.code.apply("eq", self.code.value(self.code.add(before, did)), self.code.value(count))
 

@@ -161,7 +161,7 @@ def find_depthwise(request: Request) -> Sliding | None:
 
 
 def _find_pooling(request: Request) -> Sliding | None:
-    """A reduction of overlapping windows over memory as it stands; others are as well computed by the general loops."""
+    """A reduction of overlapping windows over memory. Others do as well in the generic loops."""
     reduces = request.ops(tensor.Reduce)
     if len(reduces) != 1 or request.ops(tensor.Contract):
         return None
@@ -284,7 +284,7 @@ def _tiles(sliding: Sliding) -> list[SlidingTile]:
 
 
 def _conflicts_in_l1(sliding: Sliding, width: int) -> bool:
-    """Whether the pixels under a tile push each other out of L1, because they stand (nearly) a power of two apart."""
+    """Whether the pixels under a tile evict each other from L1, because they are (nearly) a power of two apart."""
     *down, along = sliding.slides
     pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
     ways = sliding.request.target.caches[0] // L1_WAY_BYTES
@@ -380,20 +380,20 @@ class SlidingKernel:
         return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
-        """Vectors of channels that are taken through an image together.
+        """Vectors of channels that go through an image together.
 
-        An image in L2 is read from there once, instead of once for each row of the window, when few channels are: what
-        lies under a window then stays in L1. A few long rows, as of sounds, are cut for the threads.
+        If the image fits into L2, few at a time: what lies under a window then stays in L1, and each pixel is read from L2 once. A few long
+        rows, as of sounds, are cut for the threads.
         """
         if not self._exceeds_l2:
             return min(vectors, FEW_VECTORS)
         return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
     def _tall(self, around: int) -> int:
-        """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
+        """Rows of the result in a piece; there are `around` pieces besides those that an image is cut into.
 
-        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the
-        L1 for the next.
+        Each tile goes down through all rows of a piece before the next one. What a row of a large image has under its windows is then in L1
+        for the next row.
         """
         slides = self.s.slides
         if not self._exceeds_l2 or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:

@@ -65,8 +65,8 @@ def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPla
 
 @dataclass(frozen=True)
 class DirectPixels:
-    """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's
-    from that; and where their sums wait, if they do.
+    """The pixels of a tile: their places by spatial letter, the first one's window from the task's first, each window from that, and where
+    their sums wait, if they do.
     """
 
     places: list[list[Position]]

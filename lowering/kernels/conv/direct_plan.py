@@ -194,8 +194,8 @@ class Direct:
 
     @cached_property
     def has_whole_rows(self) -> bool:
-        """Whether rows may be a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column
-        of taps beside the image.
+        """Whether rows may be a tile each where tiles are of numbered pixels: the first and last pixel then leave out the taps outside of
+        the image.
         """
         pad, window, letters = self.above, self.window, self.p.left_letters
         if (
@@ -331,15 +331,14 @@ class Direct:
 
     @cached_property
     def blocks(self) -> int:
-        """Into how many blocks the taps are cut, so that a panel's part stays in L2 from tile to tile."""
+        """Blocks that the taps are cut into, so that a panel's part stays in L2 from tile to tile."""
         cache = self.p.request.target.caches[1]
         room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
         return -(-self.k * self.width * self.p.dtype.bytes // room)
 
     @property
     def weights_exceed_l3_share(self) -> bool:
-        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in L3.
-        """
+        """Whether the weights come from memory each time, because the other layers evict them from L3."""
         return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
 
     @property
@@ -411,7 +410,7 @@ class Direct:
         return min(max(-(-self.count // max(1, parts)), self._worth_copying()), self.count)
 
     def _worth_copying(self) -> int:
-        """For how many panels at least a task is worth its copy of the image."""
+        """The least number of panels that pays for a task's copy of the image."""
         if self.pad is None:
             return 1
         copied = prod(self.region(self.needed(self.pieces()))) * self.image_bytes / COPY_BYTES
@@ -442,7 +441,7 @@ class Direct:
         return None
 
     def _by_distance(self) -> list[str]:
-        """The contracted letters, far ones first."""
+        """The contracted letters by their stride in the image, the largest first."""
         return sorted(self.p.contracted, key=lambda c: -estimate(self.p.left.stride(c)))
 
     def _order(self) -> list[str]:
@@ -466,13 +465,13 @@ class Direct:
 
 
 def _assumed(size: Dim) -> int:
-    """A number of pixels to reckon with: one that is not known is taken for large enough to be worth a large tile."""
+    """The number of pixels in estimates: an unknown one counts as large enough for a large tile."""
     return size if isinstance(size, int) else max(estimate(size), LEAST_PIXELS)
 
 
 def _even(whole: int, pieces: int, multiple: int) -> int:
-    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is
-    near.
+    """The size of about so many equal pieces of `whole`, a multiple of `multiple` but for the last piece; one without a rest, if there is
+    one close.
     """
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
     return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)

@@ -34,7 +34,7 @@ def build_nchw_conv(request: Request) -> KernelPlan | None:
 
 
 def choose_strategy(request: Request) -> Strategy | None:
-    """The way that is estimated to be the fastest; None where there is none."""
+    """The strategy with the fewest estimated cycles; None if there is none."""
     image = find_image(request)
     if image is None:
         return None

@@ -47,7 +47,7 @@ class NchwImage:
 
 
 class Strategy:
-    """What both ways of tiling share: pieces of the image, the scratch tile, the epilogue."""
+    """What all strategies share: pieces of the image, the scratch tile, the epilogue."""
 
     def __init__(self, image: NchwImage):
         self.image, self.p = image, image.problem
@@ -64,7 +64,7 @@ class Strategy:
         return value if isinstance(value, int) else 0
 
     def is_possible(self) -> bool:
-        """Whether this way can compute the problem."""
+        """Whether this strategy can compute the problem."""
         p = self.p
         others = [c for c in p.out if c not in self.image.spatial]
         plain = all(p.epilogue.steps[p.out.index(c)] == 1 and p.epilogue.reaches[p.out.index(c)] == 1 for c in others)
@@ -90,7 +90,7 @@ class Strategy:
 
     @property
     def pools_before_transpose(self) -> bool:
-        """Whether `fill` gives sums that still lie pixel by pixel, from which results are made before they are turned."""
+        """Whether `fill` gives sums pixel by pixel, from which pooled results are made before they are transposed."""
         return False
 
     def operands(self) -> tuple[Slot, Slot]:
@@ -219,7 +219,7 @@ class Task:
         return leaf
 
     def _pooled(self, sums: Value) -> None:
-        """The results of sums that still lie pixel by pixel: made so, with lanes along the channels, and then turned."""
+        """Pooled results of sums that lie pixel by pixel: made with lanes along the channels, and then transposed."""
         code, strategy, p = self.code, self.strategy, self.p
         lanes, width = strategy.lanes, strategy.channels_at_once()
         channel, spatial = strategy.image.channel, strategy.image.spatial

@@ -89,7 +89,7 @@ class WinogradColumns(ChannelLanes):
         return self.scratch_bytes(self.rows_for(self.piece())) <= SCRATCH_BYTES and self._scratch_of_piece <= SCRATCH_BYTES
 
     def piece(self) -> int:
-        """As of all ways, or more, where a last task would have less rows than a piece of products."""
+        """As for all strategies, or more, if a last task would have fewer rows than a piece of products."""
         piece, in_all = super().piece(), self.outputs[0]
         return next(n for n in range(piece, in_all + 1) if n == in_all or self.rows_for(in_all % n or n) >= self.size)
 

@@ -69,9 +69,10 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, or one of 5 x 5, channels last, with weights that are packed ahead;
-    None for any other, where the direct way is estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD`
-    forbids it.
+    """The plan of a group around a channels-last convolution, 3x3 with stride 1 or 2 or 5x5, with packed weights.
+
+    None for any other group, if the direct convolution or Winograd's inner product is estimated to be faster, or if `Target.winograd` or
+    `POLYREME_WINOGRAD` forbids it.
     """
     if not request.target.winograd or not config.winograd():
         return None
@@ -90,9 +91,7 @@ def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
-    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of
-    them is meant for are convolved directly.
-    """
+    """The plan of a convolution by one or several blockings, each for a range of sizes. Sizes below all of them are convolved directly."""
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
     direct = build_direct_conv(image.request) if least else None

@@ -165,12 +165,12 @@ class WinogradImage:
 
     @property
     def enough(self) -> float:
-        """Winograd's way is taken where it is estimated to take less cycles, or per pixel where sizes are unknown."""
+        """Estimated cycles below which Winograd's algorithm is taken; per pixel if sizes are unknown."""
         return (ADVANTAGE if self.request.target.spare_adders else FITTED_ADVANTAGE) * self.direct_cycles
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate for the convolution as it stands; per pixel where sizes are unknown, as the mean of the usual ones."""
+        """The estimated cycles of the direct convolution; per pixel, as the mean of usual sizes, if sizes are unknown."""
         if not self.known:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
@@ -394,9 +394,7 @@ class Blocking:
         return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
-        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and
-        come back.
-        """
+        """Cycles for data transformed in front, and sums that wait for more channels, to leave the caches and come back."""
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
         l2 = target.caches[1]
@@ -412,8 +410,9 @@ class Blocking:
 
 
 def choose_blockings(image: WinogradImage) -> list[Blocking]:
-    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few
-    pixels. None where the direct way is better. Where it is better for few pixels, all ways are for more than those.
+    """The blocking with the fewest estimated cycles; two if sizes are unknown and one of them is much better for few pixels.
+
+    None if the direct convolution is better. If it is better for few pixels, all blockings are for more.
     """
     found = list(blockings(image))
     best = min(found, key=lambda b: b.cycles, default=None)
@@ -441,7 +440,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
 
 
 def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
-    """Ways to cut the work whose scratch memory fits into L2, into pieces of these sizes (the image's own without)."""
+    """Blockings whose scratch memory fits into L2, with pieces of these sizes (None: the image's own)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
     registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]

@@ -118,7 +118,7 @@ class Bf16x3Builder:
 
 
 def _takes_direct_path(code: Code, plan: Plan) -> Value:
-    """Whether an unknown number of rows goes the direct way."""
+    """Whether an unknown number of rows is so small that the direct product is faster."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
     return code.apply("or", code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS)), loses)
@@ -364,7 +364,7 @@ class _Bf16x3Task:
             self._block(panel, start, end, plan.blocks - 1, True)
 
     def _block(self, panel: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
-        """A block, beside which terms of the following one are made."""
+        """A block, while whose tiles multiply the terms of the next one are made."""
         code, plan = self.code, self.plan
         # Whether the sums begin here.
         begins = False if self.in_arena else code.condition("eq", block, 0)

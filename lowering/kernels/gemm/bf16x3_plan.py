@@ -47,7 +47,7 @@ PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0
 
 
 def find_bf16x3(request: Request) -> Plan | None:
-    """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
+    """The plan of a bf16x3 product; None if the target has no such registers, the user forbids it, or it does not pay."""
     target = request.target
     if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
@@ -115,7 +115,7 @@ class Plan:
 
     @property
     def is_known(self) -> bool:
-        """Whether B is packed ahead of time."""
+        """Whether B is packed at compile time."""
         problem = self.matrices.product.problem
         source = problem.right.source
         return isinstance(source, BlockArgument) and source.index in problem.request.constant
@@ -227,12 +227,12 @@ class Plan:
 
     @property
     def rows_exceed_l2(self) -> bool:
-        """Whether A is so large that rows are asked for before their terms are made."""
+        """Whether A is so large that its rows are prefetched before they are split."""
         return self._exceeds_l2(self.matrices.k)
 
     @property
     def results_exceed_l2(self) -> bool:
-        """The same of results, whose places are asked for before they are written."""
+        """Whether results are so large that their lines are prefetched before they are written."""
         return self._exceeds_l2(self.matrices.n)
 
     def _exceeds_l2(self, columns: int) -> bool:
@@ -250,8 +250,8 @@ class Plan:
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any
-        chunk cut all of them.
+        """Pairs of rows of a block that each step of a tile splits: in chunks of few tiles and of many, so that the tiles of a chunk split
+        all of them.
         """
         least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
@@ -260,8 +260,9 @@ class Plan:
 
     @cached_property
     def balance(self) -> tuple[int, int, int]:
-        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take
-        more by this one: on two threads, each of which makes all terms of A. On one it then gains even more.
+        """Estimated cycles: what a row gains over the direct product, what a tile of rows costs, and what all of them cost together.
+
+        They are for two threads, each of which splits all of A.
         """
         a, several = self.matrices, self.products > 1
         vectors = -(-a.n // VECTOR)
@@ -273,7 +274,7 @@ class Plan:
         return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
 
     def gains(self, m: int) -> bool:
-        """Whether so many rows are estimated to take less time than the direct way."""
+        """Whether so many rows are estimated to take less time than the direct product."""
         # Of several products, those whose B has to be turned gain nothing.
         if self.products > 1 and (self.runs > 1 or not self.is_unit):
             return False

@@ -98,7 +98,7 @@ USUAL_ROWS = 128
 
 
 def build_winograd_inner_product(request: Request) -> KernelPlan | None:
-    """The plan of a group around a product that is worth it; None for any other."""
+    """The plan of a group around a product that gains by it; None for any other."""
     found = find_winograd_inner_product(request)
     return None if found is None else _WinogradInnerProductBuilder(found).build()
 
@@ -150,7 +150,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def l2_tiles(self) -> int:
-        """Tiles whose rows of A have room in L2, and where all of B has room there too, with the rows of results."""
+        """Tiles whose rows of A fit into L2; if all of B fits there too, together with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
         room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
@@ -164,8 +164,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def rows_in_l3(self) -> bool:
-        """Whether tasks read rows of A from L3 for each panel, so that those that they make are made once for all rows.
-        """
+        """Whether tasks read rows of A from L3 for each panel, so that they pack each panel once for all rows."""
         if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
             return False
         if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
@@ -175,13 +174,14 @@ class WinogradInnerProduct:
 
     @property
     def panels_fit_in_l3(self) -> bool:
-        """Whether all panels stay in L3 that a kernel makes in front."""
+        """Whether all panels stay in L3, if a kernel packs them in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
     @property
     def holds_all(self) -> bool:
-        """Whether tasks of one of several products make all panels first, which stay in L2, so that one tile's rows
-        after another meet all of them: rows of A are read, and those of results written, as they lie in memory.
+        """Whether tasks of one of several products pack all panels first, which stay in L2.
+
+        One tile's rows after another then meet all panels, so that A is read and results are written in the order of memory.
         """
         return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
 
@@ -197,7 +197,7 @@ class WinogradInnerProduct:
 
     @property
     def prefetches_results(self) -> bool:
-        """Whether their lines don't wait in L2 to be written."""
+        """Whether results exceed L2, so that their lines are prefetched."""
         return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
 
     @property
@@ -221,12 +221,12 @@ class WinogradInnerProduct:
 
     @property
     def copies(self) -> int:
-        """Copies of all rows that there is memory for, where they are far: one for each group of panels."""
+        """Copies of all rows that there is memory for, if they are read from L3: one for each group of panels."""
         return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether B is packed ahead of the call."""
+        """Whether B is packed before the call."""
         problem = self.rows.problem
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
@@ -247,7 +247,7 @@ class WinogradInnerProduct:
 
     @property
     def packs_per_task(self) -> bool:
-        """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
+        """Whether tasks pack each panel of B just before its tiles: it stays in L2 then, and costs no memory."""
         return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
 
     @property
@@ -257,7 +257,7 @@ class WinogradInnerProduct:
 
     @property
     def packing_cycles(self) -> float:
-        """An estimate of what packing B at each call costs more than the direct way's."""
+        """The estimated cycles of packing B at each call, over those of the direct product."""
         if self.is_constant:
             return 0
         vectors = self.panels * self.groups * GROUP
@@ -272,7 +272,7 @@ class WinogradInnerProduct:
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate of the direct way, whose last vector may be half of one."""
+        """The estimated cycles of the direct product, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
         is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
         products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
@@ -280,7 +280,7 @@ class WinogradInnerProduct:
 
 
 def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
-    """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
+    """The product of a group, if the method gains: by the machine, the number of steps, and of rows if B is packed at each call."""
     target = request.target
     if (
         not target.strassen

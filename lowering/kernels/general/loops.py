@@ -686,7 +686,7 @@ def accumulator_of(op: tensor.Reduce) -> ScalarType:
 
 
 def _register_leaf(vector: Value) -> Leaf:
-    """A vector that is in registers, whatever place is asked for."""
+    """A vector in registers, whatever position is read."""
     return VectorLeaf(lambda places: vector)
 
 

@@ -116,8 +116,8 @@ class _Board:
 
 
 def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
-    """The axis of the results along which transposed values lie in memory, and these values; None where there are none, or too many, or
-    none worth it.
+    """The axis of the results along which transposed values are contiguous, and these values; None if there are none, too many, or none
+    that pay.
     """
     by_axis: dict[int, list[Value]] = {}
     seen: set[Value] = set()

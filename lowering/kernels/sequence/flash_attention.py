@@ -187,7 +187,7 @@ class _ManyQueries(_AttentionKernel):
         return -(-count // self.rows) * self.rows
 
     def _masks_to_transpose(self) -> dict[Value, Access]:
-        """The masks in memory whose rows run along the keys: lanes would stand far apart in them."""
+        """The masks in memory that are contiguous along the keys, where lanes would be far apart."""
         found = {}
         for op in self.p.steps():
             for x in self.p.side_operands(op):
@@ -368,8 +368,10 @@ class _ManyQueries(_AttentionKernel):
         self.tops = tops
 
     def _prefetch_keys(self, part: AttentionPart, key: Index, rows: int) -> Overlapped | None:
-        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its
-        own. Not of neighbours in memory, which the machine sees coming.
+        """What the tile of scores of `rows` keys from `key` on prefetches in its rounds: the keys of the next tile, and the values of its
+        own.
+
+        Neighbours in memory are left to the hardware prefetcher.
         """
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         if not rounds or not self.l3_is_slow:
@@ -437,8 +439,7 @@ class _ManyQueries(_AttentionKernel):
             self._put(made, self.total, 0, v)
 
     def _prefetch_output(self, round_number: Index) -> None:
-        """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of
-        results are neighbours.
+        """Prefetches one line of the task's results, each in its turn, for which stores would wait. Not if rows of results are contiguous.
         """
         code, stride = self.code, self.p.strides.get(self.p.query, 0)
         if not self.l3_is_slow or stride == self.width:
@@ -580,7 +581,7 @@ class _FewQueries(_AttentionKernel):
         weights: Value,
         peak: Value,
     ) -> Value:
-        """The scores of a block into `weights`, -inf behind the last one; gives the largest one so far."""
+        """The scores of a block into `weights`, -inf behind the last one. Gives the largest one so far."""
         code, p, lanes = self.code, self.p, self.lanes
         base, step = self.base(part.keys), part.keys.stride(p.key)
         source = self.buffers[part.keys.source]

@@ -39,7 +39,7 @@ Multiply = Callable[[Accumulators, Index], Accumulators]
 
 
 def reads_for_two(r: Recurrence) -> bool:
-    """Whether one row reads weights that leave L1, and what it is multiplied with is a state that the gates make."""
+    """Whether a layer reads its weights once for two steps: one row, weights beyond L1, and a state that the gates make."""
     weights = r.depth * r.units * r.blocks * r.dtype.bytes
     return r.batch == 1 and r.state in r.carried and weights > r.request.target.caches[0]
 

@@ -46,7 +46,7 @@ def build_scan(request: Request) -> KernelPlan | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Memory of a value in the step under way: `buffer` from element `start` on."""
+    """Memory of a value in the current step: `buffer` from element `start` on."""
 
     buffer: Value
     start: Index

@@ -109,7 +109,7 @@ def _block(code: Code, weights: Value, at: Index) -> list[Value]:
 
 
 def _interleaved(code: Code, low: Value, high: Value) -> list[Value]:
-    """Two vectors in turns, element by element: of the first halves of their 16 bytes, and of the second ones."""
+    """Two vectors interleaved element by element: the first halves of their 16 bytes, and the second ones."""
     count = low.type.lanes
     each = count // 4
     halves = [[part * each + half * each // 2 + i for part in range(4) for i in range(each // 2)] for half in range(2)]
