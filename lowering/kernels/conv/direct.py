@@ -249,7 +249,7 @@ class DirectTask:
         across = -(-self.most[-1] // wide)
         count = across * (-(-self.most[0] // high) if above else 1)
         if direct.numbered:
-            # As many tiles as an image of a usual size has, so that these ask for all of the next panel.
+            # As many tiles as an image of a usual size has, so that these prefetch all of the next panel.
             count = min(count, -(-estimate_pixels(direct.extent[0]) // wide))
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:

@@ -172,7 +172,7 @@ class Direct:
         many, stride = window.sizes[1], window.strides[1]
         if not all(isinstance(n, int) for n in (*window.sizes, *window.strides)):
             return None
-        # How far the last pixel's window reaches out: where it is not known, as far as there are zeros.
+        # How far the last pixel's window goes beyond the image; if that is unknown, as far as there are zeros.
         beyond = (self.p.size(self.spatial[1]) - 1) * stride - low[1] + many - sizes[1]
         beyond = beyond if isinstance(beyond, int) else pad.high[window.axes[1]]
         alone = low[1] <= stride and beyond <= stride and low[1] + beyond <= many
@@ -375,7 +375,7 @@ class Direct:
         size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
         if len(size) > 1:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
-            # Threads share panels rather than pixels: a task takes each panel from far away once.
+            # Threads share panels rather than pixels, so that a task reads each panel from memory once.
             around = self._around * self.count * -(-self.outputs[-1] // size[-1])
             enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))

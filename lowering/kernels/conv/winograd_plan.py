@@ -425,7 +425,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
     def best_for(some: Sequence[WinogradImage]) -> Blocking:
         return min(found, key=lambda b: sum(b.of(one).cycles / one.pixels for one in some))
 
-    # For how many of the usual sizes, from the smallest one on, the direct way is better.
+    # For how many of the usual sizes, from the smallest one on, the direct convolution is better.
     direct = next((i for i, one in enumerate(usual) if image.steps != (1, 1) or best_for([one]).of(one).cycles <= one.enough), len(usual))
     if direct == len(usual):
         return []

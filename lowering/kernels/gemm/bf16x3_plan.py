@@ -275,7 +275,7 @@ class Plan:
 
     def gains(self, m: int) -> bool:
         """Whether so many rows are estimated to take less time than the direct product."""
-        # Of several products, those whose B has to be turned gain nothing.
+        # Of several products, those whose B has to be transposed gain nothing.
         if self.products > 1 and (self.runs > 1 or not self.is_unit):
             return False
         row, tile, all_rows = self.balance
@@ -288,8 +288,7 @@ class Plan:
             return 0
         if not self.in_place:
             return PACK_CYCLES if self.is_unit else TRANSPOSE_CYCLES
-        # Rows that are a large power of two apart share few places of L2: what the machine brings of a page beside them
-        # has left it when the next panel needs it.
+        # Rows a large power of two apart share few sets of L2: the rest of a page is evicted before the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
         return CONFLICT_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

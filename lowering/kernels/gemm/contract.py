@@ -139,16 +139,15 @@ class ProductBuilder:
         self.in_streams = False
         transposes = self._transposes()
         self.transposes_panels = transposes and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
-        # How B is copied beside the multiplications, where it is.
+        # How B is packed while it is multiplied, if it is.
         self.double_buffer = plan_double_buffer(product, self._l3_is_slow) if self._pays_to_pack else None
         if self.double_buffer is not None:
             self.tile = self.double_buffer.tile
         elif self.transposes_panels:
-            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from L2
-            # once for each tile.
+            # Narrow, so that B's rows to transpose are few pages at a time; tall, since B is read from L2 once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
         elif transposes and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
-            # Narrow panels turn as fast, and these leave no part of one over.
+            # Narrow panels transpose as fast, and these divide the lanes evenly.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
         elif self._packs_l1_blocks and (
@@ -465,7 +464,7 @@ class ProductBuilder:
             with code.parallel(code.value(product(sizes) * ceildiv(self.m, piece)), name="task") as task:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
-                    # Rows of A come from far caches for the first panel, and stay for the others.
+                    # Rows of A come from L3 for the first panel, and are in L2 for the others.
                     far = code.apply("eq", panel.iv, code.value(0)) if self._rows_exceed_l2() else False
                     self._piece(
                         kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far

@@ -224,7 +224,7 @@ class DoubleBuffer:
         at, after, to = self._place(*following), self._place(*self._following(*following)), self.half(panel, block, 1)
         share = BufferShare.of(blocks, rounds)
         prefetch_distance = -(-PREFETCH_CYCLES * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
-        # Behind the last step of the block, the one after it is asked for.
+        # Behind the last step of the block, the block after it is prefetched.
         jump = code.sub(after, code.add(at, code.mul(steps, self.along)))
 
         def of_tile(tile: Index) -> OverlappedRounds:
@@ -386,7 +386,7 @@ class DoubleBufferKernel:
         rows, most = self.piece or m, whole
         if self.blocks.count > 1:
             most = max(1, found.problem.request.target.caches[1] // L2_SHARE_OF_SUMS // (rows * width * self.blocks.dtype.bytes))
-        # Several threads take groups in turns, so that one that is slow makes fewer of them.
+        # Several groups for each thread, so that a slow thread takes fewer of them.
         several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
         several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
         several = code.min(several, code.div(code.add(threads, whole - 1), threads))

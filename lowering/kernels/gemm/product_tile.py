@@ -161,7 +161,7 @@ class Tile:
         self.threads: Value | None = None
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
-        # Whether rows of A come late, so that each tile asks for the next one's.
+        # Whether each tile prefetches the next one's rows of A.
         self.rows_need_prefetch: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
@@ -311,8 +311,7 @@ class Tile:
         line = self._line(self.kernel.right)
         if across == 1:
             in_a_step = -(-panels.width // line)
-            # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the
-            # panel before.
+            # The last element of each line's length: a row that begins within a line had its first line prefetched with the panel before.
             at = code.add(at, line - 1)
             return Prefetching(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:

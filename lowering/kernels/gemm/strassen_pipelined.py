@@ -95,7 +95,7 @@ class PipelinedWork:
             variables.set(which, x)
         with code.when(code.apply("and", run.is_own, run.is_shared)):
             run.tickets.open(run.owner)
-            # Not before all turns are done: until then this thread's memory is in use.
+            # Not before all items are done: until then this thread's memory is in use.
             variables.set(CONTINUES, 0)
         with code.loop(0, items, name="ticket") as ticket, code.when(variables.is_on(MORE)):
             variables.set(ITEM, ticket.iv)
@@ -139,7 +139,7 @@ class PipelinedWork:
         overlapped = self._overlapped_work(item, number, group)
         if cut.half_packed:
             self._have_panel(item)
-            # Behind the last one there is none; nor is there one of others' turns in front of the first.
+            # There is none behind the last one; nor, of another thread's, in front of the first.
             is_there = code.apply(
                 "and",
                 code.apply("ge", code.value(next_item), code.value(0)),
@@ -342,7 +342,7 @@ class PipelinedWork:
             first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
 
             def write(item: Value) -> None:
-                # The number of the errand in this tile: turn / every.
+                # The number of the vector in this tile: round / every.
                 number = code.value(code.div(code.mul(item, reciprocal), ONE))
                 overlapped_combine = code.value(code.add(first, number))
                 is_due = code.apply("eq", item, code.value(code.mul(number, every)))

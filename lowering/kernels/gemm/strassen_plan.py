@@ -183,7 +183,7 @@ def best_cut(found: Matrices) -> Cut | None:
     if known is found and levels == 1:
         fitting += in_chunks(found, choices, enough)
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
-    # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
+    # Whole chunks of an unknown number of rows go by two levels, too.
     one_kernel = known is found and found.has_spare_units and best is not None and not best.is_pipelined
     if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
@@ -399,7 +399,7 @@ class Cut:
         if self.groups * self.pieces < LEAST_TASKS:
             return False
         outer, inner = self.schemes
-        # At most one errand is done beside each round; short sums have no rounds.
+        # Each round overlaps one vector of work at most; short sums have no rounds.
         rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         overlapped_vectors = self.piece * (self.vectors + self.vectors_of_steps)
         simple = all(len(terms) <= 2 for terms in outer.left) and all(len(x) <= 2 and not any(t.last for t in x[1:]) for x in outer.targets)
@@ -603,8 +603,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
                 pieces = -(-one.height // one.most_rows)
                 yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
                 if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
-                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last
-                    # piece.
+                    # Memory holds the sums of two items only, and whole tiles but for the last piece.
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))

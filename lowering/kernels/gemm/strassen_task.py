@@ -139,7 +139,7 @@ class StrassenTask:
         panels = self.memory.right if right is None else right
         right0 = code.mul(panel, cut.panel) if right is None else panel
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
-        # Weights are there twice only where they stay near.
+        # Weights are packed twice only if they stay in L3.
         fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_L3
 
         def tile(at: Index, rows: int) -> None:
@@ -233,8 +233,7 @@ class StrassenTask:
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
                 below_here, there = code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv)
-                # Lines of the next row, which are far away: those of results that were not looked at for long must come before they are
-                # written.
+                # Lines of the next row's results, which left the caches, are prefetched before they are written.
                 a.product.problem.epilogue.prefetch(
                     code, self.memory.others, self._places(code.add(below_here, 1), there), self.memory.outs
                 )

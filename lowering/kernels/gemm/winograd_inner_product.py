@@ -343,8 +343,7 @@ class _WinogradInnerProductBuilder:
         if c.rows.outer:
             # Of several products each is shared by as many as make no thread wait long for the others at the end.
             threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
-        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the
-        # others wait.
+        # Of large products there are many more tasks than threads, since one that is delayed would let the others wait.
         shared = code.min(threads, c.copies if c.rows_in_l3 else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
         pieces = code.min(
@@ -469,7 +468,7 @@ class _WinogradInnerProductBuilder:
             most, squares, *made = made
             made = [*made[:-2], code.apply("max", made[-2], most), code.apply("add", made[-1], squares)]
         most, squares = code.reduce(made[0], "max"), code.reduce(made[1])
-        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they
+        # The norm, if its squares are well within the range of floats. The bits of an infinity or nan are made smaller first, since they
         # would carry too far.
         for fn, bound in (("ge", bits[2]), ("le", bits[3])):
             squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
@@ -530,8 +529,7 @@ class _WinogradInnerProductBuilder:
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
-        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of
-        # it where there is a single tile.
+        # The tiles of this panel prefetch the next one: each some lines in each round, or all of them if there is a single tile.
         each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= MIN_ROWS_TO_PREFETCH and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
@@ -566,8 +564,7 @@ class _WinogradInnerProductBuilder:
 
                 made = []
                 for r, x in enumerate(loop.carried):
-                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have
-                    # something to do all the time.
+                    # This order keeps both units busy: no multiply-add waits long for its operands.
                     x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
                     x = code.fma(a(r, 4), b[4], x)
                     x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
@@ -635,7 +632,7 @@ class _WinogradInnerProductBuilder:
     def held(self) -> int:
         """How many panels there are where tiles read them."""
         if self.c.holds_all:
-            # Some that are made beside the last one do not exist.
+            # The last group of panels may be partial.
             return self.c.panels + self.packing.together - 1
         return self.packing.together if self.c.packs_per_task else self.c.panels
 

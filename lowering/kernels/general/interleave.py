@@ -189,7 +189,7 @@ def _turns(code: Code, vectors: list[Value], lanes: int) -> list[Value]:
     for v in range(n):
         wanted = [(i % n, i // n) for i in range(v * lanes, (v + 1) * lanes)]
         taken = vectors[0]
-        # What a row has not given yet may be anything; it is put in its place when the row's turn comes.
+        # Lanes that no row has filled yet may hold anything.
         for row in range(1, n):
             own = [i if row > 1 else at for i, (_, at) in enumerate(wanted)]
             taken = code.shuffle(taken, vectors[row], [lanes + at if k == row else own[i] for i, (k, at) in enumerate(wanted)])

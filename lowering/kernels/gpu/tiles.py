@@ -234,8 +234,7 @@ class Filler:
         self.offset: Index = 0
         code, tile = made.code, made.tile
         self.access = trace(value, letters)
-        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one
-        # alone.
+        # Neighbouring threads read neighbouring elements. Along rows of windows each thread keeps one position only.
         self.deep = all(self.access.stride(c) != 1 for c in along) and any(self.access.stride(c) == 1 for c in made.p.contracted)
         self.is_copied = copies and self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
         self.lanes = self._lanes() if self.is_copied else 1

@@ -75,7 +75,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
 
     lines = [code.add(line, first) for first in range(0, TILE, LINES)]
     boards = [_Board(made, element_type(v.type)) for v in transposed]
-    # All that a thread reads is on its way before it waits for any of it.
+    # All loads of a thread are in flight before it waits for any of them.
     emitter, read = ElementEmitter(code, leaves), []
     for n in lines:
         at = places(lane, n)

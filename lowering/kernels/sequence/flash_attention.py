@@ -171,7 +171,7 @@ class _ManyQueries(_AttentionKernel):
     def __init__(self, request: Request, found: Attention):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
-        # Whether what L2 does not hold takes long to come, so that it pays to ask for it ahead.
+        # Whether L3 is slow, so that prefetching from it pays.
         self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
         self.block = self._block()
         self.transposed_masks = self._masks_to_transpose()
@@ -213,7 +213,7 @@ class _ManyQueries(_AttentionKernel):
             if self.exact or self.vectors == 1:
                 self._task(first)
                 return
-            # What is left of the last block is gone through a vector at a time, and all others are whole.
+            # The rest of the last block goes a vector at a time; all other blocks are whole.
             whole = code.condition("le", code.add(first, self.span), self.queries)
             if isinstance(whole, Value):
                 self.exact = True

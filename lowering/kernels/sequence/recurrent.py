@@ -100,7 +100,7 @@ def packed_weight(r: Recurrence, tile: RecurrentTile) -> Func:
     x = b(tensor.Transpose, x, perm=(2, 0, 1, 3))
     x = b(tensor.Reshape, x, shape=(tile.panels, r.depth, r.blocks * tile.width))
     if element_type(x.type) != element_type(source.type):
-        # 16-bit floats stay so, and are widened where they are read.
+        # Weights of 16 bits stay so in memory, and are widened in registers.
         x = b(tensor.Map, x, fn="cast", dtype=element_type(source.type))
     b.insert(Return([x]))
     return func.finish()
@@ -353,8 +353,7 @@ class _RecurrentKernel:
             return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
 
         if self.short:
-            # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it
-            # beside them.
+            # A state that another thread made is slow to read; the many instructions of 28-bit weights leave no room to hide that.
             for i in range(0, r.depth, LANES):
                 code.prefetch(state, code.add(at_state, i, self._padding_before(i // tile.width)))
         narrow = element_type(self.weights.type)

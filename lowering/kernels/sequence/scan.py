@@ -69,7 +69,7 @@ class _Steps:
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
         plans = {op: self._plan(op, step) for op in step.block if _has_kernel(op)}
-        # Buffers come as they are asked for; each is an argument of the kernel.
+        # Buffers are added as they are needed; each is an argument of the kernel.
         func = Func.empty(request.name("scan"), [], loc=scan.location)
         self.func, self.code = func, Code(Builder.at_end(func.block, func.location))
         self.buffers: dict[Slot, Value] = {}
