@@ -31,7 +31,7 @@ class DotBlock(Op):
     which A moves by `moves_a` and B by `moves_b`. Sums wrap around in 32 bits. Runs may overlap: what is written twice is the same.
 
     With `ahead`, a position of B, each step asks for `lines` lines of memory from there on, one after the other: what is needed next,
-    brought to the second-level cache beside the products.
+    brought to L2 beside the products.
 
     For processors with tile registers (`amx-int8`); on numpy it is exact everywhere.
     """

@@ -1,9 +1,8 @@
-"""Where the elements of a contract's operand stand in memory, as a linear function of the contract's letters.
+"""Where the elements of a contract's operand lie in memory: linear functions of the contract's letters.
 
-Views cost nothing here: transposes, windows, slices, reversals, broadcasts and reshapes of an argument only change the distance that each
-letter moves in the argument's memory. So a convolution, which is a contract of a window, reads the image itself, and a transposed matrix is
-read in place. Where the chain of views meets anything else (a pad, say), the operand's memory is what that op makes, and somebody has to
-make it first.
+Transposes, windows, slices, reversals, broadcasts and reshapes of an argument cost nothing here: they only change the stride of each
+letter. So a convolution, which is a contract of a window, reads the image itself, and a transposed matrix is read in place. If the chain of
+views meets any other op, such as a pad, the operand's memory is what that op makes, and somebody has to make it first.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Attention: finding softmax(maps(Q K)) V among tensor ops.
+"""Finding attention, softmax(maps(Q K)) V, among tensor ops.
 
-    s = contract(q, k)                      scores, by views and elementwise steps (a scale, masks) the operand of
-    e = exp(s - max(s));  p = e / sum(e)    the softmax along the keys, by views an operand of
+    s = contract(q, k)                      scores; by views and elementwise steps (a scale, masks) the operand of
+    e = exp(s - max(s));  p = e / sum(e)    the softmax along the keys; by views an operand of
     o = contract(p, v)                      and, by views, the result
 
-`group_attention.py` gathers the ops into a group; its builder (`flash_attention.py`) never has more than a block of the scores in memory.
+`group_attention.py` gathers the ops into a group. Its builder, `flash_attention.py`, never has more than a block of the scores in memory.
+Keys and values that a concat joins for this attention alone are taken as they are before it.
 
-Keys and values that a concat lays end to end for this attention alone are taken as they are in front of it.
-
-The letters of both products are made one alphabet: `query`, `key`, `depth` (summed over for a score) and `width` (of a value) are one
-letter each, all others are `batch` letters, and letters of size 1 may be missing anywhere.
+The letters of both products become one alphabet: `query`, `key`, `depth` (summed over for a score) and `width` (of a value) are one letter
+each. All others are `batch` letters. Letters of size 1 may be missing anywhere.
 """
 
 from __future__ import annotations

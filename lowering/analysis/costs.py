@@ -1,7 +1,7 @@
 """What a root costs, counted on the tensor level: operations on elements and bytes of memory, as sizes, which may be symbolic.
 
-Rough on purpose, for reading and for comparing kernels: each elementwise function counts as one operation, a product with its sum as two,
-and every operand and result is moved once. Caches, and functions that are dearer than others, are left out.
+It is rough, for reading and for comparing kernels. Each elementwise function counts as one operation, a product with its sum as two, and
+every operand and result is moved once. Caches, and functions that cost more than others, are left out.
 """
 
 from __future__ import annotations

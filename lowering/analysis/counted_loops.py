@@ -1,4 +1,4 @@
-"""Loops that count: how many rounds a `while` makes, where its condition says so before it runs."""
+"""Counted loops: how many rounds a `while` makes, if its condition says so before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers to plan with, in place of sizes that are not known."""
+"""Numbers to plan with in place of unknown sizes."""
 
 from __future__ import annotations
 

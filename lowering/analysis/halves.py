@@ -1,4 +1,4 @@
-"""16-bit floats: storage for what is computed in float32."""
+"""16-bit floats (float16, bfloat16): storage for what is computed in float32."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Row form: what a group of ops looks like to the loops that compute it.
 
-A group with reductions has a space, the shape that is reduced, and the reduced axes. For each place along the other axes (a row) the loops
-run over the reduced axes once per stage: a reduction that needs another one of the same row, as softmax's sum needs its maximum, runs a
-stage later. Values that depend on a reduction are only known for the current row, so each of their axes must be one of the space's; their
-`axes` say which.
+A group with reductions has a space, the shape that is reduced, and the reduced axes. A *row* is a place along the other axes. For each row
+the loops run over the reduced axes once per *stage*: a reduction that needs another one of the same row, as softmax's sum needs its
+maximum, runs a stage later. Values that depend on a reduction are known for the current row only. So each of their axes must be one of the
+space's, which their `axes` name.
 
-Reductions of windows (pooling) are no rows: they are computed where an element of them is asked for.
+Reductions of windows (pooling) are no rows: they are computed where an element of them is read.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Chasing a wrong number: the first pass after which a model computes something else, the first op that this happens to, and a small module
-that shows it.
+"""Bisecting a wrong number: the first pass after which a model computes something else, the first such op, and a small module that shows
+it.
 
     found = bisect(module, inputs, passes_of(target), target)
     if found is not None:
         print(found.step, found.op, found.misfit)
 
-What a module should compute, and how exactly, `ir/debug/tolerance.py` says. The walk evaluates the module after each pass down to the
-tensor level. Kernels are slow on numpy but fast as machine code, so that they run as such: where the result is right, so was everything
-before it. Where it is wrong, the module before is first reduced to a few ops, and only for these the kernels are evaluated, which tells a
-wrong kernel from wrong machine code.
+`ir/debug/tolerance.py` says what a module should compute, and how exactly. The walk evaluates the module after each pass down to the tensor
+level. Kernels are slow on numpy and fast as machine code, so they run as that: if the result is right, so was everything before it. If it
+is wrong, the module before is reduced to a few ops first. Only for these the kernels are evaluated, which tells a wrong kernel from wrong
+machine code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The constraints of a function on its sizes, as a report: who tells each size, what is needed of it and by which line, and which sizes
-follow.
-"""
+"""A report of a function's constraints on its sizes: who tells each size, what is needed of it, by which line, and which sizes follow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the memory plan decided, for people: which buffers there are, when they are live, where in the arena they lie, and what shares
-bytes.
+"""A report of the memory plan: which buffers there are, when they are live, where in the arena they lie, and what shares bytes.
 
     report = memory_report(module, target)      # at kernel level
     print(report)

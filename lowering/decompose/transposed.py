@@ -1,9 +1,9 @@
 """Transposed convolutions by phases.
 
-With strides s, the result's places q s + r of one remainder r see only the taps r, r + s, r + 2 s, …: each remainder, a *phase*, is a
-convolution with stride 1 and a part of the kernel, and all of them read the same windows. So they are one convolution with the phases as
-further channels, whose results are then put in turns. Spreading the operand apart by zeros, as the definition has it, would multiply by
-those zeros: with strides of 2, three products of four.
+With strides s, the result's places q s + r of one remainder r see only the taps r, r + s, r + 2 s, …. Each remainder, a *phase*, is a
+convolution with stride 1 and a part of the kernel, and all phases read the same windows. So they are one convolution with the phases as
+further channels, whose results are then interleaved. Spreading the operand apart by zeros, as the definition has it, would multiply by
+those zeros: three products of four, with strides of 2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How products of bytes are cut into blocks for tile registers (`kernel.dot_block`): how many rows a block has, and the steps of its sums.
+"""How int8 products are cut into blocks of AMX tiles (`kernel.dot_block`): the rows of a block, and the steps of its sums.
 
-A tile has up to 16 rows, and a block up to two tiles of rows by two of columns, so that each tile that is loaded is multiplied twice. The
-two tiles of a block's rows are as high as each other, so that all of a kernel have one shape, and may share some rows: the first one begins
-with the block, the second one ends with it.
+An AMX tile has up to 16 rows. A block has up to two tiles of rows by two of columns, so that each loaded tile is multiplied twice. Its two
+tiles of rows have the same height, and may overlap: the first begins with the block, the second ends with it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.machines.instructions import has_tiles
 from polyreme.lowering.machines.targets import Target
 
-# Vectors of a panel of B, as wide as a block.
+# Vectors of a panel of B, which is as wide as a block.
 VECTORS = 2
-# With fewer rows (or pixels) tiles gain nothing over dot products of vectors: B is loaded for too few of them.
+# With fewer rows (or pixels) AMX gains nothing over dot products of vectors.
 LEAST_ROWS = 7
-# The most rows whose results are made side by side, and lines of memory that a step asks for ahead.
+# Rows whose results are made side by side, and lines that a step prefetches, at most.
 MOST_ROWS_AT_ONCE, MOST_LINES = 8, 8
 
 
@@ -37,8 +36,9 @@ def rows_of_run(rows: int) -> int:
 
 
 def rows_of_block(count: int) -> int | None:
-    """Rows of the blocks that cover `count` rows with the fewest rows of tiles: the last one may be smaller, but has a tile's rows. None
-    where tiles are not worth it.
+    """Rows of the blocks that cover `count` rows with the fewest rows of tiles. None if AMX tiles do not pay.
+
+    The last block may be smaller, but has at least a tile's rows.
     """
     if count < LEAST_ROWS:
         return None
@@ -83,17 +83,18 @@ class BlockSteps:
     moves_b: tuple[int, ...]
 
     def lines(self, blocks: int) -> int:
-        """Lines of the next panel that a step asks for, so that so many blocks ask for all of it, or for most where they are few."""
+        """Lines of the next panel that a step prefetches, so that so many blocks prefetch all of it, or most if they are few."""
         return min(-(-STEP * VECTORS // blocks), MOST_LINES)
 
     def prefetch_position(self, code: Code, following: Index, number: Index, blocks: int) -> Value:
-        """Where in the next panel, which begins at `following`, the block of that number among so many asks for lines."""
+        """Where block `number` of `blocks` begins to prefetch, in the next panel, which begins at `following`."""
         return code.value(code.add(following, code.mul(number, prod(self.counts) * self.lines(blocks) * COLUMNS)))
 
 
 def steps_of(axes: Sequence[Axis], width: int) -> BlockSteps | None:
-    """The steps over contracted axes, joined ones: the last one in steps of 16 words that are neighbours in A and `width` apart in B. None
-    where sizes or moves are not known, or not like that.
+    """The steps over joined contracted axes, or None if `kernel.dot_block` cannot take them.
+
+    The last axis goes in steps of 16 words, contiguous in A and `width` apart in B. Sizes and strides have to be known.
     """
     if not axes or not all(isinstance(n, int) for axis in axes for n in (axis.size, axis.a, axis.b)):
         return None

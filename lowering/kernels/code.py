@@ -1,7 +1,7 @@
-"""Writing kernel code: index arithmetic that folds while it is known, and loops and branches as `with` blocks.
+"""Writing kernel code: index arithmetic that folds what is known, and loops and branches as `with` blocks.
 
-An `Index` is a number, a size or a value of the kernel. Arithmetic on numbers and sizes happens while the kernel is built; an op is
-emitted only once a value takes part.
+An `Index` is a number, a size or a value of the kernel. Arithmetic on numbers and sizes happens while the kernel is built. An op is emitted
+only once a value takes part.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class Code:
     def constant(self, x: float, dtype: ScalarType) -> Value:
         if dtype.kind in "iux" and isinstance(x, float):
             x = int(x)  # whole: nothing else fits an integer type
-        # Half of the constants asked for stand in the block already, in front of where the next op goes. Numbers are told apart by their
-        # text: 0.0 equals -0.0.
+        # A constant is made once, in front of where the next op goes. Numbers are told apart by their text, since 0.0 equals -0.0.
         key = self.b.block, self.b.before, type(x), repr(x), dtype
         value = self._constants.get(key)
         if value is None or value.owner.parent is not self.b.block:
@@ -106,7 +105,7 @@ class Code:
         if isinstance(a, Value) or isinstance(b, Value):
             if not isinstance(b, Value) and b == 1:
                 return 0
-            # By way of the quotient, which the caller needs as well: the machine divides once.
+            # From the quotient, which the caller needs as well: the machine divides once.
             return self.sub(a, self.mul(self.div(a, b), b))
         return dims.mod(a, b)
 

@@ -1,7 +1,7 @@
-"""Collapsing axes: neighbouring axes that all values of a group walk through together become one.
+"""Neighbouring axes that all values of a group walk together become one axis.
 
-A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, repeats and
-reductions are collapsed; views that look at single axes keep them.
+A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, broadcasts and
+reductions are collapsed. Views that look at single axes keep them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Elements: kernel code for any element, or vector of elements, of a tensor value, by recursion over the ops that make it.
+"""Code for any element, or vector of elements, of a tensor value, by recursion over the ops that make it.
 
     emitter = ElementEmitter(code, {x: buffer_leaf(code, x_buffer, x.type)})
     v = emitter.at(y, (row, Position(const=0, terms=((i, 1),), step=1)), lanes=16)
 
 Leaves end the recursion: operands in memory, results of earlier loops, accumulators of a matrix product. Views only change the position
-that is asked for, so a pad, a window or a transpose costs no memory. Reductions inside the recursion become loops (unrolled when they are
-short), so asking for each element of a reduction once, as pooling does, costs nothing extra; asking again computes again, which is for
-`fuse.py` to avoid.
+that is asked for, so a pad, a window or a transpose costs no memory. A reduction inside becomes a loop, unrolled if it is short. Each
+request for an element computes it again: `fuse.py` makes sure that expensive ones are requested once.
 """
 
 from __future__ import annotations
@@ -197,7 +196,7 @@ def store(
 
 
 class _Request:
-    """An element that is asked for: the op, the positions in its result, and the ways to ask for its operands."""
+    """An element that is read: the op, the positions in its result, and how to read its operands."""
 
     def __init__(self, emitter: ElementEmitter, op: Op, places: Positions, lanes: int, mask: Value | None, guards: tuple[Value, ...]):
         self.emitter, self.code = emitter, emitter.code

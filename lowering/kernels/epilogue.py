@@ -1,9 +1,7 @@
-"""What follows a contract in its group: elementwise ops, and at most one pooling, computed from the contract's elements while they are at
-hand.
+"""The epilogue of a contract in a group: elementwise ops and at most one pooling, on the contract's elements while they are in registers.
 
-The builders of matrix products and convolutions compute a tile of the contract (the one of poolings, of a reduction), and let an `Epilogue`
-make the group's results from it: from registers, when each result element needs one element of the contract, or from a scratch tile, when
-it needs a window of them.
+Builders of matrix products and convolutions compute a tile of the contract; those of poolings, of a reduction. An `Epilogue` makes the
+group's results from it. If each result needs one element of the contract it works on registers, else on a scratch tile.
 """
 
 from __future__ import annotations

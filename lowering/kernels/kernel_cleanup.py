@@ -1,9 +1,9 @@
-"""Tidying a finished kernel: equal ops are merged, loop invariants leave their loops, unused ops go.
+"""Clean up a finished kernel: merge equal ops (CSE), hoist loop invariants, drop unused ops.
 
 Builders write each element's code on its own, so the address of a row is computed for every element; here it moves to where the row begins.
-Loads count as pure when nothing in the kernel writes to their buffer: a kernel's buffers never overlap unless all of them are only read.
-What other threads write (shared memory) counts as written here, because every thread runs the same kernel. Nothing is moved out of a
-`parallel` body, whose outside values every thread would have to be handed.
+A load is pure if nothing in the kernel writes to its buffer, because buffers of a kernel never overlap unless all of them are only read.
+What other threads write (shared memory) counts as written. Nothing moves out of a `parallel` body, since every thread would have to be
+handed it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The loops themselves: along one axis in vectors, over several axes on threads.
+"""Loops of a kernel: in vectors along one axis, on threads over several axes.
 
-Which loops there are depends on sizes alone, never on the number of threads, and so does the order in which anything is added up.
+Which loops there are depends on sizes alone, never on the number of threads. So does the order of additions.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""The register tile: the innermost piece of every matrix product and convolution.
+"""The register tile: the innermost loop of every matrix product and convolution, and the choice of its shape.
 
-A tile keeps `rows` x `vectors` accumulators in registers. One step of the reduction reads a vector of B for each column of vectors and a
-scalar of A for each row, and adds their products:
+A tile keeps `rows` x `vectors` accumulators in registers. A step of the reduction reads a vector of B for each column of vectors, and a
+scalar of A for each row:
 
     acc[r][v] += broadcast(a[r]) * b[v]
 
-The steps run over the contracted axes, each of which moves A and B by some distance; the innermost ones are unrolled. The order of the
-steps is that of the axes, whatever the tile, so a result does not depend on the tile it is computed in.
+The steps run over the contracted axes, each of which moves A and B by some distance. The innermost ones are unrolled. Their order is that
+of the axes whatever the tile, so a result does not depend on the tile.
 
-Long sums of float32 are sums of parts of `PART` steps: rounding errors of one chain grow with its length, and those of the parts partly
-cancel. A part begins with zeros in the accumulators; what came before waits on the stack.
+Long float32 sums are sums of parts of `PART` steps, because the rounding error of one chain grows with its length. A part begins with zeros
+in the accumulators, and the sum so far waits on the stack.
 
-`choose_tile` picks the shape by a count of cycles, in which a step costs at least its multiply-adds, its loads, the time of one chain, and
-that of bringing B out of the second-level cache.
+`choose_tile` ranks tiles by an estimate of cycles. A step costs at least its multiply-adds, its loads, the latency of one chain, and
+reading B from L2.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNROLL = 4
 # Steps of a part of a long sum. Fewer would make adding up the parts cost more, next to the steps themselves.
 PART = 256
 MOST_UNROLLED = 32
-# Vectors of a panel of B that stay in the first-level cache beside what else a tile reads.
+# Vectors of a panel of B that stay in L1 beside what else a tile reads.
 L1_PANEL_VECTORS = 256
 
 
@@ -53,9 +53,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What the choice of a tile depends on: the vector registers of a target, lanes of the element type in each, cycles that a load takes
-    from the multiply-adds beside it, and how many registers A's number and its products take, one where these are added to the sums as they
-    are made.
+    """What the choice of a tile depends on.
+
+    `count` vector registers of `lanes` lanes; `load_cycles`, what a load takes from the multiply-adds; `factors`, the registers for A's
+    number and its products (one if these are added to the sums at once).
     """
 
     count: int
@@ -382,8 +383,9 @@ def sum_lanes(code: Code, rows: Sequence[Value]) -> Value:
 
 
 def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step: two multiply-adds a cycle, two loads a cycle (measured a little less), or one full chain. Tall tiles read from
-    many lines of memory at once, and lose some percent.
+    """The estimated cycles of one step: two multiply-adds a cycle, a little less than two loads a cycle, or the latency of one chain.
+
+    Tall tiles read from many lines of memory at once, and lose some percent.
     """
     return max(rows * vectors / 2, 0.56 * (rows + vectors), 4.8) * (1 + 0.005 * max(0, rows - 8))
 
@@ -395,8 +397,8 @@ def split_extent(extent: int, tile: int) -> list[tuple[int, int]]:
 
 
 def streamed_cycles(rows: int, vectors: int) -> float:
-    """Cycles of a step whose lines of B come from the second-level cache: measured to take about 1.7 each, and more where a round of steps
-    has so many loads that the hardware loses sight of where each of them goes."""
+    """The estimated cycles of a step whose lines of B come from L2; more if a round has more loads than the hardware prefetcher can follow.
+    """
     return max(step_cycles(rows, vectors), vectors * (1.7 if vectors * UNROLL < 32 else 2.3)) + 0.03 * vectors
 
 

@@ -1,7 +1,7 @@
-"""Operands in another layout: panels of lanes, made when the model is compiled or by a kernel when it runs.
+"""Packing: operands in panels of lanes, made at compile time or by a kernel at run time.
 
-Panels are `[outer letters][N/width][contracted letters][width]`: what a register tile reads as its B lies in one line of memory. The last
-panel is filled up with zeros.
+A panel is `[outer letters][N/width][contracted letters][width]`, so a register tile reads B from front to back. The last panel is padded
+with zeros.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def copied_views(value: Value) -> tuple[Func, Builder, Value]:
 
 
 def panels_of(value: Value, letters: str, panels: Panels, word_letter: str | None = None) -> Func:
-    """The packing of `value`, an argument of its function or views of one, as a function at tensor level from the argument to flat panels.
-    With `word_letter`, a contracted letter, elements of the panels are words of four bytes, or two 16-bit integers, along it, which stay
-    together.
+    """The packing of `value`, an argument of its function or views of one: a function at tensor level from the argument to flat panels.
+
+    With `word_letter`, a contracted letter, the panels hold words of four bytes, or two 16-bit integers, along it.
     """
     func, b, x = copied_views(value)
     order = [*panels.outer, *panels.contracted, panels.lane]
@@ -300,8 +300,9 @@ class PlanParts:
     def packed(
         self, value: Value, letters: str, access: Access, panels: Panels, threshold: Threshold = None, word_letter: str | None = None
     ) -> Slot:
-        """The panels of `value`: ahead of time for a constant or kept operand, else by a step, which does nothing where it is not
-        `threshold` it. `word_letter` is that of `panels_of`.
+        """The panels of `value`: packed at compile time for a constant or kept operand, else by a step.
+
+        With a `threshold`, (rows, least), the step does nothing for fewer rows. `word_letter` is that of `panels_of`.
         """
         source = access.source
         if word_letter is not None:

@@ -1,7 +1,7 @@
-"""A part of a padded image, copied into scratch memory: the pad itself is never made.
+"""A task's part of a padded image, copied into scratch memory. The pad itself is never made.
 
-What a task reads of an image with padding around it is a box. Lines of the box that lie outside of the image are filled, others are copied
-between what lies outside at their two ends; a line is as many of the inner axes as lie together on both sides.
+What a task reads of a padded image is a box. Lines of the box outside of the image are filled; others are copied between their padded ends.
+A line is as many of the inner axes as are contiguous on both sides.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Scheduling: which builder makes the kernels of each root, and what it needs for that.
+"""What a builder is asked (`Request`) and what it answers (`KernelPlan`).
 
-A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets a `Request`, the root as a small
-function of its own, and answers with a `KernelPlan`, or with None when the root is not of its kind. Builders are asked in order; the
-generic loops come last and take every root but groups with several contractions, which are split again. A plan is data: it names the memory
-it needs by slots, so equal roots share one plan and its kernels.
+A root is an op of a fused `main` at tensor level: one op, or one `tensor.fused` group. A builder gets the root as a small function of its
+own. It answers with a plan, or with None if the root is not of its kind. Builders are asked in order. The generic loops come last and take
+every root but groups with several contractions, which are split again. A plan is data, with memory named by slots, so equal roots share one
+plan and its kernels.
 
 A builder of matrix products might read:
 

@@ -1,8 +1,8 @@
-"""Positions along an axis, as the loops of a kernel know them: what moves with which loop, and what moves from lane to lane.
+"""Positions along an axis: how they move with each loop, and from lane to lane.
 
-A `Position` is `const + sum(coefficient * value) + step * lane + vector`. The first parts are alike in all lanes; `step` says how far lanes
-stand apart, and decides how memory is read: 0 loads once and broadcasts, 1 loads a vector, anything else gathers. `vector` holds what no
-step can say, such as positions read from an index tensor.
+A `Position` is `const + sum(coefficient * value) + step * lane + vector`. The first parts are the same in all lanes. `step` decides how
+memory is read: 0 loads once and broadcasts, 1 loads a vector, anything else gathers. `vector` holds the rest, such as positions read from
+an index tensor.
 """
 
 from __future__ import annotations

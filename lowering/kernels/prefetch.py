@@ -1,5 +1,5 @@
-"""Weights that are asked for ahead of time: while a register tile computes with one panel of them, it asks for a share of the next one,
-some lines beside each round of its steps.
+"""Software prefetch of packed weights: a register tile that computes with one panel prefetches a share of the next, some lines in each
+round.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import UNROLL, Overlapped
 
-# Of an unknown number of rows, those in whose time all of the next panel has been asked for, where it is far and where it stays in the
-# third-level cache; fewer ask for a part of it, the first lines.
+# An unknown number of rows prefetches all of the next panel in the time of so many, from memory and from L3. Fewer rows prefetch its first
+# lines only.
 FEWEST_ROWS, FEWEST_ROWS_L3 = 16, 32
-# In what fractions of a line an even pace is counted.
+# One line in fixed point, for an even pace.
 ONE = 1 << 16
 
 
@@ -27,9 +27,11 @@ def prefetch_panel(
     in_all: Index,
     fewest: int = FEWEST_ROWS,
 ) -> Overlapped:
-    """What the tile of `rows` rows from `at` on does beside each round, where `in_all` rows meet each panel; of an unknown number `fewest`
-    are enough to ask for all of it. It asks for its share of the one at position `panel`, of `depth` steps of `vectors` vectors, a line
-    each. The pace is even, since memory gives lines at a pace of its own, and loads wait where more of them are under way.
+    """What the tile of `rows` rows from `at` on prefetches in each round, of the panel at position `panel`: `depth` steps of `vectors`
+    lines.
+
+    All tiles of `in_all` rows together prefetch all of it; of an unknown number `fewest` are enough. The pace is even, since loads wait if
+    too many lines are in flight.
     """
     lines, rounds = depth * vectors, max(depth // UNROLL, 1)
     most = fewest if isinstance(in_all, Value) else in_all

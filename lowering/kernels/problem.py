@@ -1,8 +1,8 @@
-"""What a builder of products is asked for: one `tensor.contract` with what follows it, and its letters as rows, lanes and steps.
+"""The problem that a builder of products solves: one `tensor.contract` with its epilogue, and its letters as rows, lanes and steps.
 
-The letters of a spec fall into batch, free and contracted ones. One operand gives the lanes (B, `right`): the one that has the result's
-last letter, so that results are stored as they stand. The other one (A, `left`) gives scalars and is read where it stands, whatever its
-strides. All other letters become loops around the tile, or further contracted axes inside of it.
+The letters of a spec are batch, free or contracted. One operand gives the lanes (B, `right`): the one with the result's last letter, so
+that results are stored contiguously. The other one (A, `left`) gives scalars and is read in place, whatever its strides. All other letters
+become loops around the tile, or further contracted axes inside of it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from polyreme.lowering.kernels.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.instructions import BYTES, dot_registers
 
-# A size that is only known at run time counts as this many when costs are compared.
+# A size that is only known at run time counts as this many in estimates.
 TYPICAL = 64
-# Cycles of work below which another thread is not worth its waking.
+# Cycles of work that pay for waking a thread.
 GRAIN_CYCLES = 5000
 # A result is cut into about so many pieces for the threads, if each has this many cycles.
 PIECES, PIECE_CYCLES = 16, 8000
-# Registers for A's number and its product with a pair of 16-bit integers. (With two more tiles of 5 x 2 make 81 products a nanosecond on
-# Zen 3, of 6 x 2 76, in assembly; whole networks were as fast.)
+# Registers for A's number and its product with a pair of 16-bit integers.
 FACTORS_OF_PAIRS = 2
-# Vectors of a result's row from which on it does not matter that half of the last one is empty.
+# From so many vectors of a row on it does not matter that half of the last one is empty.
 MOST_HALVED = 16
 
 

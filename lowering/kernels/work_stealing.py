@@ -1,10 +1,9 @@
-"""Work that threads share while they do it: each turn of it goes to whoever comes for it first.
+"""Work stealing: a thread that has done its own work items takes those of another.
 
-Work that is settled ahead waits for the slower one of two processors, or for a thread that comes late: in a virtual machine one processor
-is often a fifth slower than the other for some milliseconds. Here each thread has turns of its own, and takes them from the first one on,
-by tickets; a thread that has none left takes those of another, from the last one back, while they are open. What a turn leaves behind stays
-where the thread that took it put it, until the one that is the last to be done puts all of it together. So a thread that leaves this to
-another one takes no further turns.
+Work that is divided in advance waits for the slowest thread, or for one that comes late. Here each thread has items of its own, and takes
+them from the first one on, by tickets. A thread without items takes those of another, from the last one back, while they are open. The
+results of an item stay where the thread that did it put them, until the thread that finishes last combines all of them. So a thread that
+leaves this to another one takes no further items.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import i64, index
 from polyreme.lowering.kernels.code import Code, Index
 
-# Elements of a line of the cache, which no two threads have in common.
+# Elements of a cache line, which no two threads share.
 LINE = 64 // i64.bytes
-# What is noted of a thread's turns: how many were taken from the first one on and, times `FROM_END`, from the last one back; how many are
-# done; and from here on, for each, one more than the place of what is still to be put together, 0 for none.
+# The record of a thread's items. How many were taken from the first one on, plus `FROM_END` times those from the last one back; how many
+# are done; then for each item one more than the position of its results, or 0.
 TAKEN, DONE, LEFT = range(3)
 FROM_END = 1 << 32
-# Turns that are not open yet count as so many that were taken.
+# Items that are not open yet count as so many that were taken.
 CLOSED = 1 << 20
 
 
 @dataclass(frozen=True)
 class Tickets:
-    """Who takes which of a thread's turns, noted in `memory`: `elements` of i64 for each thread, with at most `items` turns."""
+    """Who takes which of a thread's items, noted in `memory`: `elements` of i64 for each thread, for at most `items` items."""
 
     code: Code
     memory: Value
@@ -38,14 +37,14 @@ class Tickets:
         return -(-(LEFT + items) // LINE) * LINE
 
     def begin(self, thread: Index, are_open: Value) -> None:
-        """Nothing is taken yet, of the turns of a thread."""
+        """No item of a thread is taken yet."""
         code, notes = self.code, self._notes(thread)
         with code.loop(0, self.elements(self.items), name="note") as note:
             code.store(code.constant(0, i64), self.memory, code.add(notes, note.iv))
         self._store(code.apply("select", are_open, code.value(0), code.value(CLOSED)), notes)
 
     def open(self, thread: Index) -> None:
-        """The turns of a thread are open to others, if they were not before."""
+        """Opens the items of a thread to others, if they were not open."""
         code, notes = self.code, self._notes(thread)
         code.fetch_add(code.apply("select", self.are_open(thread), code.value(0), code.value(-CLOSED)), self.memory, code.add(notes, TAKEN))
 
@@ -53,8 +52,10 @@ class Tickets:
         return self.code.apply("lt", self.code.value(self.code.mod(self._load(self._notes(thread)), FROM_END)), self.code.value(CLOSED))
 
     def take(self, thread: Index, count: Index, is_own: Value) -> Value:
-        """The next one of the `count` turns of a thread, which are open: from the first one on if they are the own ones; `count` or more if
-        there is none.
+        """The next of the `count` items of a thread, which are open: from the first one on if they are the own ones, else from the last one
+        back.
+
+        `count` or more if there is none.
         """
         code = self.code
         taken = code.fetch_add(
@@ -67,18 +68,18 @@ class Tickets:
         return code.apply("select", is_left, item, code.value(count))
 
     def leave(self, thread: Index, item: Index, place: Index) -> None:
-        """What a turn made is at this place, still to be put together."""
+        """Notes that the results of an item, still to be combined, are at this place."""
         self._store(self.code.add(place, 1), self.code.add(self._notes(thread), LEFT, item))
 
     def left(self, thread: Index, item: Index) -> Value:
-        """One more than the place of what is still to be put together of a turn, 0 if there is nothing. It is told once."""
+        """One more than the place of an item's results that are still to be combined, or 0. It is told once."""
         at = self.code.add(self._notes(thread), LEFT, item)
         place = self._load(at)
         self._store(0, at)
         return place
 
     def are_done(self, thread: Index, did: Index, count: Index) -> Value:
-        """Whether, with the turns that the caller did, all of them are done: it then sees what the others left."""
+        """Whether all items are done, with the `did` items of the caller, who then sees what the others left."""
         before = self.code.fetch_add(did, self.memory, self.code.add(self._notes(thread), DONE))
         return self.code.apply("eq", self.code.value(self.code.add(before, did)), self.code.value(count))
 

@@ -1,9 +1,8 @@
-"""Tuning: candidates for the tile of a matrix product are timed once for each shape, and the answer is kept beside the objects in the
-cache.
+"""Tuning: candidate tiles of a matrix product are timed once for each shape, and the answer is kept in the cache, with the objects.
 
-Off by default, since the count of cycles in `microkernel.rank_tiles` is close on the machines that it was fitted on, and since what is
-timed differs a little from run to run. `POLYREME_TUNE=1` turns it on for code that is made for this machine. The tile does not change a
-result: the order of additions is the same.
+Off by default: the estimate of `microkernel.rank_tiles` is close on the machines that it was fitted on, and timings differ from run to run.
+`POLYREME_TUNE=1` turns it on for code that is made for this machine. The tile does not change a result, since the order of additions is the
+same.
 """
 
 from __future__ import annotations

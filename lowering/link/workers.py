@@ -1,12 +1,12 @@
-"""Work that is shared out to forked processes, never more of them than cores.
+"""Work shared out to forked processes, never more of them than cores.
 
 llvmlite holds one lock for all of LLVM, and Python one for itself, so threads would not help. A forked process has everything that its
-parent had, so that work can be any function without arguments; only its outcome travels. A process with threads of Python's is not forked:
-one of them might hold a lock that nobody in the child would ever open again.
+parent had, so work can be any function without arguments; only its outcome travels. A process with Python threads is not forked, because
+one of them might hold a lock that nobody in the child would ever release.
 
-No process is waited for without end. What one did not get done because it was killed, failed in a way of its own, or did not go on for
-`POLYREME_COMPILE_SECONDS`, is done in the process that waited, which also does all of it when the system has no further process to give;
-what made one crash is not tried again, as it would crash that one too. Who dies takes along those that it forked.
+No wait is endless. Work that a process did not finish, because it was killed, failed, or did not go on for `POLYREME_COMPILE_SECONDS`, is
+done by the process that waited. That process also does everything if the system grants no further process. Work that crashed a process is
+not tried again. A process that dies takes along those that it forked.
 """
 
 from __future__ import annotations

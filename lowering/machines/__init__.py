@@ -1,1 +1,1 @@
-"""What is known of machines: caches, vectors, instructions, and which of them a function may use."""
+"""Facts about machines: caches, vectors, instructions."""

@@ -1,4 +1,4 @@
-"""Which instructions a machine has, as schedules and passes ask: how they are written is the emitter's."""
+"""Which instructions a machine has, as schedules and passes ask. The emitter knows how they are written."""
 
 from __future__ import annotations
 

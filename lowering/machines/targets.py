@@ -266,10 +266,10 @@ def core_of(target: Target) -> Target:
     """The target with what is known of cores of its family.
 
     AMD since Zen 1 adds beside multiply-adds. Zen 4 computes vectors of 64 bytes in halves, so it begins one multiply-add of them in a
-    cycle; in a virtual machine its cores may share no third-level cache, and then what another core wrote is far. Zen 3 finds half of its
-    third-level cache, and reads memory best in eight streams.
+    cycle; in a virtual machine its cores may share no L3, and then what another core wrote is far. Zen 3 finds half of its
+    L3, and reads memory best in eight streams.
 
-    Intel's cores add and multiply on the same ports. Of a large third-level cache that many cores share, a core finds about eight times its
+    Intel's cores add and multiply on the same ports. Of a large L3 that many cores share, a core finds about eight times its
     second level in time. What is read ahead ends with a page, so memory is read best in eight streams, and of tiles that are otherwise as
     good those with fewer loads are faster.
     """

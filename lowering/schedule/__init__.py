@@ -1,1 +1,1 @@
-"""Which kernel takes what: requests and plans, groups that a builder asked for, memory, and `main` on buffers."""
+"""From tensors to buffers: which builder takes which root, where memory lies, and a `main` of calls."""

@@ -1,8 +1,8 @@
 """The arena: where each intermediate buffer of a kernel-level `main` lies.
 
-A buffer is live from the first op that uses it to the last, among the ops of the block that it is made in; uses inside an op's regions and
-uses through views count as uses by that op. So what the body of a loop makes on the way shares memory with what it makes later, and the two
-bodies of a branch share theirs. `memory_plan.py` turns lifetimes into offsets.
+A buffer is live from the first op that uses it to the last, among the ops of its block. Uses inside an op's regions, and uses through
+views, count as uses by that op. So buffers of a loop's body share memory with later ones of the body, and the two bodies of a branch share
+theirs. `memory_plan.py` turns lifetimes into offsets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From tensors to buffers: `main` allocates, fills and hands on memory; every root becomes calls of kernels.
+"""Bufferization: `main` allocates, fills and hands on memory, and every root becomes calls of kernels (the pass `tensor-to-kernel`).
 
-Results of kernels that are returned are written where the caller wants them. Reshapes are the same memory under another shape. Constants
-are `kernel.data`, packed ahead of time when a kernel wants them in another layout; arguments are packed once per run, or weights by a
-second function, `prepare`, that runs when they change. Equal roots share their kernels.
+Returned results are written where the caller wants them. Reshapes are the same memory under another shape. Constants are `kernel.data`,
+packed at compile time if a kernel wants another layout. Arguments are packed once per run; weights by a second function, `prepare`, that
+runs when they change. Equal roots share their kernels.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Cliffs: kernels that take many times as long as what they compute needs.
+"""Cliffs: kernels that take many times the cycles that their root needs.
 
-A schedule that is not right for its root is not wrong, it is slow without a word: a convolution that is computed anew wherever its result
-is read, or element by element. So the cycles that a plan's kernels take, counted op by op with the numbers of rounds of their loops, are
-compared with those that the root's arithmetic and memory need. Both are rough, within a factor of a few; what is looked for is ten times
-that.
+A wrong schedule gives right results, slowly and silently: a convolution computed again wherever its result is read, or element by element.
+So the cycles of a plan's kernels, counted op by op with the rounds of their loops, are compared with those of the root's arithmetic and
+memory. Both are rough, within a factor of a few. A cliff is ten times that.
 
-Sizes that are not known are taken for one number throughout. Of a loop the round in the middle stands for all; where the condition of a
-branch is not known, half of each side counts.
+Unknown sizes are one number throughout. Of a loop the round in the middle stands for all. Of a branch with an unknown condition, half of
+each side counts.
 """
 
 from __future__ import annotations

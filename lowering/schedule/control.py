@@ -5,9 +5,9 @@
                                                kernel.while (%parity) {kernels of C;  load}
                                                    {kernels of B, from place %parity into the other one}
 
-What a round is handed lies in one of two places, and what it hands on is written to the other one: so no round reads what it has written
-already, and nothing is copied. Memory that bodies need on the way is the arena's, and live as long as the whole branch or loop is. What
-does not change in it, such as a weight in another layout, is packed in front of the outermost one.
+A round reads what it carries from one of two places and writes to the other (double buffering), so nothing is copied. Memory of the bodies
+is the arena's, and live as long as the whole branch or loop. What does not change in it, such as a packed weight, is made in front of the
+outermost one.
 """
 
 from __future__ import annotations

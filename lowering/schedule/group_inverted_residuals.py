@@ -1,7 +1,7 @@
-"""Groups of chains by rows: a product, the depthwise convolution behind it and the next product become one `tensor.fused`, where
-`inverted_residual.py` is worth it.
+"""Fused inverted residuals: a product, the depthwise convolution behind it and the next product become one group if its builder takes it.
 
-Only if nothing else reads what lies in between: a training step, whose backward needs it, keeps its groups as they are.
+Only if nothing else reads the values in between: a training step, whose backward needs them, keeps its groups as they are.
+`inverted_residual.py` is the builder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Programs that are partly compiled: what runs on the host, such as a collective call or a Python function, and between those the regions
-that become machine code.
+"""Programs that are partly compiled: host calls (collectives, Python functions), and between them regions that become machine code.
 
-The module that `split_regions` makes says what will run and in which order: its `main` calls one function per region, and has the host's
-ops between them.
+The module that `split_regions` makes says what runs in which order: its `main` calls one function per region, and has the host's ops
+between them.
 """
 
 from __future__ import annotations

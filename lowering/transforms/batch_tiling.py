@@ -1,12 +1,12 @@
-"""Image by image: the first layers of a network on a batch are computed for one image after the other, each image on one thread.
+"""Batch tiling: the first layers of a network run image by image, each image on one thread.
 
-A layer on a whole batch leaves more behind than the caches hold, and the next layer reads it from memory again. Where what one image leaves
-is large beside the weights, all such layers in a row are done with one image before the next one begins. Threads then take whole images:
-they wait for each other once, not at each layer. Later layers, whose weights are large beside their images, stay as they are, and read
-their weights once for all images.
+A layer on a whole batch writes more than the caches hold, and the next layer reads it from memory again. If an image's intermediates are
+large beside the weights, all such layers in a row run on one image before the next image begins. Threads take whole images, and wait for
+each other once in place of once per layer. Later layers, with weights large beside their images, stay as they are, and read their weights
+once for all images.
 
-What one image needs is found by the shapes alone: a value is *batched* when its first axis is the batch, or begins with it (`16*112*112`
-rows), and element i of the batch depends on element i of other batched values only.
+Shapes alone tell what one image needs. A value is *batched* if its first axis is the batch, or begins with it (`16*112*112` rows), and
+element i of the batch depends on element i of other batched values only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.fuse import is_free
 
-# What all images leave at a layer is this many times the second-level cache where it pays, and weights of this part of it are read again
+# What all images leave at a layer is this many times L2 where it pays, and weights of this part of it are read again
 # for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they
 # are.
 WORTH_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
@@ -40,7 +40,7 @@ class TileBatch(FuncPass):
     """y = late(early(x))  ->  y = late(scan(x) { early of one image })
 
     Before and after: `tensor` ops.  The scan hands nothing from step to step, so its steps may run at the same time. `cache` is the size of
-    the second-level cache. Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse
+    L2. Runs after layouts are chosen, which look at whole networks, and before fusion, since the ops of an image fuse
     as others do.
     """
 

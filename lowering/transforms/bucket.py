@@ -1,9 +1,8 @@
-"""Data parallel: which gradients travel together, and when.
+"""Data parallel: which gradients are reduced together, and when.
 
 `assign_buckets` groups parameters as Paddle's Reducer does. `BucketGradients` puts one all-reduce per bucket at the end of a backward
-function, which is right already; `OverlapCollectives` splits each into its start and its wait, and moves them apart, so that a bucket
-travels while the gradients of the next are computed. All of it happens ahead of time: what the passes leave is what runs, in every rank, in
-this order.
+function, which is correct already. `OverlapCollectives` splits each into its start and its wait and moves them apart, so that a bucket
+travels while the gradients of the next are computed. The order is fixed at compile time, and is the same in every rank.
 """
 
 from __future__ import annotations

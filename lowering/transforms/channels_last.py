@@ -1,13 +1,14 @@
-"""Channels last: image networks are turned from [N, C, H, W] to [N, H, W, C] inside.
+"""Channels last: image networks run in [N, H, W, C] inside, whatever their inputs and outputs are.
 
-With channels as neighbours in memory a 1x1 convolution is a plain matrix product over all pixels, whatever follows a convolution has its
-lanes along channels as the product has, and a depthwise convolution is elementwise along them. So every convolution is made to give its
-channels last, which is no more than another order of letters of a contract, and the transposes behind it are sunk through all that follows:
-elementwise ops, pads, windows, reductions, concatenations, slices, reshapes. Most meet the next convolution, which takes them in as its own
-order of letters, and are gone; what is left stands at results of the function and where axes are joined in an order that is not the
+With channels contiguous a 1x1 convolution is a plain matrix product over all pixels. What follows a convolution has lanes along channels,
+as the product has. A depthwise convolution is elementwise along them.
+
+So every convolution gives its channels last, which is another order of letters of a contract. The transposes behind it are sunk through all
+that follows: elementwise ops, pads, windows, reductions, concatenations, slices, reshapes. Most meet the next convolution, which absorbs
+them as its own order of letters. The others stay at results of the function, and where axes are joined in an order that is not the
 memory's.
 
-Vectors along channels become [1, 1, 1, C], which costs nothing. Images that come from outside are read as they stand.
+Vectors along channels become [1, 1, 1, C], which costs nothing. Images from outside are read as they lie.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cleaning up, at every level: canonical forms, equal ops merged, unused ops erased.
+"""Cleaning up at every level: canonical forms, common subexpressions, dead code.
 
-Each pattern's docstring is its equation. None makes anything worse, none is needed for correctness, and none changes a bit of any result:
-what holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left alone.
+Each pattern's docstring is its equation. None makes anything worse, none is needed for correctness, and none changes a bit of any result.
+What holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cleaning up branches and loops: what is decided is taken, what does not change leaves, what nobody reads goes.
+"""Cleaning up branches and loops: decided branches are taken, loop invariants are hoisted, unread values are dropped.
 
-The patterns are among those of `canonicalize`, at the `nn` and the `tensor` level. They change an op where it stands: operands, arguments
-of the blocks, what these yield, results.
+The patterns are among those of `canonicalize`, at the `nn` and the `tensor` level. They change an op in place: its operands, the arguments
+of its blocks, what these yield, and its results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sorting by counting: where an element belongs is how many stand before it in order."""
+"""Sorting short rows by counting: an element's place is the number of elements before it in order."""
 
 from __future__ import annotations
 

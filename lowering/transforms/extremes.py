@@ -1,4 +1,4 @@
-"""Where the largest element of a row stands, by two sweeps in vectors in place of one through single elements."""
+"""The position of a long row's largest element (argmax), by two vectorised passes in place of a scalar one."""
 
 from __future__ import annotations
 

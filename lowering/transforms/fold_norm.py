@@ -1,4 +1,4 @@
-"""Folding a batch norm into the product before it: a product by constants, scaled and shifted per channel, is a product by other constants.
+"""Folding batch norm into the product before it: a product by constants, scaled and shifted per channel, is a product by other constants.
 """
 
 from __future__ import annotations

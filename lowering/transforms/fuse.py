@@ -1,12 +1,12 @@
 """Fusion: which tensor ops share one kernel.
 
-A group is convex (no path leaves and re-enters it) and has one form: rows (`rows.py`), or a contract with what follows it (`epilogue.py`).
-Groups grow from consumers to producers, because the consumer decides the shape of the loop. A producer joins when every element of it is
-still computed once, or for nothing: what many places need is computed once and stored, unless its own group can hand it out beside its
-results.
+A group is convex (no path leaves and re-enters it) and has one form: rows (`rows.py`), or a contract with its epilogue (`epilogue.py`).
+Groups grow from consumers to producers, because the consumer decides the shape of the loop. A producer joins if each of its elements is
+still computed once, or costs nothing. What many places need is computed once and stored, unless its own group can return it as a further
+result.
 
 Views, pads and values made from nothing have no kernel of their own: every group that reads them gets a copy, which moves positions and no
-memory. Reshapes stay outside as they are, since the same memory under another shape is free.
+memory. Reshapes stay outside, since the same memory under another shape is free.
 """
 
 from __future__ import annotations

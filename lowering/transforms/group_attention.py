@@ -1,6 +1,6 @@
-"""Groups of attention: the ops that `attention.py` finds become a `tensor.fused` of their own.
+"""Groups of attention: the ops that `attention.py` finds become one `tensor.fused`.
 
-Only if nothing else reads what lies in between: a training step, whose backward needs the weights, keeps its ops as they are.
+Only if nothing else reads the values in between: a training step, whose backward needs the weights, keeps its ops as they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Products of one operand by several known ones become one product: the queries, keys and values of an attention are one matrix.
 
-What a product does with its own operand, combining the parts of it for Strassen's algorithm say, is done once, and threads have more tasks
+What a product does with the shared operand, such as combining its parts for Strassen's algorithm, is done once, and threads have more tasks
 to share. The results are slices, which cost nothing for those who read them as views.
 """
 

@@ -1,9 +1,9 @@
-"""Grouped convolutions with few channels to a group, by larger groups.
+"""Grouped convolutions with few channels per group, as convolutions with larger groups.
 
-Lanes run along a group's channels; groups of four leave twelve of sixteen lanes idle. So as many neighbouring groups as fill the lanes
-become one, whose weights are zero where one of them would meet another's channels: more multiplications, by fewer instructions.
+Lanes run along a group's channels, and groups of four leave twelve of sixteen lanes idle. So as many neighbouring groups as fill the lanes
+become one, whose weights are zero between channels of different groups: more multiplications, in fewer instructions.
 
-Zeros times an infinity or a nan are nan: these reach all results of the larger group, as they reach all of a piece by Winograd's way. Who
+Zeros times an infinity or nan are nan, and reach all results of the larger group, as they reach a whole piece of Winograd's algorithm. Who
 forbids the one forbids the other.
 """
 

@@ -1,4 +1,4 @@
-"""Reductions of everything by several threads: row by row, and then of what the rows gave."""
+"""Full reductions on several threads: rows first, then the rows' results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pads behind reshapes: where threads ask for single elements, a pad that nothing stands behind but windows is never written.
+"""Pads move behind reshapes: where threads compute single elements, a pad that only windows read is then never written.
 
-Grouped convolutions split the channels of what they pad, and a reshape is a border between groups: in front of it the pad would have a
+Grouped convolutions split the channels of what they pad. A reshape is a border between groups, and in front of it the pad would have a
 kernel of its own.
 """
 

@@ -1,12 +1,11 @@
-"""Convolutions with few channels of their result, by blocks of pixels.
+"""Convolutions with few output channels, by blocks of pixels.
 
-Lanes run along the result's channels; three channels leave thirteen of sixteen lanes idle. So a block of neighbours in a row is computed at
-once, its pixels as further channels: the windows are as wide as those of all its pixels together, and move by a block. Each pixel has its
-weights where its own window lies, and zeros beside: 9 taps of 5 pixels of 3 channels take 13 taps of 15 lanes in place of five times 9 taps
-of 3 lanes.
+Lanes run along the output channels, and three channels leave thirteen of sixteen lanes idle. So several neighbours of a row are computed at
+once, as further channels: one window as wide as those of all its pixels, which moves by a block. Each pixel has its weights where its own
+window lies, and zeros elsewhere. 9 taps of 5 pixels of 3 channels take 13 taps of 15 lanes, in place of five times 9 taps of 3 lanes.
 
-Zeros times an infinity or a nan are nan: these reach all pixels of a block whose common window sees them, as they reach all of a piece by
-Winograd's way. Who forbids the one forbids the other.
+Zeros times an infinity or nan are nan, and reach all pixels of a block whose common window sees them, as they reach a whole piece of
+Winograd's algorithm. Who forbids the one forbids the other.
 """
 
 from __future__ import annotations

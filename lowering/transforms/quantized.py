@@ -1,18 +1,18 @@
-"""Products of quantised numbers in integers: what stands between two layers is bytes, and what is multiplied are bytes.
+"""Quantised products in integers: what moves between two layers are bytes, and what is multiplied are bytes.
 
 A quantised model says `contract(steps of activations * scale, steps of weights * scales)` in floats, with `nn.dequantize_linear` in front
-of each operand. The scales leave the sum, where the one of the activations is a single number and those of the weights go with channels of
-the result; what is left is a contract of integers, which is exact.
+of each operand. The scales leave the sum if that of the activations is a single number, and those of the weights go with channels of the
+result. What is left is a contract of integers, which is exact.
 
-`kernel.dot4`, and the instructions behind it, want one operand without a sign. So activations are counted from the other end: `u = q +
-128`, which costs nothing where they are rounded anyway. With the zero point z of the activations,
+`kernel.dot4`, and the instructions behind it, want one unsigned operand. So activations are shifted, `u = q + 128`, which costs nothing
+where they are rounded anyway. With the zero point z of the activations,
 
     sum (q - z) w  =  sum u w - (z + 128) sum w
 
-and the last term is one number per channel, known ahead of time. A pad of zeros becomes one of `z + 128`.
+and the last term is one number per channel, known at compile time. A pad of zeros becomes one of `z + 128`.
 
-Where the machine multiplies pairs of 16-bit numbers but no bytes, u and w are 16-bit numbers in memory: to widen them in front of each
-product would take as long as multiplying. Products of few rows, which wait for their weights, have bytes there, too.
+If the machine multiplies pairs of 16-bit numbers but no bytes, u and w are 16-bit numbers in memory, since widening them in front of each
+product would cost as much as multiplying. Products of few rows, which wait for their weights, keep bytes there too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Passes over `tensor.scan`: what is the same in all steps is made in front of them, and steps can be written one after the other."""
+"""Passes over `tensor.scan`: hoist what is the same in all steps, and unroll steps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Sinking reshapes: elementwise ops are moved in front of a reshape, next to what made its operand.
+"""Sinking reshapes: elementwise ops move in front of a reshape, next to what made its operand.
 
-A linear layer on a batch of sequences is one matrix product, a reshape, and then an activation: moved in front of the reshape, the
-activation can be computed in the product's own kernel. The other operands of the op are reshaped the other way, which costs nothing for
-what lies in memory.
+A linear layer on a batch of sequences is a matrix product, a reshape, and an activation. In front of the reshape the activation can be
+computed in the product's kernel. The op's other operands are reshaped the other way, which costs nothing for what lies in memory.
 """
 
 from __future__ import annotations

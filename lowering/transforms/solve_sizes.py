@@ -1,8 +1,8 @@
-"""Symbolic sizes of whole functions: replaced by numbers where those are known, checked to follow from the arguments, and guarded.
+"""Symbolic sizes of whole functions: replaced by known numbers, checked to follow from the arguments, and guarded.
 
-Shapes are polynomials over names (`ir/dims.py`), every op's inference computes with them, and equations are solved as soon as an op needs
-them (`ir/sizes/facts.py`), so there is no system left to solve after tracing. What is left is to make sure that a run can tell each name's
-value, and to guard what no equation says: that no size becomes negative on the way.
+Shapes are polynomials over names (`ir/dims.py`). Each op's inference computes with them, and equations are solved as soon as an op needs
+them (`ir/sizes/facts.py`), so no system of equations is left after tracing. This pass makes sure that a run can tell each name's value, and
+adds the guards that no equation implies: that no size becomes negative on the way.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Complex numbers as their parts: machine code is made for real ones.
+"""Complex numbers as their real and imaginary parts, since machine code works on real numbers.
 
-A complex value becomes two planes of floats, with an axis of size 1 behind its own axes. Where complex numbers stand in memory, in
-arguments and results, real and imaginary parts lie side by side: `tensor.pairs` sees them as an axis of 2, of which slices are the planes,
-and planes laid end to end are the pairs. So a chain of elementwise ops fuses into one kernel, which reads and writes numbers where they
-stand.
+A complex value becomes two planes of floats, with an axis of size 1 behind its own axes. In memory, in arguments and results, real and
+imaginary parts lie side by side. `tensor.pairs` sees them as an axis of 2, whose slices are the planes; concatenated planes are the pairs.
+So a chain of elementwise ops fuses into one kernel, which reads and writes numbers in place.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """16-bit floats in products: float16 and bfloat16 are storage, float32 is what is computed with.
 
-`tensor.contract` of 16-bit floats adds up in float32 and rounds once. Written so, with casts around a contract of float32, it is computed
-by the builders of float32: the cast behind it is a part of its group, and the casts in front of it are parts of the groups that make its
-operands, which hand on their rounded results in the form that the product reads. Every op still rounds its own result, as it does when run
-eagerly: nothing is rounded less often because it is compiled.
+`tensor.contract` of 16-bit floats sums in float32 and rounds once. This pass writes it so, as casts around a float32 contract, which the
+float32 builders take. The cast behind it joins its group. The casts in front join the groups that make the operands, which hand on their
+rounded results in the form that the product reads. Every op still rounds its own result, as it does eagerly.
 
-Weights are widened when the model is compiled, but for products of few rows: those are bound by reading the weights, so these stay as they
-are, 16 bits in memory, and are widened in registers.
+Weights are widened at compile time. Those of products of few rows, which are bound by reading the weights, stay 16 bits in memory and are
+widened in registers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""AVX-512 instructions that LLVM IR has no word for, on any number of lanes: whole registers one by one, fewer lanes as a part of one.
+"""AVX-512 instructions that LLVM IR cannot express, on any number of lanes.
 
-Only for code whose `avx512` is set. A lane's result does not depend on the others.
+More lanes than a register has are taken register by register, fewer lanes as a part of one. Only for code whose `avx512` is set. A lane's
+result does not depend on the others.
 """
 
 from __future__ import annotations

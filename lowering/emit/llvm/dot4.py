@@ -1,11 +1,8 @@
-"""`kernel.dot4` and `kernel.dot2` in LLVM IR: four products of bytes, or two of 16-bit numbers, added up in 32 bits, by what a machine has
-for it.
+"""`kernel.dot4` and `kernel.dot2` in LLVM IR: four products of bytes, or two of 16-bit numbers, summed in 32 bits.
 
-With VNNI (x86) or I8MM (aarch64) it is one instruction, with aarch64's dot products of signed bytes two. On other x86 machines bytes are
-widened to 16 bits, whose products are added in pairs without loss (`pmaddwd`; the instruction for bytes, `pmaddubsw`, saturates). Elsewhere
-it is shifts, products and sums of 32 bits.
-
-There, numbers that are in memory as 16 bits need not be widened in front of each product (`multiplies_pairs`).
+With VNNI (x86) or I8MM (aarch64) it is one instruction; with aarch64's dot product of signed bytes, two. Other x86 machines widen bytes to
+16 bits, whose products are added in pairs without loss (`pmaddwd`; `pmaddubsw`, for bytes, saturates). Elsewhere it is shifts, products and
+sums of 32 bits. Numbers that are 16 bits in memory need no widening there (`multiplies_pairs`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The exponential function and what is made of it, in float32 and float64 throughout, on any number of lanes.
+"""exp and what is made of it, in float32 and float64 throughout, on any number of lanes.
 
-Both formats go the same ways with constants of their own (`Format`). The bounds stand in `vector_math` and `double_math`.
+Both formats share the code, with constants of their own (`Format`). Error bounds stand in `vector_math` and `double_math`.
 
-Where a register holds a table that another one is looked up in (AVX-512), the argument is reduced by sixteenths of ln 2 and the polynomial
-is half as long: what waits for what is what takes the time. 2^(j/16) is T[j] * (1 + LOST[j]), the second factor being what rounding took,
-which is added where terms are small.
+If a register can hold a look-up table (AVX-512), the argument is reduced by sixteenths of ln 2, and the polynomial is half as long, which
+shortens the chain of dependent instructions. 2^(j/16) is T[j] * (1 + LOST[j]). The second factor is what rounding took, and is added where
+terms are small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writing one LLVM function: what values are called, positions, addresses, sizes, and the walk over ops.
+"""Writing one LLVM function: names of values, positions, addresses, sizes, and the walk over ops.
 
-Positions are kept as a base plus a known offset until they are used, and a base address is computed once per block that it holds for: so
-the loads of an unrolled loop share one register and differ in the displacement of the instruction.
+Positions are kept as a base plus a known offset until they are used. A base address is computed once per block, so the loads of an unrolled
+loop share one register and differ in the displacement of the instruction.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Elementary functions of the C library, lane by lane: for arguments that need more words of pi than a reduction here has, and for what has
-no code of its own.
+"""Elementary functions of the C library, lane by lane: for angles too large for our own reduction, and functions without code of their own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`kernel.dot_block` and `kernel.dot_terms` in LLVM IR: tile registers of x86 (AMX), as values that LLVM gives registers to.
+"""`kernel.dot_block` and `kernel.dot_terms` in LLVM IR: AMX tile registers as values that LLVM allocates.
 
-LLVM says at the beginning of a function what shapes its tiles have, and gives them back at its end; each register has one shape there, so
-all blocks of a kernel should have as many rows. A system lends tiles to programs that ask: who loads code asks (`runtime/cpu.py`), and
-libraries that run without Python do when a model is made (`c_interface.py`).
+LLVM configures tile shapes at the beginning of a function, and releases them at its end. Each register has one shape there, so all blocks
+of a kernel should have the same number of rows. The system grants tiles on request: the loader asks (`runtime/cpu.py`), and libraries
+without Python ask when a model is made (`c_interface.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polyreme.lowering.machines.instructions import has_bf16_tiles, has_tiles
 
 # Bytes of a word, and of a row of a tile.
 WORD, ROW = i32.bytes, COLUMNS * i32.bytes
-# Bytes of a line of memory, and LLVM's word for asking for it in the second-level cache.
+# Bytes of a line of memory, and LLVM's word for asking for it in L2.
 LINE, SECOND_LEVEL = 64, 2
 # The bits of a float32 that are a bf16.
 UPPER = -1 << 16

@@ -1,1 +1,1 @@
-"""Kernels of a grid to PTX."""
+"""Grid kernels to PTX."""

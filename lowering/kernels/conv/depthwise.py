@@ -1,14 +1,13 @@
-"""Windows that slide over a channels-last image, each channel on its own: depthwise convolutions and poolings.
+"""Depthwise convolutions and poolings of channels-last images: windows that slide over each channel on its own.
 
-The lanes of a vector are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, one accumulator
-each; for each row of the window the pixels below it are read once and go to every accumulator that they belong to:
+Lanes are neighbouring channels, so nothing is gathered or transposed. A tile is a run of pixels of a row, with one accumulator for each.
+For each row of the window the pixels below are read once, and go to every accumulator that they belong to:
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is not made: rows of the window that lie outside are left out of the loop over them, and the taps outside at both
-ends of a row are left out of its first and last tile. Where the width of the image is not known, tiles of a width that is chosen when the
-kernel runs cover a row, of which the last one moves back as far as it must; pixels at either end of a tile are read as padding where they
-lie outside. Weights lie in panels `[C / lanes][taps][lanes]`.
+A pad around the image is not made. Rows of the window outside of the image are left out of the loop over rows. Columns outside are left out
+of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a row, the last one moved back to
+its end; pixels that may lie outside are read as padding. Weights lie in panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
@@ -40,18 +39,17 @@ from polyreme.lowering.kernels.positions import Position, position
 
 # Multiply-adds that are written out in one tile: a row of the window for each of its pixels.
 MOST_TAPS = 448
-# Tiles of a row that are written out one by one, because taps of theirs lie outside of the image.
+# Tiles of a row that are written out one by one, because some of their taps lie outside of the image.
 MOST_EDGES = 6
-# Pixels of tiles where the length of a row is not known: one of these numbers suits nearly every length; and what a tile costs, in pixels,
-# before it computes any.
+# Widths of tiles for rows of unknown length, one of which suits nearly every length; and what a tile costs before it computes, in pixels.
 OPEN_WIDTHS, TILE_PIXELS = (1, 3, 4, 5, 6, 7, 8), 2
-# As `Target` has them: lower, since such kernels stand between products that keep the threads awake.
+# As in `Target`, but lower: such kernels stand between products that keep the threads awake.
 SERIAL_CYCLES, GRAIN_CYCLES = 15_000, 6_000
-# Rows of work that threads share well; as many rows make a piece of an image worth its first ones.
+# Rows of work that threads share well. As many rows make a piece of an image worth its first ones.
 ENOUGH_ROWS = 8
-# Vectors of channels that go through an image together, when a cache is to hold what lies under a window.
+# Vectors of channels that go through an image together if L1 is to hold what lies under a window.
 FEW_VECTORS = 4
-# Bytes after which addresses share their places in the first-level cache.
+# Bytes after which addresses share their places in L1.
 L1_WAY_BYTES = 4096
 
 
@@ -163,7 +161,7 @@ def find_depthwise(request: Request) -> Sliding | None:
 
 
 def _find_pooling(request: Request) -> Sliding | None:
-    """A reduction of overlapping windows over memory as it stands; others are as well computed by the general loops."""
+    """A reduction of overlapping windows over memory. Others do as well in the generic loops."""
     reduces = request.ops(tensor.Reduce)
     if len(reduces) != 1 or request.ops(tensor.Contract):
         return None
@@ -286,7 +284,7 @@ def _tiles(sliding: Sliding) -> list[SlidingTile]:
 
 
 def _conflicts_in_l1(sliding: Sliding, width: int) -> bool:
-    """Whether the pixels under a tile push each other out of the first-level cache, because they stand (nearly) a power of two apart."""
+    """Whether the pixels under a tile evict each other from L1, because they are (nearly) a power of two apart."""
     *down, along = sliding.slides
     pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
     ways = sliding.request.target.caches[0] // L1_WAY_BYTES
@@ -377,25 +375,25 @@ class SlidingKernel:
 
     @cached_property
     def _exceeds_l2(self) -> bool:
-        """Whether an image is too large for the second-level cache."""
+        """Whether an image is too large for L2."""
         s = self.s
         return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
-        """Vectors of channels that are taken through an image together.
+        """Vectors of channels that go through an image together.
 
-        An image in the second-level cache is read from there once, instead of once for each row of the window, when few channels are: what
-        lies under a window then stays in the first-level cache. A few long rows, as of sounds, are cut for the threads.
+        If the image fits into L2, few at a time: what lies under a window then stays in L1, and each pixel is read from L2 once. A few long
+        rows, as of sounds, are cut for the threads.
         """
         if not self._exceeds_l2:
             return min(vectors, FEW_VECTORS)
         return vectors if rows >= ENOUGH_ROWS else max(1, vectors * rows // ENOUGH_ROWS)
 
     def _tall(self, around: int) -> int:
-        """Rows of the result in a piece, of which there are `around` beside those that an image is cut into.
+        """Rows of the result in a piece; there are `around` pieces besides those that an image is cut into.
 
-        Each tile goes down through all rows of a piece before the next one: of a large image, what one row has under its windows is in the
-        first-level cache for the next.
+        Each tile goes down through all rows of a piece before the next one. What a row of a large image has under its windows is then in L1
+        for the next row.
         """
         slides = self.s.slides
         if not self._exceeds_l2 or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:

@@ -1,20 +1,18 @@
-"""Convolutions whose results end with channels: products of a row of taps for each pixel, over windows that are read where they stand.
+"""Direct convolutions whose result ends with channels (NHWC): for each pixel a product of its window by the weights.
 
-Lanes run along the channels of the result, and the rows of a register tile are the pixels of a small rectangle, so a tile is one of the
-matrix product between all windows and the weights, which lie in panels `[C / width][taps][width]`. Sums leave the registers with bias,
-activation and residual applied, straight into the result. A task is a piece of one image: panel by panel, it goes through the tiles of its
-pixels, whose image stays in the second-level cache.
+Lanes run along the output channels. The rows of a register tile are the pixels of a small rectangle. So a tile is one of the matrix product
+of all windows by the weights, which lie in panels `[C / width][taps][width]`. Sums leave the registers through the epilogue (bias,
+activation, residual) straight into the result. A task is a piece of one image: panel by panel it goes through the tiles of its pixels,
+while its part of the image stays in L2.
 
-The image may be in any order of axes, planar as it came from outside or channels-last. A pad around it is not made in memory. Where it is
-of zeros, and narrow, tiles leave out the taps that lie outside of the image. Elsewhere a task copies the pixels under its windows into a
-scratch buffer of its own, with the padding around them, unless all of them are known to lie inside.
+The image may have any order of axes, planar or channels-last. A pad is not made in memory. If it is narrow and of zeros, tiles leave out
+the taps outside of the image. Otherwise a task copies the pixels under its windows into scratch memory, padded, unless all are known to lie
+inside.
 
-Where it is not known how long rows are, and they are short, a tile is a run of the image's pixels, numbered through, each of which knows
-where its window begins; rows of taps that are over zeros for all of them are left out.
+If the length of rows is unknown, and they are short, a tile is a run of the image's pixels, counted through rows, each with the place of
+its window. Rows of taps that lie over zeros for all of them are left out.
 
-Pooled results are made from a scratch tile that holds the sums of one panel.
-
-How the work is cut is in `direct_plan.py`.
+Pooled results are made from a scratch tile that holds the sums of one panel. `direct_plan.py` decides how the work is cut.
 """
 
 from __future__ import annotations
@@ -67,8 +65,8 @@ def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPla
 
 @dataclass(frozen=True)
 class DirectPixels:
-    """The pixels of a tile: their places, by spatial letter; how far the first one's window is from the task's first one, and each one's
-    from that; and where their sums wait, if they do.
+    """The pixels of a tile: their places by spatial letter, the first one's window from the task's first, each window from that, and where
+    their sums wait, if they do.
     """
 
     places: list[list[Position]]
@@ -251,7 +249,7 @@ class DirectTask:
         across = -(-self.most[-1] // wide)
         count = across * (-(-self.most[0] // high) if above else 1)
         if direct.numbered:
-            # As many tiles as an image of a usual size has, so that these ask for all of the next panel.
+            # As many tiles as an image of a usual size has, so that these prefetch all of the next panel.
             count = min(count, -(-estimate_pixels(direct.extent[0]) // wide))
 
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:

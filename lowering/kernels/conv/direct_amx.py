@@ -1,6 +1,4 @@
-"""Convolutions of bytes by tile registers: the pixels of a block as `direct.py` cuts them, whose sums are made by `kernel.dot_block` and
-wait in scratch memory for their epilogue.
-"""
+"""Direct convolutions of bytes on AMX: the tiles of `direct.py`, with sums from `kernel.dot_block` that wait in memory for the epilogue."""
 
 from __future__ import annotations
 

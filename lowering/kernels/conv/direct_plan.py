@@ -1,4 +1,4 @@
-"""Direct convolutions before any code: which groups they are, and how the work is cut (`direct.py` has the kernel)."""
+"""The plan of a direct convolution: which groups qualify, and how the work is cut. `direct.py` writes the kernel."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Parts of the second-level cache, 1 / so many each: the image of a task, and a larger one where each task would bring far weights once
-# more; sums that wait, and what is read of a panel before the next tile reads it again.
+# Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
+# before the next tile reads it again.
 IMAGE_SHARE, LARGER_IMAGE_SHARE, SUMS_SHARE, PANEL_SHARE = 4, 2, 8, 2
-# The same part of a cache smaller than so many bytes.
+# The last one for an L2 of fewer bytes.
 SMALL_CACHE, PANEL_SHARE_OF_SMALL = 1 << 20, 4
-# A second-level cache counts as no larger: what a task keeps lies on the stack of its thread.
+# L2 counts as no larger, since a task has its memory on the stack.
 MAX_L2_BYTES = 1 << 20
-# Weights of more than this part of the third-level cache are taken for far.
+# Weights are streamed if they take more than 1 / this of L3.
 L3_SHARE_OF_WEIGHTS = 20
 # Pixels of a row, or rows, that an image of unknown size is planned for at least.
 LEAST_PIXELS = 16
-# The most channels, planes of an image far from each other, whose steps are the innermost ones where taps are left out.
+# With at most so many channels in planes, channels are the innermost steps where taps are left out.
 FEW_CHANNELS = 4
-# Rows of an unknown number of pixels, of about so many at most, have no tiles of their own: all pixels of an image are numbered through,
-# and a task has so many of them.
+# Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
 SHORT_ROW, NUMBERED_PIXELS = 32, 192
 # Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
-# Tiles of a task, before it is cut for the threads' sake.
+# Tiles of a task, before it is cut for the threads.
 ENOUGH_TILES = 8
-# A task copies its part of the image at so many bytes a cycle, which is to take at most this part of what it computes in.
+# A task copies its part of the image at so many bytes a cycle, which may take this part of its time.
 COPY_BYTES, COPY_SHARE = 16, 0.03
 
 
@@ -173,7 +172,7 @@ class Direct:
         many, stride = window.sizes[1], window.strides[1]
         if not all(isinstance(n, int) for n in (*window.sizes, *window.strides)):
             return None
-        # How far the last pixel's window reaches out: where it is not known, as far as there are zeros.
+        # How far the last pixel's window goes beyond the image; if that is unknown, as far as there are zeros.
         beyond = (self.p.size(self.spatial[1]) - 1) * stride - low[1] + many - sizes[1]
         beyond = beyond if isinstance(beyond, int) else pad.high[window.axes[1]]
         alone = low[1] <= stride and beyond <= stride and low[1] + beyond <= many
@@ -195,8 +194,8 @@ class Direct:
 
     @cached_property
     def has_whole_rows(self) -> bool:
-        """Whether rows may be a tile each where tiles are of numbered pixels: of these, the first one and the last one leave out the column
-        of taps beside the image.
+        """Whether rows may be a tile each where tiles are of numbered pixels: the first and last pixel then leave out the taps outside of
+        the image.
         """
         pad, window, letters = self.above, self.window, self.p.left_letters
         if (
@@ -332,15 +331,14 @@ class Direct:
 
     @cached_property
     def blocks(self) -> int:
-        """Into how many blocks the taps are cut, so that a panel's part stays in the second-level cache from tile to tile."""
+        """Blocks that the taps are cut into, so that a panel's part stays in L2 from tile to tile."""
         cache = self.p.request.target.caches[1]
         room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
         return -(-self.k * self.width * self.p.dtype.bytes // room)
 
     @property
     def weights_exceed_l3_share(self) -> bool:
-        """Whether the weights come from memory each time: so many that a network of such convolutions leaves none in the third-level cache.
-        """
+        """Whether the weights come from memory each time, because the other layers evict them from L3."""
         return self.k * -(-self.n // self.width) * self.width * self.p.dtype.bytes > self.p.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
 
     @property
@@ -377,7 +375,7 @@ class Direct:
         size[-1] = self._piece(-1, least[-1], lambda n: self._fits([1] * (len(size) - 1) + [n]))
         if len(size) > 1:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
-            # Threads share panels rather than pixels: a task takes each panel from far away once.
+            # Threads share panels rather than pixels, so that a task reads each panel from memory once.
             around = self._around * self.count * -(-self.outputs[-1] // size[-1])
             enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
@@ -412,7 +410,7 @@ class Direct:
         return min(max(-(-self.count // max(1, parts)), self._worth_copying()), self.count)
 
     def _worth_copying(self) -> int:
-        """For how many panels at least a task is worth its copy of the image."""
+        """The least number of panels that pays for a task's copy of the image."""
         if self.pad is None:
             return 1
         copied = prod(self.region(self.needed(self.pieces()))) * self.image_bytes / COPY_BYTES
@@ -443,7 +441,7 @@ class Direct:
         return None
 
     def _by_distance(self) -> list[str]:
-        """The contracted letters, far ones first."""
+        """The contracted letters by their stride in the image, the largest first."""
         return sorted(self.p.contracted, key=lambda c: -estimate(self.p.left.stride(c)))
 
     def _order(self) -> list[str]:
@@ -467,13 +465,13 @@ class Direct:
 
 
 def _assumed(size: Dim) -> int:
-    """A number of pixels to reckon with: one that is not known is taken for large enough to be worth a large tile."""
+    """The number of pixels in estimates: an unknown one counts as large enough for a large tile."""
     return size if isinstance(size, int) else max(estimate(size), LEAST_PIXELS)
 
 
 def _even(whole: int, pieces: int, multiple: int) -> int:
-    """The size of about so many equal pieces of `whole`, each but the last a multiple of `multiple`: one that leaves no rest, if some is
-    near.
+    """The size of about so many equal pieces of `whole`, a multiple of `multiple` but for the last piece; one without a rest, if there is
+    one close.
     """
     size = max(multiple, -(-whole // max(pieces, 1) // multiple) * multiple)
     return next((s for s in range(size, max(multiple, size * 3 // 4) - 1, -multiple) if whole % s == 0), size)

@@ -1,17 +1,19 @@
-"""Chains by rows: a product or convolution, the depthwise convolution that reads what it makes, and the product behind that, in one kernel.
+"""Fused inverted residuals: a 1x1 product or convolution, a depthwise convolution and a 1x1 product, in one kernel.
 
     wide = act(x · w1)        narrow = act(windows(wide) * w2)        out = narrow · w3 + …
 
-The image under the windows is, as a rule, several times as wide as what goes in and comes out, and too large for the second-level cache. So
-it is never made: a task goes through rows of the result, a few at a time, and for these through panels of the wide image's channels. Row by
-row it makes what lies under the windows, in a ring of rows that stays in the first-level cache, and what comes of it, in scratch memory; at
-last the last product of these rows, which may be missing.
+The wide image is usually several times as large as what goes in and comes out, and exceeds L2. So it is never made. A task takes a few rows
+of the result, and for these the panels of the wide image's channels:
 
-Tasks share the rows of an image, one for each thread. What two of them need of the wide image both make, so that none reads what another
-one wrote.
+1. It makes the rows of the wide image that lie under the windows, in a circular buffer of rows that stays in L1.
+2. The depthwise convolution reads that buffer, and writes to scratch memory.
+3. The last product makes the result from there. It may be missing.
 
-The number of rows and pixels may be open: rows are then taken as many at a time as for an image of a usual size, and each task's ring and
-rows of scratch memory are its part of a buffer.
+Tasks share the rows of an image, one task for each thread. Rows of the wide image that two tasks need are made by both, so that none reads
+what another one wrote.
+
+The number of rows and pixels may be unknown. Rows are then taken as many at a time as for an image of a usual size, and each task's scratch
+memory is a part of one buffer.
 """
 
 from __future__ import annotations
@@ -47,26 +49,26 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, oper
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 
-# Parts of the second-level cache: scratch memory of a task, and weights, which are read again for each row; 1 / so many each.
+# Parts of L2, 1 / this: scratch memory of a task, and weights, which are read again for each row.
 L2_SHARE, WEIGHTS_SHARE = 2, 4
-# Where a core reads fewer bytes in a cycle from the third-level cache, and so also of what another core wrote, or may have none in common
-# with it, a smaller image is worth a chain: such a part of the second-level cache.
+# A smaller image than L2 is worth the kernel if a core reads fewer bytes from L3 in a cycle, or may share no L3 with another: 1 / this of
+# L2.
 SLOW_BYTES, SLOW_SHARE, FAR_CORE_SHARE = 16, 32, 4
-# Groups of rows that a task has at least.
+# Groups of rows of a task at least.
 LEAST_GROUPS = 2
-# Tasks in such a number share groups evenly.
+# So many tasks share groups evenly.
 EVEN_GROUPS = 8
-# Groups of an image of a usual size where sizes are open, so that threads share those of others about evenly, too.
+# Groups of an image of unknown size, so that threads share them about evenly.
 OPEN_GROUPS = 16
-# Tasks that have scratch memory where its size is open: of more threads the others get none.
+# Tasks with scratch memory if its size is unknown. Further threads get none.
 MOST_OPEN_TASKS = 16
-# Rows of a tile of one vector: no limit, or as many as leave other units the time to finish one tile beside the multiply-adds of the next,
-# where these are half as many a cycle.
+# Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
+# tile meanwhile.
 MOST_HIGH, HIDDEN_HIGH = 1 << 20, 14
 
 
 def build_inverted_residual(request: Request) -> KernelPlan | None:
-    """The plan of a group that is a chain; None for any other group."""
+    """The plan of a fused inverted residual; None for any other group."""
     block = find_inverted_residual(request)
     return None if block is None else _ResidualKernel(block).build()
 
@@ -145,7 +147,7 @@ class InvertedResidual:
 
 
 def find_inverted_residual(request: Request) -> InvertedResidual | None:
-    """The chain that a group is, if it is one that this kernel is worth for; None for any other group."""
+    """The fused inverted residual that a group is, if the kernel pays; None for any other group."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) not in (2, 3):
         return None
@@ -172,10 +174,10 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
 
 
 def _pays_off(block: InvertedResidual) -> bool:
-    """Whether the wide image is too large for the cache, and rows of it and weights are not.
+    """Whether the wide image exceeds the cache, and some of its rows with the weights do not.
 
-    Where the third-level cache is slow, nearly every image is too large: the results of the kernels around it want the same cache, and half
-    of it comes from another core. Where that core may be far, half of an image of some size is.
+    If L3 is slow nearly every image counts as too large, because the kernels around it want the same cache. If cores may share no L3, a
+    quarter of L2 is the threshold.
     """
     target, dtype = block.request.target, block.sliding.dtype
     cache = target.caches[1]
@@ -248,9 +250,7 @@ def _is_plain(product: Product) -> bool:
 
 
 def _maker(part: Request, image: Value) -> Product | Direct | None:
-    """The product whose rows are the pixels of the image that is made from its results as they stand, or the convolution that gives the
-    image.
-    """
+    """The product whose rows are the pixels of the image made from its results, or the convolution that gives the image."""
     *pixels, channels = shape_of(image)
     product = find_product(part)
     if product is not None and _is_plain(product):
@@ -271,7 +271,7 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
 
 
 def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
-    """Whether the rows of a product are the pixels of argument `given` as they stand."""
+    """Whether the rows of a product are the pixels of argument `given`."""
     *pixels, channels = shape_of(narrow)
     left = product.problem.left
     if (
@@ -289,7 +289,7 @@ def _reads_rows(product: Product, narrow: Value, given: int) -> bool:
 
 
 class _Product:
-    """A product of a chain: its panels, and tiles of some of its rows."""
+    """The first or last product of a fused inverted residual: its panels, and tiles of some of its rows."""
 
     def __init__(self, product: Product, rows: Dim, most: int, parts: PlanParts, highest: int = MOST_HIGH):
         """For pieces of so many `rows`, in panels of at most so many vectors, where one vector has tiles of at most `highest` rows."""
@@ -325,7 +325,7 @@ class _Product:
 
 
 class _Convolution:
-    """The same of a convolution at the beginning of a chain."""
+    """The same of a convolution at the beginning."""
 
     def __init__(self, direct: Direct, parts: PlanParts):
         self.direct, self.lanes, self.panels = direct, direct.n, direct.panels
@@ -342,7 +342,7 @@ class _Convolution:
 
 
 class _IntoRowBuffer(DirectTask):
-    """A row of a convolution, for the ring of a panel."""
+    """A row of a convolution, into the row buffer of a panel."""
 
     to: Index
     panel: Index
@@ -353,8 +353,9 @@ class _IntoRowBuffer(DirectTask):
         super()._tile(corner, pixels, axes, at, *others)
 
     def _prefetch_row(self, pixels: DirectPixels, axes: Sequence[Axis], at: Index) -> None:
-        """Ask for what lies under a tile of the next row, and not under this one's, whose first window begins at `at`: an image from
-        outside is far, and its rows are too short for the hardware to ask in time.
+        """Prefetches what lies under a tile of the next row, but not under this one's, whose first window begins at `at`.
+
+        An image from outside is in memory, and its rows are too short for the hardware prefetcher.
         """
         line = self.p.request.target.line_bytes // self.direct.image_bytes
         (columns, across), (rows, down), *inner = ((typical(axis.size), axis.a) for axis in axes)
@@ -391,7 +392,7 @@ def _each_panel(code: Code, lanes: int, panels: Panels, body: Callable[[Index, i
 
 
 class _ResidualKernel:
-    """Makes the plan of a chain."""
+    """Makes the plan of a fused inverted residual."""
 
     def __init__(self, block: InvertedResidual):
         self.c = block
@@ -480,7 +481,7 @@ class _ResidualKernel:
         return {arg: self.buffers[arg.index] for arg in epilogue.args}
 
     def _scratch(self) -> list[Dim]:
-        """Elements of a task's scratch memory: its ring, and its rows between the windows and the last product if there is one."""
+        """Elements of a task's scratch memory: its row buffers, and the rows between the windows and the last product if there is one."""
         c = self.c
         return [self.middle.panel_size * self.first.panels.count, *([] if self.last is None else [c.rows * c.narrow_row])]
 
@@ -520,7 +521,7 @@ class _ResidualKernel:
 
 
 class _Rows(SlidingKernel):
-    """The windows of a chain: from a ring of rows for each panel of channels, and into scratch memory if another product follows."""
+    """The depthwise convolution: from the row buffer of each panel of channels, and into scratch memory if another product follows."""
 
     def __init__(self, block: InvertedResidual, wide: Panels, parts: PlanParts):
         super().__init__(block.sliding, parts)
@@ -533,7 +534,7 @@ class _Rows(SlidingKernel):
 
     @property
     def panel_size(self) -> Dim:
-        """Elements of the ring of a panel."""
+        """Elements of the row buffer of a panel."""
         return size_of(self.buffer_shape[1:])
 
     def _buffer_of(self, code: Code, panel: Index) -> Index:

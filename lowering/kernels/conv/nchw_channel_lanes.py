@@ -1,4 +1,4 @@
-"""Convolutions with lanes along channels: packed weights are the vectors, pixels of a small rectangle the rows of the register tile."""
+"""NCHW convolutions with lanes along channels: packed weights are the vectors, the pixels of a small rectangle a register tile's rows."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class ChannelLanes(Strategy):
 
     @property
     def pools_before_transpose(self) -> bool:
-        """Whether results of a pooling, of which there are few, are turned in place of the sums that they are made of. A row of results is
-        a small part of a vector there, too, while the channels are a whole one. Where vectors are halves, shuffles and what follows take
-        the more time beside the sums.
+        """Whether the few results of a pooling are transposed, in place of the many sums that they are made of.
+
+        It pays on machines with half-width vectors, where shuffles cost the most, and if a row of results is shorter than a vector.
         """
         epilogue, channels = self.p.epilogue, self.image.channels
         if (

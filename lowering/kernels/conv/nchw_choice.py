@@ -1,18 +1,18 @@
-"""Convolutions, forward and backward: contracts whose result ends with positions in an image.
+"""Convolutions with channels before pixels (NCHW), forward and backward: the choice among three strategies.
 
-Such a contract has an image (the operand with the result's last letters, its *spatial* ones), and weights that give the letter before them,
-the *channel*. The image is read in place, whatever its windows: padding alone is made first, by whoever makes the image. Gradients of
-weights have the same form, the window's letters being the positions. There are several ways to compute it, of which the one is taken that
-is estimated to be the fastest; what they share is in `nchw_strategy.py`. A register tile has its lanes along one of two axes:
+Such a contract has an image, the operand with the result's last letters (the *spatial* ones), and weights, which give the letter before
+them (the *channel*). Gradients of weights have this form too, with the window's letters as spatial ones. The image is read in place,
+whatever its windows. Only a pad is made first, by whoever makes the image.
 
-- *channels* (`nchw_channel_lanes.py`): weights are packed into panels of channels, the pixels of a small rectangle are the tile's rows.
-  Sums come out with channels together and are transposed in blocks. With windows of several rows one pixel apart, fewer multiplications may
-  do (`nchw_winograd_columns.py`).
-- *pixels* (`nchw_pixel_lanes.py`): lanes run along a row of the image, which is read as it stands; channels are the tile's rows. For few
-  channels, such as the first layer's.
+The strategy with the fewest estimated cycles is taken:
 
-All leave the sums of a piece of the image in a scratch tile, channel by channel, from which the epilogue (bias, activation, pooling) makes
-the results while it lies in the first-level cache. A pooling that overlaps the next piece computes the rows in common twice.
+- `nchw_channel_lanes.py`: lanes along channels. Weights are packed into panels of channels, and a tile's rows are the pixels of a small
+  rectangle. Sums are transposed in square blocks before the epilogue.
+- `nchw_winograd_columns.py`: the same by Winograd's algorithm down the columns, for windows of several rows without stride.
+- `nchw_pixel_lanes.py`: lanes along a row of the image, channels as a tile's rows. For few channels, as in a first layer.
+
+All leave the sums of a piece of the image in a scratch tile, channel by channel. The epilogue (bias, activation, pooling) makes the results
+from it while it lies in L1. A pooling that overlaps the next piece computes the shared rows twice. `nchw_strategy.py` has what they share.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def build_nchw_conv(request: Request) -> KernelPlan | None:
 
 
 def choose_strategy(request: Request) -> Strategy | None:
-    """The way that is estimated to be the fastest; None where there is none."""
+    """The strategy with the fewest estimated cycles; None if there is none."""
     image = find_image(request)
     if image is None:
         return None

@@ -1,4 +1,4 @@
-"""Convolutions with lanes along the rows of an image, which is read as it stands: for few channels."""
+"""NCHW convolutions with lanes along the rows of the image, which is read in place: for few channels."""
 
 from __future__ import annotations
 

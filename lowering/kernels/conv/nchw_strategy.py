@@ -1,6 +1,4 @@
-"""What the ways to compute a convolution share: pieces of the image for tasks, the scratch tile of a task's sums, and the epilogue that
-makes results from it.
-"""
+"""What the strategies for NCHW convolutions share: tasks that are pieces of the image, a scratch tile of sums, and the epilogue on it."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, resu
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, typical
 
-# Bytes of the scratch tiles of one task: they share the first-level cache with what the tile reads, and live on the stack.
+# Bytes of the scratch tiles of one task: they share L1 with what the tile reads, and live on the stack.
 SCRATCH_BYTES = 96 << 10
 
 
@@ -49,7 +47,7 @@ class NchwImage:
 
 
 class Strategy:
-    """What both ways of tiling share: pieces of the image, the scratch tile, the epilogue."""
+    """What all strategies share: pieces of the image, the scratch tile, the epilogue."""
 
     def __init__(self, image: NchwImage):
         self.image, self.p = image, image.problem
@@ -66,7 +64,7 @@ class Strategy:
         return value if isinstance(value, int) else 0
 
     def is_possible(self) -> bool:
-        """Whether this way can compute the problem."""
+        """Whether this strategy can compute the problem."""
         p = self.p
         others = [c for c in p.out if c not in self.image.spatial]
         plain = all(p.epilogue.steps[p.out.index(c)] == 1 and p.epilogue.reaches[p.out.index(c)] == 1 for c in others)
@@ -92,7 +90,7 @@ class Strategy:
 
     @property
     def pools_before_transpose(self) -> bool:
-        """Whether `fill` gives sums that still lie pixel by pixel, from which results are made before they are turned."""
+        """Whether `fill` gives sums pixel by pixel, from which pooled results are made before they are transposed."""
         return False
 
     def operands(self) -> tuple[Slot, Slot]:
@@ -221,7 +219,7 @@ class Task:
         return leaf
 
     def _pooled(self, sums: Value) -> None:
-        """The results of sums that still lie pixel by pixel: made so, with lanes along the channels, and then turned."""
+        """Pooled results of sums that lie pixel by pixel: made with lanes along the channels, and then transposed."""
         code, strategy, p = self.code, self.strategy, self.p
         lanes, width = strategy.lanes, strategy.channels_at_once()
         channel, spatial = strategy.image.channel, strategy.image.spatial

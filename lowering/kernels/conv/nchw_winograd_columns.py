@@ -1,19 +1,17 @@
-"""Convolutions with lanes along channels whose windows are several rows high, one pixel apart, with fewer multiplications: Winograd's
-algorithm down the columns of the image.
+"""NCHW convolutions by Winograd's algorithm down the columns of the image, with lanes along channels.
 
-`size` rows of the result are a *piece*, which reads `reach` = size + taps - 1 rows of the image. With the matrices of
-`winograd_transforms.py`, for every pixel across,
+It takes windows of several rows with a stride of one. A *piece* is `size` rows of the result, which read `reach` = size + taps - 1 rows of
+the image. With the matrices of `winograd_transforms.py`, for every pixel across,
 
     Y = A (sum over channels and taps across of (G g) * (B d))
 
-so a piece takes `reach` rows of products, each a convolution with windows of one row, in place of size * taps. What they multiply are sums
-of whole rows of the image as it stands, and what they give is added up with channels in the lanes, so that nothing is moved between lanes,
-unlike where both axes are transformed (`winograd.py`, for images with channels last). For images of few channels, whose transformed rows
-stay in the first-level cache.
+So a piece takes `reach` rows of products, each a convolution with windows of one row, in place of size * taps. Both what is multiplied and
+what comes out are sums of whole rows. Nothing moves between lanes, unlike in `winograd.py`, which transforms both axes of channels-last
+images. It serves images of few channels, whose transformed rows stay in L1.
 
-The last piece may compute rows of the one before it once more. A result is within `ACCURACY[size]` of the exact one, where the magnitude is
-the sum over steps of the largest |d| of a piece's column times the sum of |g| down the window: what is taken apart again leaves its
-rounding errors. For the same reason one infinity, or nan, spoils the pixels of a piece above and below it.
+The last piece may compute rows of the one before it once more. A result is within `ACCURACY[size]` of the exact one. The magnitude is the
+sum over steps of the largest |d| of a piece's column times the sum of |g| down the window. An infinity or nan spoils the pixels of a piece
+above and below it.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ class WinogradColumns(ChannelLanes):
         return self.scratch_bytes(self.rows_for(self.piece())) <= SCRATCH_BYTES and self._scratch_of_piece <= SCRATCH_BYTES
 
     def piece(self) -> int:
-        """As of all ways, or more, where a last task would have less rows than a piece of products."""
+        """As for all strategies, or more, if a last task would have fewer rows than a piece of products."""
         piece, in_all = super().piece(), self.outputs[0]
         return next(n for n in range(piece, in_all + 1) if n == in_all or self.rows_for(in_all % n or n) >= self.size)
 

@@ -1,36 +1,30 @@
-"""Convolutions with windows of 3 x 3, one pixel apart or two, or of 5 x 5, one apart, by Winograd's algorithm, channels last: fewer
-multiplications than the direct way, at the price of larger rounding errors.
+"""Convolutions by Winograd's algorithm, channels last: 3x3 with stride one or two, and 5x5 with stride one.
 
-The result is cut into square pieces of `size` x `size` pixels. In matrices (`winograd_transforms.py`), a piece is
+The result is cut into square *pieces* of `size` x `size` pixels. With the matrices of `winograd_transforms.py`, a piece is
 
     Y = A (sum over channels of (G g G') * (B d B')) A'
 
-where d is the square part of the image that it needs, of `reach` = size + 2 pixels along each side, size + 4 for windows of 5 x 5, or 2
-size + 1 with a stride of two. The inner products of all pieces together are reach² matrix products, pieces by channels by output channels,
-which go through the register tile. Everything else is done with channels in the lanes of vectors:
+where d is the square of the image that it reads, `reach` pixels a side: size + 2, size + 4 for 5x5, 2 size + 1 with stride two. The sums of
+all pieces together are reach² matrix products, pieces by channels by output channels, by register tiles. Everything else has channels in
+the lanes:
 
-1. For a *block* of pieces, small enough that all of what follows stays in the second-level cache, B d B' is written to a scratch tile, a
-   range of channels at a time. Or a kernel of its own writes it to memory for all pieces at once, where many tasks share a block, each of
-   which would have to make it anew.
-2. Panels of packed weights, which are read once per block, multiply them. The sums wait in a second scratch tile.
-3. A (…) A' is computed, the epilogue (bias, activation, residual, a pooling whose windows do not overlap) follows while the results are in
-   registers, and they are stored.
+1. For a *block* of pieces, small enough for L2, B d B' is written to scratch memory, a range of channels at a time. If many tasks share a
+   block, a kernel in front transforms the whole image once.
+2. Panels of packed weights, each read once per block, multiply it. The sums wait in scratch memory.
+3. A (…) A' is computed. The epilogue (bias, activation, residual, a pooling that does not overlap) runs on registers, and stores.
 
-Pieces at the border read a small copy with zeros around, so the image needs no padding of its own; results outside of the image are left
-out.
+Pieces at the border read a small copy with zeros around. Results outside of the image are left out.
 
-Images of unknown size, which may have so few pixels that the transformed weights take longer than all else, are convolved directly below a
-number of pixels, by steps of the same plan: which of them have anything to do is decided when they run.
+An image of unknown size may have so few pixels that the transformed weights cost more than all else. Below a number of pixels it is
+convolved directly, by steps of the same plan; a test at run time decides which steps have work.
 
-What is computed, how it may be cut and what that is estimated to cost is in `winograd_plan.py`.
+`winograd_plan.py` decides whether, and how the work is cut.
 
-A result is within `ACCURACY[span, size]` of the exact one, where the magnitude is not only that of what the pixel's own window adds up, but
-the largest among all pixels of its piece: neighbours that cancel leave their rounding errors. For the same reason one infinity, or nan,
-spoils its whole piece.
+A result is within `ACCURACY[span, size]` of the exact one. The magnitude is the largest among all pixels of a piece, since neighbours that
+cancel leave their rounding errors. For the same reason one infinity or nan spoils its whole piece.
 
-Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly, 3 x 3 one pixel apart by pieces of 2 x 2:
-vectors of words are transformed as vectors of their halves, weights are `EXACT_SCALE` times G g G', whole numbers, and so are the sums,
-which are shifted back.
+Images of bytes that are 16-bit numbers in memory (`WinogradImage.pairs`) are convolved exactly: 3x3 with stride one, pieces of 2x2. Vectors
+of words are transformed as vectors of their halves. Weights are `EXACT_SCALE` times G g G', whole numbers, and sums are shifted back.
 """
 
 from __future__ import annotations
@@ -75,9 +69,10 @@ from polyreme.lowering.kernels.problem import GRAIN_CYCLES
 
 
 def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a 3 x 3 convolution of stride 1 or 2, or one of 5 x 5, channels last, with weights that are packed ahead;
-    None for any other, where the direct way is estimated to be faster, or pairs of steps are, and where the target or `POLYREME_WINOGRAD`
-    forbids it.
+    """The plan of a group around a channels-last convolution, 3x3 with stride 1 or 2 or 5x5, with packed weights.
+
+    None for any other group, if the direct convolution or Winograd's inner product is estimated to be faster, or if `Target.winograd` or
+    `POLYREME_WINOGRAD` forbids it.
     """
     if not request.target.winograd or not config.winograd():
         return None
@@ -96,9 +91,7 @@ def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
-    """The plan of a convolution whose work is cut in one of these ways, each for the sizes that it is meant for; smaller ones than any of
-    them is meant for are convolved directly.
-    """
+    """The plan of a convolution by one or several blockings, each for a range of sizes. Sizes below all of them are convolved directly."""
     parts = PlanParts(image.request)
     least = min(cut.least for cut in cuts)
     direct = build_direct_conv(image.request) if least else None

@@ -1,5 +1,5 @@
-"""Winograd convolutions before any code: which groups they are, how the work may be cut, and an estimate of what that takes (`winograd.py`
-has the algorithm).
+"""The plan of a Winograd convolution: which groups qualify, how the work may be cut, and an estimate of each. `winograd.py` has the
+algorithm.
 """
 
 from __future__ import annotations
@@ -26,44 +26,41 @@ ACCURACY = {
     (5, 2): Accuracy(ulp=0.5, summed=3.0),
 }  # fmt: skip
 """By the side of the window and the size of a piece; see `winograd.py` for the magnitude."""
-# Sizes where additions are free beside multiply-adds, as on machines whose memory is fast. Elsewhere 3 has fewer products than 2 and less
-# weights than 4.
+# Sizes where additions cost nothing beside multiply-adds. Elsewhere 3 has fewer products than 2 and fewer weights than 4.
 USUAL_SIZES = {3: (2, 4), 5: (2,)}
-# The size of which products of integers are made, and by how much their sums are then too large: transforms of this size hold 1 and -1, and
-# the weights' one halves. More channels than this would make sums longer than 32 bits: 9 taps of as many products of 255 by 255, times 4.
+# For integers: the size of a piece, whose transforms hold 1 and -1 and the weights' halves; by how much the sums are then too large; and
+# the channels with which 9 products of bytes each, times 4, still fit into 32 bits.
 EXACT_SIZE, EXACT_SCALE, MOST_EXACT = 2, 4, 512
 # Registers for the numbers of two rows and their products (`Registers.factors`).
 EXACT_FACTORS = 4
 
-# Windows that are taken, and how far apart.
+# Windows that are taken, and their strides.
 WINDOWS = (((3, 3), (1, 1)), ((3, 3), (2, 2)), ((5, 5), (1, 1)))
-# What is planned for where it is not known: how many images, and pixels of their sides.
+# Unknown sizes are planned for so many images, and pixels of their sides.
 USUAL_BATCH, PIXELS = 16, (160, ASSUMED_PIXELS, 320)
 # Channels and output channels below which transforms cost more than they save.
 LEAST_CHANNELS = 16
-# Estimates in cycles per element of a transform; where additions cost (`Target.spare_adders`), by size of a piece and stride, fitted on
-# Sapphire Rapids but for 3 x 3. Then cycles per byte of data transformed ahead, and of sums that are read again for each range of channels.
+# Estimated cycles per element of a transform; where additions cost (`Target.spare_adders`), by size of a piece and stride.
 TRANSFORM_CYCLES = 3.0
 SHARED_TRANSFORM_CYCLES = {(2, 1): 9.2, (3, 1): 12.0, (4, 1): 14.8, (2, 2): 9.6, (4, 2): 23.1}
+# Cycles per byte of data that a kernel in front transforms, and of sums that are read again for each range of channels.
 TRANSFORM_FIRST_CYCLES, RANGE_CYCLES = 0.32, 0.04
-# Likewise per byte of data written ahead, more of them than this many second-level caches hold, where a multiply-add is begun in each cycle
-# only (Zen 4).
+# Cycles per byte of data from that kernel, if they exceed so many times L2, on machines that begin one multiply-add in a cycle.
 BEYOND_L2_CYCLES, BEYOND_L2_MULTIPLE = 0.55, 2
-# Pairs of steps are taken where Winograd's way is estimated to take more than this of their time: it takes less of it than estimated for
-# small images.
+# Winograd's inner product is taken if the estimate here is more than this part of its own.
 INNER_PRODUCT_SHARE = 1.25
-# What the direct way takes more than its multiply-adds, likewise; of those, taps outside of the image are left out in the second case.
+# The direct way's time over its multiply-adds, likewise; the second one leaves out taps outside of the image.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
-# Cycles that another kernel costs, before it does anything.
+# Cycles that another kernel costs before it does anything.
 STEP_CYCLES = 5000
-# What the direct way takes more where rows have an unknown number of pixels, which its tiles do not fit.
+# The direct way's further factor if rows have an unknown number of pixels, which its tiles do not fit.
 UNKNOWN_ROWS = 1.5
-# How much of the shorter one of two things shows that are done at the same time, such as loading weights and arithmetic.
+# The part of the shorter one of two overlapped times that still shows, such as loading weights and arithmetic.
 LOADING_SHOWS = 0.35
-# The same of weights that direct tiles ask for in streams.
+# The same of weights that direct tiles prefetch in streams.
 STREAM_SHOWS = 0.25
-# What is estimated must be this much faster than the direct way, which has no such transforms to be wrong about, unless what they take was
-# fitted; and a second way for few pixels than the one for all.
+# The estimate has to be at most this part of the direct way's: not fitted for this machine, fitted, and for a second blocking for few
+# pixels.
 ADVANTAGE, FITTED_ADVANTAGE, ADVANTAGE_OF_TWO = 0.9, 1.0, 0.95
 
 
@@ -168,12 +165,12 @@ class WinogradImage:
 
     @property
     def enough(self) -> float:
-        """Winograd's way is taken where it is estimated to take less cycles, or per pixel where sizes are unknown."""
+        """Estimated cycles below which Winograd's algorithm is taken; per pixel if sizes are unknown."""
         return (ADVANTAGE if self.request.target.spare_adders else FITTED_ADVANTAGE) * self.direct_cycles
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate for the convolution as it stands; per pixel where sizes are unknown, as the mean of the usual ones."""
+        """The estimated cycles of the direct convolution; per pixel, as the mean of usual sizes, if sizes are unknown."""
         if not self.known:
             slower = 1 if len(self.usual) == 1 else UNKNOWN_ROWS
             return sum(slower * image.direct_cycles / image.pixels for image in self.usual) / len(self.usual)
@@ -397,9 +394,7 @@ class Blocking:
         return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting
 
     def _moved(self, data: int, bandwidth: float) -> float:
-        """Cycles in which so many bytes of data that are transformed ahead, and sums that wait for more channels, go out of the caches and
-        come back.
-        """
+        """Cycles for data transformed in front, and sums that wait for more channels, to leave the caches and come back."""
         target, blocks = self.image.request.target, self.blocks
         assert isinstance(blocks, int)
         l2 = target.caches[1]
@@ -415,8 +410,9 @@ class Blocking:
 
 
 def choose_blockings(image: WinogradImage) -> list[Blocking]:
-    """The way to cut the work that is estimated to be the fastest; two where sizes are unknown and one of them is much better for few
-    pixels. None where the direct way is better. Where it is better for few pixels, all ways are for more than those.
+    """The blocking with the fewest estimated cycles; two if sizes are unknown and one of them is much better for few pixels.
+
+    None if the direct convolution is better. If it is better for few pixels, all blockings are for more.
     """
     found = list(blockings(image))
     best = min(found, key=lambda b: b.cycles, default=None)
@@ -429,7 +425,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
     def best_for(some: Sequence[WinogradImage]) -> Blocking:
         return min(found, key=lambda b: sum(b.of(one).cycles / one.pixels for one in some))
 
-    # For how many of the usual sizes, from the smallest one on, the direct way is better.
+    # For how many of the usual sizes, from the smallest one on, the direct convolution is better.
     direct = next((i for i, one in enumerate(usual) if image.steps != (1, 1) or best_for([one]).of(one).cycles <= one.enough), len(usual))
     if direct == len(usual):
         return []
@@ -444,7 +440,7 @@ def choose_blockings(image: WinogradImage) -> list[Blocking]:
 
 
 def blockings(image: WinogradImage, sizes: Sequence[int] | None = None) -> Iterator[Blocking]:
-    """Ways to cut the work whose scratch memory fits into the second-level cache, into pieces of these sizes (the image's own without)."""
+    """Blockings whose scratch memory fits into L2, with pieces of these sizes (None: the image's own)."""
     room = min(image.request.target.caches[1] * 7 // 8, 1 << 20)
     registers = replace(image.problem.registers, factors=EXACT_FACTORS) if image.pairs else image.problem.registers
     depths = [image.channels] + [d for d in range(32, image.channels, image.lanes) if image.channels % d == 0 and d % image.lanes == 0]

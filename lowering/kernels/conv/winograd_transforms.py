@@ -1,19 +1,18 @@
-"""Winograd's transforms for windows of three and of five: which numbers they hold, and how they are computed with few operations.
+"""The matrices of Winograd's algorithm for windows of three and of five, and how to apply them with few operations.
 
-A piece of a convolution along one axis, `size` results y of size + 2 elements d with three weights g, is
+Along one axis a piece has `size` results y, of size + 2 elements d and three weights g:
 
     y = A ((G g) * (B d))
 
-with size + 2 products instead of 3 * size; with five weights it has size + 4 of each. d and g are the coefficients of polynomials, of which
-B and G give values at chosen points (one of them at infinity), and A interpolates (Winograd, "Arithmetic complexity of computations", 1980;
-Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016). In two dimensions each transform is applied along one axis, then
-along the other.
+It takes size + 2 products in place of 3 * size; with five weights size + 4. d and g are the coefficients of polynomials. B and G evaluate
+them at chosen points, one of them infinity, and A interpolates (Winograd, "Arithmetic complexity of computations", 1980; Lavin and Gray,
+"Fast algorithms for convolutional neural networks", 2016). In two dimensions each matrix is applied along one axis, then along the other.
 
-With a stride of two, the even elements meet the outer two weights and the odd ones the middle weight: `size` results of 2 size + 1 elements
-take size + 1 products for the even ones by the formula above, for two weights, and `size` for the odd ones, instead of 3 * size.
+With stride two the even elements meet the outer two weights, and the odd ones the middle weight. `size` results of 2 size + 1 elements take
+size + 1 products for the even ones, by the formula above for two weights, and `size` for the odd ones.
 
-The points decide how rounding errors grow. Those below come in pairs p, -p, so that half of the work is shared, and all entries of A and B
-are exact in float32. With +-5/8 and +-3/2 the root mean square of the error is half of that with the usual +-1 and +-2.
+The points decide how rounding errors grow. They come in pairs p, -p, so that half of the work is shared, and all entries of A and B are
+exact in float32.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Bf16x3Builder:
         plan, p, a = self.plan, self.p, self.plan.matrices
         source, letters = p.right.source, p.right_letters
         if plan.steps * STEPS == a.k:
-            # As the direct way has them, with tiles as wide.
+            # Panels of the direct product, with tiles of the same width.
             return self.parts.packed(p.contract.b if p.right_is_b else p.contract.a, letters, p.right, plan.packed)
         assert isinstance(source, BlockArgument)
         func, b, w = copied_views(p.contract.b if p.right_is_b else p.contract.a)
@@ -118,7 +118,7 @@ class Bf16x3Builder:
 
 
 def _takes_direct_path(code: Code, plan: Plan) -> Value:
-    """Whether an unknown number of rows goes the direct way."""
+    """Whether an unknown number of rows is so small that the direct product is faster."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
     return code.apply("or", code.apply("lt", code.value(plan.m), code.value(LEAST_ROWS)), loses)
@@ -162,7 +162,7 @@ class _Tasks:
         alone = code.apply("le", threads, code.value(1))
         few = code.constant(1, i1) if plan.products > 1 else code.apply("le", threads, code.value(plan.makers))
         pieces = plan.products * plan.chunks
-        # Where rows don't stay, they are read anew for each group of panels.
+        # Rows that exceed the memory are read again for each group of panels.
         groups = code.div(code.add(code.mul(threads, TASKS_OF_THREAD if plan.runs == 1 else 1), pieces - 1), pieces)
         groups = code.apply("select", alone, code.value(1), code.value(code.min(groups, plan.panels)))
         size = code.value(code.div(code.add(groups, plan.panels - 1), groups))
@@ -196,7 +196,7 @@ class _Tasks:
                 with code.when(is_left):
                     first = code.mul(group, size)
                     tile = code.mul(chunk, plan.chunk)
-                    # Tiles behind the last one are made for nothing, where there are too few to make terms beside them.
+                    # With too few tiles to split the next block, tiles behind the last one are computed for nothing.
                     count = (
                         plan.chunk
                         if plan.chunks == 1
@@ -364,11 +364,11 @@ class _Bf16x3Task:
             self._block(panel, start, end, plan.blocks - 1, True)
 
     def _block(self, panel: Index, start: Index, end: Index, block: Index, closes: bool) -> None:
-        """A block, beside which terms of the following one are made."""
+        """A block, while whose tiles multiply the terms of the next one are made."""
         code, plan = self.code, self.plan
         # Whether the sums begin here.
         begins = False if self.in_arena else code.condition("eq", block, 0)
-        # Halves of the memory are taken in turns, as blocks are counted through all runs.
+        # The two halves of the memory alternate, as blocks are counted through all runs.
         panels = code.sub(self.end, self.first)
         turn = code.add(code.mul(start, panels), code.mul(code.sub(panel, self.first), code.sub(end, start)), code.sub(block, start))
         odd = code.apply("and", code.value(turn), code.value(1))

@@ -20,42 +20,34 @@ from polyreme.lowering.kernels.problem import find_product, typical
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target
 
-# Numbers of a vector, of which a panel has two.
+# Numbers in a vector. A panel has two vectors.
 VECTOR = LANES // 2
-# How long a step takes in blocks of so many, over the shortest time: parts of two blocks, of the rows and their sums share L1.
+# Blocks by their number of steps, and the time of a step in each over the shortest: the terms of two blocks share L1 with rows and sums.
 STEPS_OF_BLOCK = {1: 1.1, 2: 1.015, 3: 1.0, 4: 1.04}
-# Tiles of rows of a chunk at most, and the part of the second-level cache, 1 / so much, that the terms of its rows take where they are cut
-# into runs, whose sums have room there, too; terms of a single run take up to 5 eighths.
+# Tiles of rows in a chunk at most. If the steps are cut into runs, the terms of its rows take 1 / this of L2; else up to five eighths.
 MOST_TILES, CHUNK_SHARE = 13, 2
-# So many tiles of rows are two chunks where there are few panels: then of two threads each makes the terms of its own rows, and not both of
-# them those of all.
+# So many tiles of rows are two chunks if there are few panels: each of two threads then splits its own rows, and not both of them all.
 TILES_OF_TWO, FEW_PANELS = 12, 8
-# Threads that split A each for itself, since lines that another core wrote come slowly: so many at most, or at least, and between these as
-# many as take no more memory than this.
+# Threads that split A each for itself: bounds of their number, and of the memory for all of them. Lines of another core come slowly.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
-# So many tiles of rows make the terms of the following block at least; more of them make fewer each, which takes up to .07 less time. Of an
-# unknown number of rows so many do, where there are as many.
+# Tiles of rows that share splitting the next block: at least so many, and so many of an unknown number of rows.
 LEAST_TILES, MANY_TILES = 3, 6
-# Fewer rows, steps or lanes are not worth it; and of an unknown number of rows, so many are to be worth it at least, for there to be a
-# kernel.
+# Fewer rows, steps or lanes do not pay; an unknown number of rows gets a kernel if so many would pay.
 LEAST_ROWS, LEAST_STEPS, LEAST_LANES, MANY_ROWS = 40, 64, 32, 1024
 # Matrices of more than so many times L2 are prefetched.
 L2_MULTIPLE = 4
-# What is estimated, fitted to 23 products on Emerald Rapids and to those of ResNet-50: cycles of a number of A that is cut, of a row of a
-# product of tiles, of a vector of results, which are finished while nothing is multiplied, more of them for each vector that is read or
-# written there in large matrices, and of what threads wait for one another more than by the direct way; and how much less time it has to
-# be.
+# Estimated cycles: to split a number of A; of a row of a product of tiles; of a vector of results, and more for each vector read or written
+# with it beyond L2; of starting. The estimate has to be at most `ADVANTAGE` of the direct product's.
 CUT_CYCLES, PRODUCT_CYCLES, RESULT_CYCLES, MEMORY_RESULT_CYCLES, START_CYCLES, ADVANTAGE = 0.45, 1.45, 14, 8, 25_000, 0.97
-# Of several products threads split different ones, which costs less, but each has a beginning. More has to be gained, since those of few
-# lanes lose while tile registers are scarce.
+# The same for several products, which threads split separately, and which start separately.
 CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
-# The same of a number of B that is packed first, where its lanes are neighbours and where its steps are, and of one that is read in place
-# from places that share few of the cache; and rows that are enough to pack it first.
+# Cycles for a number of B: packed first, with lanes contiguous or steps contiguous; read in place with rows that conflict in L2. With more
+# rows than the last number B is packed first.
 PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
 def find_bf16x3(request: Request) -> Plan | None:
-    """How a product is made so, if the target has the registers, the user allows it and it is worth it."""
+    """The plan of a bf16x3 product; None if the target has no such registers, the user forbids it, or it does not pay."""
     target = request.target
     if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
@@ -123,7 +115,7 @@ class Plan:
 
     @property
     def is_known(self) -> bool:
-        """Whether B is packed ahead of time."""
+        """Whether B is packed at compile time."""
         problem = self.matrices.product.problem
         source = problem.right.source
         return isinstance(source, BlockArgument) and source.index in problem.request.constant
@@ -235,12 +227,12 @@ class Plan:
 
     @property
     def rows_exceed_l2(self) -> bool:
-        """Whether A is so large that rows are asked for before their terms are made."""
+        """Whether A is so large that its rows are prefetched before they are split."""
         return self._exceeds_l2(self.matrices.k)
 
     @property
     def results_exceed_l2(self) -> bool:
-        """The same of results, whose places are asked for before they are written."""
+        """Whether results are so large that their lines are prefetched before they are written."""
         return self._exceeds_l2(self.matrices.n)
 
     def _exceeds_l2(self, columns: int) -> bool:
@@ -258,8 +250,8 @@ class Plan:
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Pairs of a block that are cut beside each step of a tile: in chunks of few tiles and in those of many, so that the tiles of any
-        chunk cut all of them.
+        """Pairs of rows of a block that each step of a tile splits: in chunks of few tiles and of many, so that the tiles of a chunk split
+        all of them.
         """
         least, most = LEAST_TILES, self.chunk if isinstance(self.chunk, int) else MANY_TILES
         if isinstance(self.tiles, int) and isinstance(self.chunk, int):
@@ -268,8 +260,9 @@ class Plan:
 
     @cached_property
     def balance(self) -> tuple[int, int, int]:
-        """An estimate of the cycles that a row takes more by the direct way, and of those that a tile of rows and all of them together take
-        more by this one: on two threads, each of which makes all terms of A. On one it then gains even more.
+        """Estimated cycles: what a row gains over the direct product, what a tile of rows costs, and what all of them cost together.
+
+        They are for two threads, each of which splits all of A.
         """
         a, several = self.matrices, self.products > 1
         vectors = -(-a.n // VECTOR)
@@ -281,8 +274,8 @@ class Plan:
         return int(direct - row), int(tile), int(a.k * a.n * self.packing_cycles / 2 + START_CYCLES / self.products)
 
     def gains(self, m: int) -> bool:
-        """Whether so many rows are estimated to take less time than the direct way."""
-        # Of several products, those whose B has to be turned gain nothing.
+        """Whether so many rows are estimated to take less time than the direct product."""
+        # Of several products, those whose B has to be transposed gain nothing.
         if self.products > 1 and (self.runs > 1 or not self.is_unit):
             return False
         row, tile, all_rows = self.balance
@@ -295,8 +288,7 @@ class Plan:
             return 0
         if not self.in_place:
             return PACK_CYCLES if self.is_unit else TRANSPOSE_CYCLES
-        # Rows that are a large power of two apart share few places of the second-level cache: what the machine brings of a page beside them
-        # has left it when the next panel needs it.
+        # Rows a large power of two apart share few sets of L2: the rest of a page is evicted before the next panel needs it.
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
         return CONFLICT_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0

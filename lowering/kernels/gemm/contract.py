@@ -49,49 +49,43 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, oper
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, find_product, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this do not pay for a packing of B at run time: where lanes are neighbours, where they are and a panel stays in the
-# second-level cache as it stands, and where lanes run over the contracted axis. A packing that is kept between runs pays sooner.
+# With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
+# the contracted axis; if the packed form is kept between runs.
 MIN_ROWS_TO_PACK, MIN_ROWS_TO_PACK_L2_PANEL, MIN_ROWS_TO_PACK_DOTS, MIN_ROWS_TO_PACK_ONCE = 48, 130, 32, 16
-# The same where lanes are neighbours and far caches are slow: for a B of more than half of the second-level cache, since tasks that pack
-# ask for it ahead, and for one that stays there.
+# The same if lanes are contiguous and L3 is slow: for a B larger than half of L2, which tasks that pack prefetch, and for a smaller one.
 MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
-# Lines that the second-level cache has for addresses which it takes for neighbours.
+# Associativity of L2.
 L2_WAYS = 16
-# Threads of other programs that call a library may have small stacks.
+# A task has its panel on the stack, and threads of programs that call a library may have small ones.
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
 MIN_ROWS_FOR_K_BLOCKS = 32
-# Where the third level gives fewer bytes a cycle than this, far caches are slow, and more is done to keep what is used again near.
+# L3 is slow if a core reads fewer bytes from it in a cycle.
 FAST_L3_BYTES = 12
-# There a task packs rows of B in blocks of this part of the first-level cache, 1 / so much: panels that it writes to the second level would
-# be read from there and take the place of what was asked for ahead, lines as far apart as B's rows, which share few of its places.
+# If L3 is slow, a task packs B in blocks of 1 / this of L1. Whole panels would go to L2, and evict what was prefetched there.
 L1_SHARE_OF_BLOCK = 3
-# These have so many vectors, where lanes are a whole number of such panels or more than so many: longer pieces of B's rows, which the
-# machine itself then reads ahead, and fewer loads for the tile.
+# Vectors of such a block, if the lanes are a whole number of such panels or more than so many of them. Wider ones read longer pieces of B's
+# rows, which the hardware prefetcher follows.
 L1_BLOCK_VECTORS, MIN_PANELS_TO_NARROW = 4, 4
-# With 16 registers tiles have no room for so many.
+# The same with 16 registers.
 L1_BLOCK_VECTORS_OF_16_REGISTERS = 3
-# A task packs the panels that it needs for itself when it has so many rows for each.
+# With fewer rows for each panel a task does not pack the panels for itself.
 MIN_ROWS_TO_PACK_PER_TASK = 48
 # The tile where lanes run over the contracted axis.
 ROWS_OF_DOT, COLUMNS_OF_DOT = 4, 8
-# Rows of a piece when the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
+# Rows of a task if the contracted axis is cut into blocks, whose partial sums wait in scratch memory.
 ROWS_OF_BLOCKS = 128
-# Where far caches are slow, A is not read from them again for each panel: pieces of its rows, of so large a part of the second level, 1 /
-# so much, stay there while all panels pass. Pieces of fewer rows do not pay for reading the panels for each.
+# If L3 is slow, pieces of A's rows that fit into 1 / this of L2 stay there while all panels pass. Pieces of fewer rows do not pay.
 L2_SHARE_OF_ROWS, MIN_RESIDENT_ROWS = 3, 64
-# Rows of a tile and of the next one are asked for from the second level where they are at most this part of the first one, 1 / so much.
+# The rows of a tile and of the next one are prefetched from L2 if they take at most 1 / this of L1.
 L1_SHARE_OF_TILES = 4
-# Rows of a task that makes all lanes of them: with fewer, panels are read from the second-level cache too often, and with more, results
-# leave it half made.
+# Rows of a task that makes all lanes of its rows. With fewer, panels are read from L2 too often; with more, results are evicted half made.
 ROWS_OF_TASK = 192
-# The same where all panels stay in this part of the second-level cache, 1 / so much, and the third level gives few bytes a cycle: fewer, of
-# which A stays near while all panels pass, in as even pieces as can be between these bounds.
+# Bounds of the same if all panels fit into 1 / this of L2 and L3 is slow: fewer rows, so that A stays in L2 while every panel passes.
 L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
-# Up to so many rows take less time than their weights take from the third level; and how many times the second-level cache these may be,
-# for a part of them worth mentioning to be there at the next call.
+# The order of panels is reversed in every other call for up to so many rows, if the panels are at most so many times L2.
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
-# Up to the end of such a part of memory the machine reads a stream ahead.
+# The hardware prefetcher stops at the end of a page.
 PAGE_BYTES = 4096
 
 
@@ -145,16 +139,15 @@ class ProductBuilder:
         self.in_streams = False
         transposes = self._transposes()
         self.transposes_panels = transposes and typical(self.k) * self.tile[1] * self.lanes * self.p.dtype.bytes > MOST_PANEL_BYTES
-        # How B is copied beside the multiplications, where it is.
+        # How B is packed while it is multiplied, if it is.
         self.double_buffer = plan_double_buffer(product, self._l3_is_slow) if self._pays_to_pack else None
         if self.double_buffer is not None:
             self.tile = self.double_buffer.tile
         elif self.transposes_panels:
-            # Narrow, so that the rows of B that are turned are few pages at a time, and tall, since B is read from the second-level cache
-            # once for each tile.
+            # Narrow, so that B's rows to transpose are few pages at a time; tall, since B is read from L2 once for each tile.
             self.tile = self.p.registers.accumulators // 2, 2
         elif transposes and isinstance(self.n, int) and self.n % (self.tile[1] * self.lanes) and self.n % (2 * self.lanes) == 0:
-            # Narrow panels turn as fast, and these leave no part of one over.
+            # Narrow panels transpose as fast, and these divide the lanes evenly.
             ranked = rank_tiles(typical(self.m), self.n, typical(self.k), self.p.registers)
             self.tile = next(tile for tile in ranked if tile[1] == 2)
         elif self._packs_l1_blocks and (
@@ -183,9 +176,7 @@ class ProductBuilder:
         return rows_of_block(self.m)
 
     def _comes_in_streams(self) -> bool:
-        """Whether the B of one row, packed ahead of time, is read the fastest in streams: where it does not stay in the second-level cache,
-        and vectors' panels are pages apart.
-        """
+        """Whether one row reads a constant B the fastest in several streams: B exceeds L2, and the panels of vectors are pages apart."""
         p, target = self.p, self.p.request.target
         if target.memory_streams == 1 or not isinstance(self.n, int) or not isinstance(self.k, int):
             return False
@@ -194,18 +185,18 @@ class ProductBuilder:
 
     @property
     def _is_constant(self) -> bool:
-        """Whether B is known, and so packed, ahead of time."""
+        """Whether B is known at compile time, and packed there."""
         source = self.p.right.source
         return isinstance(source, BlockArgument) and source.index in self.p.request.constant
 
     @property
     def _is_known(self) -> bool:
-        """Whether B is packed ahead of time, or stays packed between runs."""
+        """Whether B is packed at compile time, or stays packed between runs."""
         source = self.p.right.source
         return self._is_constant or (isinstance(source, BlockArgument) and source.index in self.p.request.kept)
 
     def _transposes(self) -> bool:
-        """Whether tasks turn panels of B, of known sizes, whose steps are neighbours, or blocks of panels too deep for one."""
+        """Whether tasks transpose panels of B, of known sizes, that are contiguous along the steps."""
         letters = self.p.step_letters
         if self.p.right.stride(self.lane) == 1 or len(letters) != 1 or self.p.right.stride(letters[0]) != 1:
             return False
@@ -215,13 +206,15 @@ class ProductBuilder:
 
     @property
     def _l3_is_slow(self) -> bool:
-        """Whether the third-level cache is much slower than the second one."""
+        """Whether L3 is much slower than the second one."""
         return self.p.request.target.l3_bytes_per_cycle < FAST_L3_BYTES
 
     @property
     def _packs_small_blocks(self) -> bool:
-        """Whether tasks that pack B make blocks that stay in the first-level cache: where far caches are slow, and where tiles have few
-        registers, so that a row of a panel is a line or two of a B that is far away.
+        """Whether tasks that pack B make blocks that stay in L1.
+
+        They do if L3 is slow. They also do if tiles have few registers and B exceeds half of L2: a row of a panel is then a line or two
+        from afar.
         """
         if self._l3_is_slow or self.p.registers.count >= MANY_REGISTERS:
             return self._l3_is_slow
@@ -264,7 +257,7 @@ class ProductBuilder:
 
     @property
     def _packs_l1_blocks(self) -> bool:
-        """Whether tasks pack B, of known sizes, in blocks that stay in the first-level cache."""
+        """Whether tasks pack B, of known sizes, in blocks that stay in L1."""
         if (
             self._is_known
             or not self._packs_small_blocks
@@ -301,9 +294,7 @@ class ProductBuilder:
         return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
 
     def _panel_stays_in_l2(self) -> bool:
-        """Whether the lines of a panel stay in the second-level cache though they are as far apart as B's rows: far ones share few of its
-        places.
-        """
+        """Whether an unpacked panel stays in L2: rows of B that are far apart may share few of its sets."""
         p = self.p
         letters = p.step_letters
         if len(letters) != 1 or not isinstance(self.k, int):
@@ -344,7 +335,7 @@ class ProductBuilder:
             self._read_in_place(replace(kernel, right=kernel.func.args[2]), along)
 
     def _double_buffered(self, memory: list[Slot], plan: DoubleBufferPlan, panels: Panels) -> None:
-        """Tasks that copy panels beside their rounds."""
+        """Tasks that pack the next block of a panel while they multiply by this one."""
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
         whole = self.n // panels.width
@@ -362,8 +353,9 @@ class ProductBuilder:
         DoubleBufferKernel(self.product, kernel, plan, panels, piece, rest, self.n == panels.width and self._rows_need_prefetch()).write()
 
     def _rows_need_prefetch(self) -> bool:
-        """Whether rows of A that a single panel reads, once and so with nothing that brings them nearer before, are worth asking for: those
-        from far caches, and of several products also those from the second level, where whole lines of them leave room in the first one.
+        """Whether to prefetch the rows of A that a single panel reads, once.
+
+        Those beyond L2 are. Of several products also those in L2, if the rows of two tiles are whole lines and leave room in L1.
         """
         p, target = self.p, self.p.request.target
         products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
@@ -372,9 +364,7 @@ class ProductBuilder:
         return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
 
     def _packs_in_tasks(self, panels: Panels) -> bool:
-        """Whether each task packs its panels into memory of its own, which stays in the second-level cache: B then is read once and never
-        written back.
-        """
+        """Whether each task packs its panels into its own memory, which stays in L2. B is then read once, and never written back."""
         if self._is_known or self.p.is_narrow:
             return False
         if not isinstance(panels.depth, int) or not isinstance(self.m, int):
@@ -392,7 +382,7 @@ class ProductBuilder:
 
     @property
     def _panel_budget(self) -> int:
-        """Bytes of a panel, or of a block of one, that leave room for rows of A in the second-level cache, and on the stack of a task that
+        """Bytes of a panel, or of a block of one, that leave room for rows of A in L2, and on the stack of a task that
         packs it.
         """
         return min(self.p.request.target.caches[1] // 4, MOST_PANEL_BYTES) // (2 if self.transposes_panels else 1)
@@ -420,7 +410,7 @@ class ProductBuilder:
         return ProductKernel(func, code, left, right, dict(zip(p.epilogue.args, func.args[first:last], strict=True)), func.args[last:])
 
     def _depth(self, panels: Panels | None, local: bool) -> int | None:
-        """Steps of a block of a panel, `local` if a task packs it, that has room in the second-level cache, or in the first one; None when
+        """Steps of a block of a panel, `local` if a task packs it, that has room in L2, or in the first one; None when
         a panel is such a block as a whole.
         """
         near = local and self._packs_small_blocks and self._is_unit
@@ -474,7 +464,7 @@ class ProductBuilder:
             with code.parallel(code.value(product(sizes) * ceildiv(self.m, piece)), name="task") as task:
                 *around, part = code.split(task, [*sizes, ceildiv(self.m, piece)])
                 with code.loop(0, blocks, name="panel") as panel:
-                    # Rows of A come from far caches for the first panel, and stay for the others.
+                    # Rows of A come from L3 for the first panel, and are in L2 for the others.
                     far = code.apply("eq", panel.iv, code.value(0)) if self._rows_exceed_l2() else False
                     self._piece(
                         kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, panels, False, rows_need_prefetch=far
@@ -504,10 +494,10 @@ class ProductBuilder:
             self._piece(kernel, dict(zip(self.outer, around, strict=True)), block, part, piece, panels, local, backward, threads)
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a task that makes all lanes of them, panel by panel; None where a task has one panel. It is worth it where there are so
-        many rows that what is read and written at the places of the results comes from memory, which wants to be asked for whole pages, and
-        for fewer where panels are read from the second-level cache each time and A, results and residuals leave it: then they are read and
-        written once, and in whole rows.
+        """Rows of a task that makes all lanes of its rows, panel by panel. None if a task has one panel.
+
+        It pays for many rows, whose results come from memory and are then read and written once, in whole rows. Fewer rows are enough if
+        all panels stay in L2, from where they are read for each task.
         """
         if panels is None or local or not isinstance(self.m, int):
             return None
@@ -521,13 +511,13 @@ class ProductBuilder:
         return None
 
     def _rows_exceed_l2(self, products: Dim = 1) -> bool:
-        """Whether A of so many products is more than the second-level cache holds."""
+        """Whether A of so many products is more than L2 holds."""
         size = typical(products) * typical(self.m) * typical(self.k) * element_type(self.p.left.source.type).bytes
         return size > self.p.request.target.caches[1]
 
     def _alternates(self, panels: Panels | None, local: bool) -> bool:
         """Whether one call goes through the panels forwards and the next one backwards, so that it begins with those that are still in the
-        second-level cache: more of them than it holds, but not many times as many, which are read once in each call.
+        L2: more of them than it holds, but not many times as many, which are read once in each call.
         """
         if panels is None or local or self.outer or not isinstance(panels.elements, int):
             return False
@@ -536,7 +526,7 @@ class ProductBuilder:
         return is_read_once and 3 * cache < 4 * size <= 4 * MOST_ALTERNATING * cache
 
     def _panels_stay_in_l2(self, panels: Panels) -> bool:
-        """Whether several panels, and room for more, are in the second-level cache, and the third one is too slow to read anything else
+        """Whether several panels, and room for more, are in L2, and the third one is too slow to read anything else
         from it more often than needed.
         """
         target, size = self.p.request.target, panels.elements
@@ -545,9 +535,7 @@ class ProductBuilder:
         return size * self.p.dtype.bytes <= target.caches[1] // L2_SHARE_OF_PANELS
 
     def _resident_rows(self, panels: Panels | None, local: bool) -> int | None:
-        """Rows of a piece that goes through all panels before the next one does, since they stay in the second-level cache meanwhile; None
-        where all rows of A do, where the third level is fast enough to read them for each panel, and where they are too long.
-        """
+        """Rows of a piece that stays in L2 while every panel passes. None if all rows of A fit, if L3 is fast, or if rows are too long."""
         target = self.p.request.target
         if panels is None or local or self.in_blocks or self.outer or not self._l3_is_slow or self._depth(panels, local) is not None:
             return None
@@ -574,9 +562,10 @@ class ProductBuilder:
         memory: Value | None = None,
         rows_need_prefetch: Value | bool = False,
     ) -> None:
-        """The tiles of piece `part` of the rows, `piece` of them (None: all rows), and of block `block` of the lanes, among so many
-        `threads`; `backward` where the task after this one is the one before it. Local panels are made in `memory`, if that is given;
-        `rows_need_prefetch` tells whether this block is the first one that reads rows of A from far.
+        """The tiles of piece `part` of the rows, `piece` of them (None: all), by block `block` of the lanes.
+
+        `backward` tells whether the task after this one is the one before it, among so many `threads`. Local panels are packed into
+        `memory`, if that is given. `rows_need_prefetch` tells whether this block is the first one that reads its rows of A.
         """
         p, code, depth = self.p, kernel.code, self._depth(panels, local)
         rows, vectors = self.tile

@@ -39,43 +39,38 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
-# Fewer rows than this copy too much in each round.
+# With fewer rows each round would copy too much.
 FEWEST_ROWS = 32
 # With fewer rows than this, panels of four vectors and blocks that stay in L1 are better: they are copied from longer pieces of B's rows.
 FEW_ROWS, WIDE = 96, 4
-# With fewer rows than this, the tile is one whose panels leave no part of one over, which is copied first.
+# With fewer rows the panels divide the lanes evenly, if panels of so many vectors can: a partial panel is copied before it is multiplied.
 MIN_ROWS_FOR_PARTIAL_PANEL, NARROWEST = 256, 3
-# The most bytes of a panel in one block. (A task has two blocks on its stack, and threads of programs that call a library may have small
-# ones.)
+# Bytes of a panel in one block, at most. A task has two blocks on its stack, and threads of programs that call a library may have small
+# ones.
 MOST_BYTES = 160 << 10
-# Where far caches are slow, deeper panels, and those of a B of more bytes than this, are cut into blocks of this part of the first-level
-# cache: such a B has more pages of 4 KiB than the processor keeps addresses of, and with blocks all panels take the same rows, and so
-# pages, for a while.
+# If L3 is slow, larger panels, and those of a B beyond the reach of the TLB, are cut into blocks of this part of L1. All panels of a task
+# then take the same rows of B, and so the same pages, for a while.
 TLB_REACH_BYTES, L1_SHARE = 6 << 20, (2, 3)
-# There, B is packed at once where more rows than this meet it, fewer where it is larger than that.
+# If L3 is slow and more rows meet B, a kernel packs all of it first; the second number is for a B beyond the reach of the TLB.
 MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
-# Of A's rows and of the partial sums of a group of panels, these parts of the second-level cache stay near, 1 / so much, where they are
-# read from again.
+# Parts of L2, 1 / this, for A's rows and for the partial sums of a group of panels.
 L2_SHARE_OF_LEFT, L2_SHARE_OF_SUMS = 3, 4
-# Several threads have so many groups of panels each, but no smaller ones than make so many rows of panels: the first panel of each is
-# waited for.
+# Groups of panels for each thread, and the least rows times panels of one: the first panel of each group is waited for.
 GROUPS_OF_THREAD, ROWS_OF_GROUP = 4, 512
-# What is copied is asked for so many cycles before, and so many steps before where there is nothing beside.
+# The prefetch distance in cycles, and in steps where nothing is multiplied meanwhile.
 PREFETCH_CYCLES, PREFETCH_STEPS = 1000, 16
 
 
 @dataclass(frozen=True)
 class DoubleBufferPlan:
-    """The tile, (rows, vectors), of a product that copies panels beside its rounds, and the steps of a block."""
+    """The tile, (rows, vectors), of a product that packs while it multiplies, and the steps of a block."""
 
     tile: tuple[int, int]
     depth: int
 
 
 def plan_double_buffer(found: Product, l3_is_slow: bool) -> DoubleBufferPlan | None:
-    """How a product of known sizes copies panels of B, whose lanes are neighbours, beside its rounds; None where that is not possible, or
-    not worth it. `l3_is_slow` of the third-level cache.
-    """
+    """How a product of known sizes packs B, whose lanes are contiguous, while it multiplies. None if it cannot, or does not pay."""
     p, m, n, k, lanes = found.problem, found.m, found.n, found.k, found.lanes
     if not isinstance(m, int) or not isinstance(n, int) or not isinstance(k, int) or p.right.stride(found.lane) != 1:
         return None
@@ -170,7 +165,7 @@ class BufferShare:
 
     @classmethod
     def of(cls, blocks: BufferBlocks, rounds: int) -> BufferShare:
-        """As few steps at a time as suffice for a whole block beside tiles of so many rounds."""
+        """As few steps at a time as copy a whole block within the tiles' rounds."""
         for together in range(blocks.vectors, 0, -1):
             if blocks.vectors % together == 0 and rounds // together * blocks.tiles >= blocks.depth:
                 return cls(-(-blocks.depth // (rounds // together)), together, 1, rounds // together)
@@ -217,8 +212,9 @@ class DoubleBuffer:
                 code.store(row, self.memory, code.add(to, code.mul(step.iv, blocks.width), lane), None, blocks.align)
 
     def share(self, panel: Index, block: Index, rounds: int) -> tuple[BufferShare, Callable[[Index], OverlappedRounds]]:
-        """What the tiles of a block do beside their rounds, so many in each, by the number of the tile: copy the block that follows. Those
-        of the last one of all copy it again, for nothing.
+        """How the tiles of a block copy the next block in their rounds: the share, and what tile number i does.
+
+        The tiles of the last block of all copy it again, for nothing.
         """
         code, blocks = self.code, self.blocks
         following = self._following(panel, block)
@@ -228,7 +224,7 @@ class DoubleBuffer:
         at, after, to = self._place(*following), self._place(*self._following(*following)), self.half(panel, block, 1)
         share = BufferShare.of(blocks, rounds)
         prefetch_distance = -(-PREFETCH_CYCLES * share.each // int(share.rounds * UNROLL * step_cycles(8, blocks.vectors)))
-        # Behind the last step of the block, the one after it is asked for.
+        # Behind the last step of the block, the block after it is prefetched.
         jump = code.sub(after, code.add(at, code.mul(steps, self.along)))
 
         def of_tile(tile: Index) -> OverlappedRounds:
@@ -288,7 +284,7 @@ class DoubleBuffer:
 
 
 class DoubleBufferTile(Tile):
-    """Writes the tiles of one panel of a ring, whose partial sums wait in `sums` from position `sums_at` on."""
+    """Writes the tiles of one panel of the double buffer. Partial sums wait in `sums` from position `sums_at` on."""
 
 
     def __init__(
@@ -365,9 +361,10 @@ class DoubleBufferTile(Tile):
 
 @dataclass(frozen=True)
 class DoubleBufferKernel:
-    """Writes the tasks of a product by `plan`, each of which makes `piece` rows (None: all) of a group of full `panels`; `rest(places,
-    part, memory)` writes one that makes part `part` of the rows of what is left of the lanes, in the same memory for panels. Partial sums
-    wait in the kernel's third argument, if there are any. Where `rows_need_prefetch`, each tile asks for the next one's rows of A.
+    """Writes the tasks of a product by `plan`: each makes `piece` rows (None: all) by a group of full `panels`.
+
+    `rest(places, part, memory)` writes the task of part `part` of the rows and the partial panel, in the same memory. Partial sums wait in
+    the kernel's third argument, if there are any. With `rows_need_prefetch` each tile prefetches the next one's rows of A.
     """
 
     product: Product
@@ -389,7 +386,7 @@ class DoubleBufferKernel:
         rows, most = self.piece or m, whole
         if self.blocks.count > 1:
             most = max(1, found.problem.request.target.caches[1] // L2_SHARE_OF_SUMS // (rows * width * self.blocks.dtype.bytes))
-        # Several threads take groups in turns, so that one that is slow makes fewer of them.
+        # Several groups for each thread, so that a slow thread takes fewer of them.
         several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
         several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
         several = code.min(several, code.div(code.add(threads, whole - 1), threads))

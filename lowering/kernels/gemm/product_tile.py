@@ -35,23 +35,23 @@ from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.problem import Product, typical
 
-# The most lines of memory that a round of steps asks for ahead, and of those that most rounds have asked for.
+# Lines that a round of steps prefetches at most; the second number is for rounds of an even pace, most of whose lines are there already.
 MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
-# Where one row meets weights that the second-level cache does not hold, each second line (the other one of a pair comes with it) is asked
-# for so many bytes ahead, unless the machine does so.
+# The prefetch distance of one row whose weights exceed L2, unless the hardware prefetcher does as well. Every other line is prefetched,
+# since lines come in pairs.
 STREAM_BYTES = 4096
-# Not where each thread's share is at most so many times what its second-level cache holds: most of it stays there, and asking costs more
-# than it gains.
+# Not if a thread's share of the weights is at most so many times L2: most of it is resident.
 L2_SLACK = 1.25
-# Of vectors with as many lanes halves are worth putting together.
+# Vectors of as many lanes are worth putting together from halves.
 MIN_LANES_FOR_HALVES = 8
 
 
 @dataclass
 class ProductKernel:
-    """A kernel being written, and its arguments. Where A is in memory of the kernel's own, which has some of its rows only, these stand
-    `left_at` elements further on than they would in the whole; where results go to such memory, `kept` says where, and how far rows of a
-    panel are apart there.
+    """A kernel being written, with its arguments.
+
+    If A is a copy of some rows, these stand `left_at` elements further on than in the whole A. If results go to memory of the kernel,
+    `kept` says where, and how far rows of a panel are apart there.
     """
 
     func: Func
@@ -75,8 +75,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Lines of memory that are needed next: `inner` neighbours `step` elements apart, then the same again `stride` elements further on,
-    `lines` in all. This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether they are worth asking for.
+    """Lines to prefetch: `inner` lines `step` elements apart, and again every `stride` elements, `lines` in all.
+
+    This tile reads them if `in_tile`, else a later one. `wanted` tells at run time whether the prefetch pays.
     """
 
     buffer: Value
@@ -106,9 +107,9 @@ class Prefetching:
         return prefetch
 
     def pace(self, code: Code, first: Index, pace: Index, most: int) -> Overlapped:
-        """Asks for lines from the one of number `first` on, `pace` of them in `ONE` rounds of steps, of which none needs more than `most`:
-        always as many, most of which have been asked for where fewer are enough, since a loop over those would be left at a place of its
-        own in each round.
+        """Prefetches lines from number `first` on, `pace` of them in `ONE` rounds, of which none needs more than `most`.
+
+        Every round asks for `most` lines, some of them again: a loop of exactly as many would be mispredicted in each round.
         """
 
         def prefetch(round_number: Value) -> None:
@@ -131,7 +132,7 @@ class Steps:
 
     @property
     def rounds(self) -> int:
-        """Rounds of `UNROLL` steps beside which something else can be done; 0 where there are none, or their number is not known."""
+        """Rounds of `UNROLL` steps that other work can overlap; 0 if there are none, or their number is unknown."""
         depth = self.axes[0].size if len(self.axes) == 1 else 0
         return depth // UNROLL if isinstance(depth, int) and depth > MOST_UNROLLED else 0
 
@@ -160,7 +161,7 @@ class Tile:
         self.threads: Value | None = None
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
-        # Whether rows of A come late, so that each tile asks for the next one's.
+        # Whether each tile prefetches the next one's rows of A.
         self.rows_need_prefetch: Value | bool = False
         code, p = self.code, product.problem
         self.lane0 = code.mul(block, vectors * product.lanes)
@@ -265,8 +266,10 @@ class Tile:
         return self.p.request.target.line_bytes // element_type(buffer.type).bytes
 
     def prefetching(self, at: Index, depth: int | None = None) -> Prefetching | None:
-        """What follows a panel, or a block of `depth` steps, at position `at` of packed panels: the next one. For one row, which waits for
-        all of it, what follows in this panel; nothing of what stays near, or of what the machine asks for by itself.
+        """What to prefetch behind a panel, or a block of `depth` steps, at position `at` of packed panels: the next one.
+
+        One row waits for all of a panel, and prefetches further on in the same one. Nothing is prefetched that stays in L2, or that the
+        hardware prefetcher follows.
         """
         panels = self.panels
         if panels is None or not isinstance(panels.depth, int):
@@ -308,8 +311,7 @@ class Tile:
         line = self._line(self.kernel.right)
         if across == 1:
             in_a_step = -(-panels.width // line)
-            # The last element of each line's length: where rows begin within a line, the panel's first line has been asked for with the
-            # panel before.
+            # The last element of each line's length: a row that begins within a line had its first line prefetched with the panel before.
             at = code.add(at, line - 1)
             return Prefetching(self.kernel.right, at, size * in_a_step, in_a_step, line, along)
         if along == 1:
@@ -372,9 +374,10 @@ class Tile:
         self.finish(row, lines, self.lane0)
 
     def with_result_prefetch(self, row: Index, rows: int, vectors: int, steps: Steps, overlapped: OverlappedRounds) -> OverlappedRounds:
-        """`overlapped`, and asking for what is read at the places of the tile's results: some lines in each round, since all at once would
-        make the loads of the steps wait for places among those under way. Where there are no rounds they are asked for now. What is only
-        written is not asked for: stores wait in places of their own.
+        """`overlapped`, and prefetches of what the epilogue reads at the tile's results, some lines in each round.
+
+        All at once would take the line fill buffers from the loads of the steps. Without rounds they are prefetched at once. Results that
+        are only written are not prefetched.
         """
         per_round = list(overlapped) if isinstance(overlapped, Sequence) else [] if overlapped is None else [overlapped]
         code, rounds = self.code, steps.rounds // max(len(per_round), 1)
@@ -409,9 +412,10 @@ class Tile:
         return [lines.share(code, 0, -(-lines.lines // rounds))]
 
     def overlapped(self, at: Index, rows: int, sizes: Sequence[int], count: Index, steps: Steps) -> Overlapped | None:
-        """What the tile of `rows` rows that begins `at` of `count` rows, which tiles of `sizes` cover, prefetches in each of its rounds:
-        its share of what is needed after all tiles of the first size. Where it is not known how many rows there are, and B is far or all
-        tiles are of few rows, each tile's share is that of its rows.
+        """What the tile of `rows` rows at `at` of `count` rows, covered by tiles of `sizes`, prefetches in each of its rounds.
+
+        All tiles of the first size together prefetch what follows. If the number of rows is unknown, and B exceeds L2 or tiles are even,
+        each tile's share is that of its rows.
         """
         code, prefetching, rounds, whole = self.code, steps.prefetching, steps.rounds, sizes[0]
         if prefetching is None or not rounds:
@@ -431,7 +435,7 @@ class Tile:
 
     @property
     def _exceeds_l2(self) -> bool:
-        """Whether B is more than the second-level cache holds, so that few rows wait for it."""
+        """Whether B is more than L2 holds, so that few rows wait for it."""
         return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
 
 

@@ -34,10 +34,10 @@ from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 VectorWork = Callable[[Value], None]
 """Writes the work on the vectors at some position."""
 
-# What a thread keeps in mind: whether it goes on with other turns than its own; of a run, whether there are more turns for it, how many it
-# did, and the one that it does; and whose combinations it has, two of them. Of panels that it makes: which turn's first one it has, and
-# which one of two places has the one that is multiplied next.
+# A thread's state. Whether it goes on after its own items; whether the run has more items, how many it did, and the current one; which two
+# outer products it has combinations for.
 CONTINUES, MORE, DID, ITEM, MADE = range(5)
+# Of the panels that it makes: the item whose first panel it has, and which half of the buffer is multiplied next.
 HAS, PANEL = MADE + 2, MADE + 3
 VARIABLES = PANEL + 1
 # One in fixed point, for quotients of small numbers.
@@ -46,7 +46,7 @@ ONE = 1 << 20
 
 @dataclass(frozen=True)
 class Share:
-    """Whose turns they are: the `owner`'s, which may be the thread itself; `is_shared` if others may take some of them."""
+    """Whose work items they are: the `owner`'s, which may be the thread itself. `is_shared` if others may take some of them."""
 
     tickets: Tickets
     owner: Value
@@ -55,9 +55,10 @@ class Share:
 
 
 class PipelinedWork:
-    """Writes the work of a `thread` on `groups` groups of panels from number `group0` on, for the rows of `task`: from A, `source`, whose
-    rows are `stride` apart. `task.memory.left` has `cut.memory_of_thread` for each thread: combinations for two products of the outer
-    level, sums of two turns, unfinished results.
+    """Writes the work of a `thread` on `groups` groups of panels from `group0` on, for the rows of `task`.
+
+    A is `source`, with rows `stride` apart. `task.memory.left` has `cut.memory_of_thread` elements for each thread: combinations for two
+    products of the outer level, sums of two items, unfinished results.
     """
 
 
@@ -87,14 +88,14 @@ class PipelinedWork:
         self.vectors_of_steps = code.mul(task.count, cut.vectors_of_steps)
 
     def run(self) -> None:
-        """The turns of the run that are the thread's, or that it takes from another one."""
+        """The items of the run that are the thread's, or that it steals from another one."""
         code, run, variables = self.code, self.share, self.variables
         items = code.value(code.mul(self.groups, self.outer.products))
         for which, x in ((MORE, 1), (DID, 0)):
             variables.set(which, x)
         with code.when(code.apply("and", run.is_own, run.is_shared)):
             run.tickets.open(run.owner)
-            # Not before all turns are done: until then this thread's memory is in use.
+            # Not before all items are done: until then this thread's memory is in use.
             variables.set(CONTINUES, 0)
         with code.loop(0, items, name="ticket") as ticket, code.when(variables.is_on(MORE)):
             variables.set(ITEM, ticket.iv)
@@ -117,7 +118,7 @@ class PipelinedWork:
                 self._put_together(items)
 
     def _take(self, items: Value) -> None:
-        """Notes the next turn, `items` if there is none; of another thread's as many as there is room for."""
+        """Notes the next item, `items` if there is none. Of another thread it takes as many as there is memory for."""
         code, run, variables = self.code, self.share, self.variables
         variables.set(ITEM, items)
         has_room = code.apply("lt", variables.get(DID), code.value(self.cut.items_kept))
@@ -126,7 +127,7 @@ class PipelinedWork:
             variables.set(ITEM, run.tickets.take(run.owner, items, run.is_own))
 
     def _run_item(self, item: Value) -> None:
-        """The products of a turn. Another thread's are left where they are, one turn after the other."""
+        """The products of an item. Those for another thread are left where they are, item after item."""
         code, cut, run, variables, products = self.code, self.cut, self.share, self.variables, self.inner.products
         number, group = self._split_item(item)
         self._have_combinations(code.value(number))
@@ -138,7 +139,7 @@ class PipelinedWork:
         overlapped = self._overlapped_work(item, number, group)
         if cut.half_packed:
             self._have_panel(item)
-            # Behind the last one there is none; nor is there one of others' turns in front of the first.
+            # There is none behind the last one; nor, of another thread's, in front of the first.
             is_there = code.apply(
                 "and",
                 code.apply("ge", code.value(next_item), code.value(0)),
@@ -180,7 +181,7 @@ class PipelinedWork:
             run.tickets.leave(run.owner, item, sums0)
 
     def _have_panel(self, item: Value) -> None:
-        """Makes the first panel of a turn, if it is not there."""
+        """Makes the first panel of an item, unless it is there."""
         code, variables = self.code, self.variables
         with code.when(code.apply("ne", variables.get(HAS), self._mark_of_panel(item))):
             at, _ = self._panels(variables.get(PANEL))
@@ -195,19 +196,19 @@ class PipelinedWork:
         return code.add(panels0, code.mul(which, cut.panel)), code.add(panels0, code.mul(code.sub(1, which), cut.panel))
 
     def _mark_of_panel(self, item: Index) -> Value:
-        """What tells a turn's first panel from others, and from none."""
+        """A number that tells an item's first panel from others, and from none."""
         number, group = self._split_item(item)
         code = self.code
         return code.value(code.add(code.mul(code.add(self.group0, group), self.outer.products), number, 1))
 
     def _parts(self, item: Index) -> Index:
-        """Where the combinations of the outer level are that a turn's panels are made of."""
+        """Where the combinations of the outer level are that an item's panels are made of."""
         number, group = self._split_item(item)
         code, parts = self.code, self.inner.steps * self.inner.lanes
         return code.mul(code.add(code.mul(code.add(self.group0, group), self.cut.panels_of_group), code.mul(number, parts)), self.cut.panel)
 
     def _make_panel(self, item: Value, product: Value, to0: Index) -> VectorWork:
-        """Makes rows of the panel of a turn's product, of one or two combinations of the outer level."""
+        """Makes rows of the panel for an item's product, from one or two combinations of the outer level."""
         code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
         parts = self._parts(item)
         first, second = (code.add(parts, code.mul(self._pick(product, [terms[i][0] for terms in inner.right]), cut.panel)) for i in (0, -1))
@@ -225,9 +226,10 @@ class PipelinedWork:
         return make
 
     def _shares(self, make: VectorWork, product: Index, following: Index) -> Callable[[Index], Overlapped]:
-        """What is done of a panel beside each round of the tile of rows from some place on, in the product of some number: as many rows of
-        it in each. Meanwhile what the next turn's panels are made of, from position `following` on, is asked for, before the last product
-        makes the first one.
+        """The rows of the next panel that each round makes, for the tile of rows from some place on, in the product of some number.
+
+        Before the last product makes the first panel of the next item, the rounds prefetch what that item's panels are made of, from
+        position `following` on.
         """
         code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
         depth, rounds = cut.depth, cut.depth // UNROLL
@@ -287,7 +289,7 @@ class PipelinedWork:
         return code.value(code.add(code.mul(self.task.first, self.outer.products), number, 1))
 
     def _put_together(self, items: Value) -> None:
-        """What is left of all turns is added up, in their order."""
+        """Adds up the products that are left of all items, in their order."""
         code, run = self.code, self.share
         with code.loop(0, items, name="turn") as item:
             left = run.tickets.left(run.owner, item.iv)
@@ -297,7 +299,7 @@ class PipelinedWork:
                     add_up(position.iv)
 
     def _split_item(self, item: Index) -> tuple[Index, Index]:
-        """The number of a turn's product of the outer level, and of its group."""
+        """The number of an item's product of the outer level, and of its group."""
         number, group = self.code.split(item, [self.outer.products, self.groups])
         return number, group
 
@@ -306,18 +308,19 @@ class PipelinedWork:
         return self.code.mul(self.code.mod(number, 2), self.inner.products)
 
     def _sums(self, item: Index) -> Index:
-        """Where a turn's sums are."""
+        """Where an item's sums are."""
         return self.code.add(self.sums0, self.code.mul(self._half(item), self.cut.plane))
 
     def _panel(self, item: Index) -> Index:
-        """The number of a turn's first panel."""
+        """The number of an item's first panel."""
         number, group = self._split_item(item)
         code = self.code
         return code.add(code.mul(code.add(self.group0, group), self.cut.products), code.mul(number, self.inner.products))
 
     def _overlapped_work(self, item: Value, number: Index, group: Index) -> Callable[[Index], Callable[[Index], Overlapped]]:
-        """What is done beside the tile of rows from some place on, in the product of some number of the inner level: as many errands in
-        each, at even distances.
+        """The additions and combinations that overlap the tile of rows from some place on, in an inner product of some number.
+
+        Every tile does as much of them, at even distances.
         """
         code, cut = self.code, self.cut
         zero, before, following = code.value(0), code.sub(item, 1), code.value(code.add(number, 1))
@@ -339,7 +342,7 @@ class PipelinedWork:
             first = code.mul(code.add(code.mul(product, cut.tiles), code.div(at, cut.rows)), each)
 
             def write(item: Value) -> None:
-                # The number of the errand in this tile: turn / every.
+                # The number of the vector in this tile: round / every.
                 number = code.value(code.div(code.mul(item, reciprocal), ONE))
                 overlapped_combine = code.value(code.add(first, number))
                 is_due = code.apply("eq", item, code.value(code.mul(number, every)))
@@ -382,7 +385,7 @@ class PipelinedWork:
         return lambda x: code.reinterpret(code.apply("xor", code.reinterpret(x, i32), bit), f32)
 
     def _add_up(self, item: Index, sums0: Index) -> VectorWork:
-        """Adds up the products of a turn, which are at `sums0`, and adds what comes out to the results."""
+        """Adds up the products of an item, which are at `sums0`, and adds that to the results."""
         code, cut, task, outer, inner, lanes = self.code, self.cut, self.task, self.outer, self.inner, self.cut.lanes
         number, group = self._split_item(item)
         parts = inner.rows * inner.lanes

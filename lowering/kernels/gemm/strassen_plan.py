@@ -31,61 +31,56 @@ CUT_SCHEMES: dict[str, tuple[Scheme, ...]] = {
 }
 """By name, the schemes that parts are multiplied by, the outermost first."""
 
-# What is estimated, with a little too much caution, must be this much faster than the direct way.
+# The estimate has to be at most this part of the direct product's.
 ADVANTAGE = 0.965
-# The same of combinations that a kernel makes for all threads, where multiplications take most of the time: they are read from another
-# core's cache, which may be far away.
+# The same if one kernel makes the combinations for all threads, which then read them from another core's cache.
 ADVANTAGE_OF_ONE_KERNEL = 0.92
-# Where so many rows of a part at least meet each of the weights, more of the time that loading them takes is hidden.
+# If so many rows of a part meet each of the weights, more of the time for loading them is hidden.
 ROWS_HIDE_LOADING = 16
-# Bytes of a panel of B for one product, and of the sums of a task, which are on its stack; and the part of the second-level cache, 1 / so
-# much, that either takes at most.
+# Bytes at most of a panel of B for one product, and of the sums of a task, which are on its stack. Neither takes more than 1 / this of L2.
 PANEL_BYTES, SUMS_BYTES, CACHE_SHARE = 160 << 10, 320 << 10, 3
-# Bytes of unfinished results of a thread that makes one product of the outer level after the other.
+# Bytes of a thread's unfinished results, if it makes one product of the outer level after the other.
 RESULTS_BYTES = 400 << 10
-# The same where going on to other groups, for which combinations are made anew, costs more than what leaves the second-level cache for a
-# while.
+# The same where making combinations again for other groups costs more than what leaves L2 meanwhile.
 MORE_RESULTS_BYTES = 2000 << 10
-# Rows of a part that are enough to make panels beside them.
+# Rows of a part that are enough to make panels while they are multiplied.
 ROWS_HIDE_PANELS = 24
-# Parts of the third-level cache, 1 / so many each: packed weights of two levels, of which there are three times as many as before, stay in
-# one between runs; the combinations of A, which are read for each group of panels, fit into the other. Where a part has so many rows at
-# least, more is gained than it takes to load weights.
+# Parts of L3, 1 / this: for the packed weights of two levels, three times as many as without, which stay there between runs; and for the
+# combinations of A.
 L3_SHARE_OF_WEIGHTS, L3_SHARE_OF_COMBINATIONS = 6, 3
+# With so many rows of a part loading more weights pays, up to 1 / this of L3.
 MIN_ROWS_TO_LOAD_MORE_WEIGHTS, L3_SHARE_OF_WEIGHTS_FOR_MANY_ROWS = 128, 2
-# Vectors between A's combinations, to keep them from each other's sets of the cache.
+# Vectors between A's combinations, so that they do not conflict in the caches.
 APART = 5
-# Of an unknown number of rows, fewer than this are not cut: they take about as long as reading the weights, of which there are more then.
+# Of an unknown number of rows, fewer are not cut: reading the weights dominates, and a cut has more of them.
 LEAST_ROWS = 48
-# A known number of rows is cut into chunks of no fewer, since each of them reads all weights.
+# Chunks of a known number of rows have no fewer, since each of them reads all weights.
 LEAST_ROWS_OF_CHUNK = 96
-# How many tasks the busier one of two threads may have, in halves of all of them.
+# Tasks of the busier one of two threads at most, in halves of all tasks.
 MOST_UNEVEN = 1.15
-# Threads at most that make A's combinations each for itself: they need memory for them. It pays where each of two has two groups of panels
-# at least.
+# Threads at most that make A's combinations each for itself, and tasks at least for that to pay.
 MOST_MAKERS, LEAST_TASKS = 8, 4
-# Steps of a part without which several pieces of the rows are not worth it, whose results go through memory; nor are they where something,
-# a residual, is read with them.
+# With fewer steps of a part the rows are not cut into pieces, whose results go through memory; nor with a residual.
 LEAST_STEPS = 128
 # Loads for each multiply-add of tiles of 6 x 4 vectors.
 FEWEST_LOADS = 10 / 24
-# What an unknown number of rows is planned for, at most.
+# An unknown number of rows is planned for as many at most.
 USUAL_ROWS = 128
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What products in parts take beside their multiplications.
+    """What a Strassen product costs besides its multiplications, in cycles per element unless it says otherwise.
 
-    Cycles per element of A's combinations: `combine`, and `combine_l3` times the square of the part of the third-level cache that they, A
-    and the results take. Where they are made beside the multiplications, `overlapped_combine` for each of them, `overlapped_combine_l3` so
-    for elements of A, and `added` for each of the products' that is added up there. Of the time that loading takes, the part that is not
-    hidden behind arithmetic: of weights the first time; of those of two levels, which stay in the third-level cache between runs; and of
-    what is read from it again, which are weights for further pieces of the rows, and A's combinations for each group of panels. Per element
-    of the panels that are made beside the multiplications, `panels`; of A's combinations for each group of panels, where they leave the
-    second-level cache meanwhile, `combinations_l3`. The loads of a register tile, and their additions and stores, share what is idle with
-    errands: of the multiply-adds' time `loads` for each load that there is for one, more than of the best tiles. A vector of a panel, which
-    the second-level cache gives, takes `vector`. So many `levels` are cut at most.
+    - `combine`: of A's combinations, made by a kernel in front; `combine_l3` times the square of the part of L3 that all matrices take,
+      more.
+    - `overlapped_combine`, `overlapped_combine_l3`: the same while the tiles multiply; `added` for each product that is added up meanwhile.
+    - `loading`: the part of loading weights that is not hidden; `loading_l3` of those of two levels, which stay in L3; `loading_again` of
+      what is read from there again.
+    - `panels`: of panels made while the tiles multiply; `combinations_l3`: of A's combinations for each group, if they leave L2 meanwhile.
+    - `loads`: the slowdown of a tile for each load beyond the best tile's, per multiply-add; `vector`: cycles of a vector of a panel from
+      L2.
+    - `levels`: cut so many levels at most.
     """
 
     combine: float
@@ -131,7 +126,7 @@ multiply-adds' units, and loads wait for far caches.
 
 
 WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
-"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share a third-level cache.
+"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share L3.
 """
 
 
@@ -155,8 +150,9 @@ def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
 
 
 def choose_cut(request: Request) -> Cut | None:
-    """How to cut a group around a large product of float32 matrices, B known ahead; None for any other, where the direct way is estimated
-    to be as fast, and where the target or `POLYREME_STRASSEN` forbids it.
+    """How to cut a large float32 product with a known B. None for any other group, if the direct product is as fast, or if it is forbidden.
+
+    `Target.strassen` and `POLYREME_STRASSEN` forbid it.
     """
     if not request.target.strassen or not config.strassen():
         return None
@@ -165,7 +161,7 @@ def choose_cut(request: Request) -> Cut | None:
 
 
 def best_cut(found: Matrices) -> Cut | None:
-    """The way to cut a product that is estimated to be the fastest; None where the direct way is about as fast."""
+    """The cut with the fewest estimated cycles. None if the direct product is about as fast."""
     levels = costs_on(found.product.problem.request.target).levels
     if isinstance(found.m, int):
         known, choices, enough = (
@@ -187,7 +183,7 @@ def best_cut(found: Matrices) -> Cut | None:
     if known is found and levels == 1:
         fitting += in_chunks(found, choices, enough)
     best = min(fitting, key=lambda cut: (known is not found and not cut.halves, cut.cycles_of_all), default=None)
-    # An unknown number of rows goes by two levels, too, as far as it is whole chunks.
+    # Whole chunks of an unknown number of rows go by two levels, too.
     one_kernel = known is found and found.has_spare_units and best is not None and not best.is_pipelined
     if best is None or best.cycles_of_all > (ADVANTAGE_OF_ONE_KERNEL if one_kernel else ADVANTAGE) * known.direct_cycles:
         return None
@@ -199,9 +195,7 @@ def best_cut(found: Matrices) -> Cut | None:
 
 @dataclass(frozen=True)
 class Matrices:
-    """A product of a matrix of m rows and k steps, the steps being neighbours in memory, and one of n lanes that is packed ahead. Estimates
-    are for a known m.
-    """
+    """A product of m rows and k steps, contiguous along the steps, by n packed lanes. Estimates are for a known m."""
 
     product: Product
     m: Dim
@@ -211,7 +205,7 @@ class Matrices:
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate for the product as it stands."""
+        """The estimated cycles of the direct product."""
         assert isinstance(self.m, int)
         target = self.product.problem.request.target
         lanes, n = self.product.lanes, -(-self.n // self.product.lanes)
@@ -225,9 +219,7 @@ class Matrices:
 
     @property
     def has_spare_units(self) -> bool:
-        """Whether even more may be done beside the multiplications than adding up: panels made of packed weights, and parts that lack rows,
-        which was not timed on other machines.
-        """
+        """Whether multiply-adds leave units idle, so that making panels and parts without all rows pays, too."""
         target = self.product.problem.request.target
         return target.spare_adders and target.multiply_adds < 2
 
@@ -281,11 +273,15 @@ def find_matrices(request: Request, packed_ahead: bool = True) -> Matrices | Non
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: into parts by `schemes`, register tiles of `rows` x `vectors`, `piece` rows of each part to a task, `blocks`
-    blocks of steps. A product of more rows than `matrices` has is made in chunks of as many. An unknown number of rows is cut so where it
-    is at least `least`, in as few chunks as have `most` rows at most; else by `of_few`. With a `chunk`, whole multiples of the number of
-    rows that it is for are cut by it, and only what is left of them by this one. With `half_packed` weights are packed in the combinations
-    of the outer level, and those of the inner one made of them beside the multiplications.
+    """How the work is cut.
+
+    - `schemes` cut rows, steps and lanes into parts; a register tile is `rows` x `vectors`; a task has `piece` rows of each part; the steps
+      are cut into `blocks`.
+    - A product with more rows than `matrices` is made in chunks of as many.
+    - An unknown number of rows is cut like this from `least` rows on, in as few chunks of at most `most` rows as there can be. Fewer rows
+      go by `of_few`.
+    - With a `chunk`, whole multiples of its rows are cut by it, and the rest by this one.
+    - With `half_packed` weights are packed in combinations of the outer level. Those of the inner one are made while the tiles multiply.
     """
 
     matrices: Matrices
@@ -394,9 +390,7 @@ class Cut:
 
     @cached_property
     def is_pipelined(self) -> bool:
-        """Whether threads make A's combinations each for itself, and add up, beside the multiplications: in products of two levels whose
-        parts are all there.
-        """
+        """Whether each thread makes A's combinations for itself, and adds up, while it multiplies: two levels whose parts are all there."""
         a = self.matrices
         if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
             return False
@@ -405,7 +399,7 @@ class Cut:
         if self.groups * self.pieces < LEAST_TASKS:
             return False
         outer, inner = self.schemes
-        # At most one errand is done beside each round; short sums have no rounds.
+        # Each round overlaps one vector of work at most; short sums have no rounds.
         rounds = self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         overlapped_vectors = self.piece * (self.vectors + self.vectors_of_steps)
         simple = all(len(terms) <= 2 for terms in outer.left) and all(len(x) <= 2 and not any(t.last for t in x[1:]) for x in outer.targets)
@@ -445,8 +439,8 @@ class Cut:
 
     @property
     def memory_of_thread(self) -> int:
-        """Elements of memory for what a thread makes beside the multiplications: combinations of two products of the outer level, sums of
-        two groups of panels, and results; and two panels where these are made, too.
+        """Elements of a thread's memory: combinations of two outer products, sums of two items, unfinished results, and two panels if it
+        makes them.
         """
         panels = 2 * self.panel if self.half_packed else 0
         return (
@@ -510,13 +504,13 @@ class Cut:
 
     @property
     def most_rows(self) -> int:
-        """Rows of a part whose sums fit into the second-level cache."""
+        """Rows of a part whose sums fit into L2."""
         room = min(SUMS_BYTES, self.matrices.product.problem.request.target.caches[1] // CACHE_SHARE)
         return max(1, room // (self.products * self.width * f32.bytes))
 
     @property
     def fits_in_l3(self) -> bool:
-        """Whether the combinations of A stay in the third-level cache, and those of B where they are many."""
+        """Whether the combinations of A stay in L3, and those of B if there are many."""
         third, alive = self.matrices.product.problem.request.target.caches[2], self.alive
         assert isinstance(alive, int) and isinstance(self.height, int)
         kept = third // (
@@ -593,7 +587,7 @@ class Cut:
 
 
 def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_SCHEMES.values()), enough: float = inf) -> Iterator[Cut]:
-    """Ways to cut the work whose panels and sums fit into the second-level cache, of those that may be estimated to take as few cycles as
+    """Ways to cut the work whose panels and sums fit into L2, of those that may be estimated to take as few cycles as
     are `enough`.
     """
     target, registers = matrices.product.problem.request.target, matrices.product.problem.registers
@@ -609,8 +603,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
                 pieces = -(-one.height // one.most_rows)
                 yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
                 if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
-                    # Of what is added up beside the multiplications there are the sums of two turns only; and whole tiles but for the last
-                    # piece.
+                    # Memory holds the sums of two items only, and whole tiles but for the last piece.
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))
                     for pieces in (few, 2 * few):
                         cut = replace(one, piece=min(one.height, -(-one.height // (pieces * rows)) * rows))
@@ -621,9 +614,7 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
 
 
 def in_chunks(whole: Matrices, choices: Sequence[tuple[Scheme, ...]], enough: float) -> Iterator[Cut]:
-    """Ways to cut chunks of a known number of rows: as few as there are where the combinations of A stay in the third-level cache, or in
-    the second one.
-    """
+    """Cuts of chunks of a known number of rows: as few chunks as leave A's combinations in L3, or in L2."""
     assert isinstance(whole.m, int)
     target, times = whole.product.problem.request.target, max(len(choice[0].left) / choice[0].rows / choice[0].steps for choice in choices)
     counts = {
@@ -651,8 +642,9 @@ def for_any_rows(cut: Cut, m: Dim) -> Cut:
 
 
 def with_chunks(cut: Cut, known: Matrices, cycles: float) -> Cut:
-    """The same, of an unknown number of rows, for what chunks of `known` rows leave over, where two levels are estimated to take less than
-    the `cycles` of `cut` for one chunk: of weights that stay in the third-level cache, since they are there twice.
+    """The cut for an unknown number of rows with chunks of `known` rows by two levels, if a chunk is estimated to take less than `cycles`.
+
+    Only if the weights, which are packed twice then, stay in L3.
     """
     room = known.product.problem.request.target.caches[2] // L3_SHARE_OF_WEIGHTS
     fitting = (

@@ -41,12 +41,11 @@ class Destination:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A product of `rows` x `steps` parts and `steps` x `lanes` parts: for each product of parts what it multiplies, `left` parts of A and
-    `right` ones of B, and for each part of the `result` which products it is the sum of. Terms are numbers, of parts in reading order, with
-    signs, a plus in front.
+    """A product of `rows` x `steps` parts by `steps` x `lanes` parts.
 
-    `few` is a scheme for one part of rows, of no more products than the plain way makes, with the same combinations of B: those from number
-    `first` on.
+    `left` and `right` say for each product which parts of A and B it multiplies, `result` for each part of the result which products it is
+    the sum of. Terms are (number in reading order, sign), the first with a plus. `few` is a scheme for one part of rows, with no more
+    products than the direct one, and with the same combinations of B, those from number `first` on.
     """
 
     rows: int

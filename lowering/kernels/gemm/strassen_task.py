@@ -129,15 +129,17 @@ class StrassenTask:
         overlapped: Callable[[Index], Overlapped] | None = None,
         right: Value | None = None,
     ) -> None:
-        """The product of A's rows from position `left0` on with the panel of this number, stored to `sums` from `sums0` on, or added to
-        what is there if that is not `fresh`. The panel `following` is asked for, if there is one; with `right`, the panel is at position
-        `panel` of this memory. What `overlapped` gives for the tile of rows from some place on is done beside its rounds, too.
+        """The product of A's rows from position `left0` on by the panel of this number, into `sums` from `sums0` on, or added there unless
+        `fresh`.
+
+        The panel `following` is prefetched, if there is one. With `right` the panel is at position `panel` of that memory. `overlapped`
+        gives the work that overlaps the tile of rows from some place on.
         """
         code, cut, lanes = self.code, self.cut, self.cut.lanes
         panels = self.memory.right if right is None else right
         right0 = code.mul(panel, cut.panel) if right is None else panel
         in_all = cut.piece if self.rows.enough is None else code.value(self.count)
-        # Weights are there twice only where they stay near.
+        # Weights are packed twice only if they stay in L3.
         fewest = FEWEST_ROWS if cut.chunk is None else FEWEST_ROWS_L3
 
         def tile(at: Index, rows: int) -> None:
@@ -182,9 +184,9 @@ class StrassenTask:
             cover_any(code, code.value(self.count), cut.rows, tile, "rows")
 
     def _order(self, block: Index, item: Value) -> tuple[Index, Index]:
-        """The product whose turn it is, and by how many panels the next one's is further on. Products of two levels, whose combinations of
-        A are more than the second-level cache holds, go backwards in every other block: the first ones then find there what the last ones
-        of the block before have read.
+        """The product that comes as this item, and how many panels further on the next one is.
+
+        If A's combinations of two levels exceed L2, every other block runs backwards, and first finds what the block before read last.
         """
         code, cut = self.code, self.cut
         if len(cut.schemes) == 1:
@@ -231,8 +233,7 @@ class StrassenTask:
                 value = code.load(line, at, lanes, None, self.align)
                 mask = code.lane_mask(code.sub(exist, lane.iv), lanes) if a.n % lanes else None
                 below_here, there = code.add(here, code.mul(rows.height, below.iv)), code.add(lane0, lane.iv)
-                # Lines of the next row, which are far away: those of results that were not looked at for long must come before they are
-                # written.
+                # Lines of the next row's results, which left the caches, are prefetched before they are written.
                 a.product.problem.epilogue.prefetch(
                     code, self.memory.others, self._places(code.add(below_here, 1), there), self.memory.outs
                 )

@@ -61,50 +61,44 @@ LANES, GROUP = 16, 6
 PERIOD = 48
 # Of each step of a period: its sign, and whether it begins a pair.
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
-# Rows of a tile: of 13 to 18 it made no difference.
+# Rows of a tile.
 MOST_ROWS = 15
-# So many rows are not cut into two tiles, since a row's four multiply-adds of six steps wait for each other, and few rows have nothing to
-# do meanwhile.
+# So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
 ROWS_TOGETHER = 10
-# What is done with a row's copy takes so many times as long as to copy it at least, for each thread that shares the panels.
+# Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
 COPIES_SHARE = 40
-# A tile of fewer rows asks for nothing ahead: the machine does so itself, and better.
+# Tiles of fewer rows leave prefetching to the hardware.
 MIN_ROWS_TO_PREFETCH = 4
-# Parts of the second-level cache, 1 / so many, that a task's rows of A take, and that B takes where it is small.
+# Parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small.
 ROWS_SHARE, WEIGHTS_SHARE = 2, 4
-# Scales are within these: they and what they divide by are finite, and not denormal.
+# Bounds of the scales: they and their reciprocals are finite, and not denormal.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
-# Greatest magnitudes of a row whose elements may be squared and summed.
+# Largest magnitudes of a row whose elements may be squared and summed.
 SQUARED = (2.0**-40, 2.0**40)
-# Sums of squares that are made beside each other.
+# Sums of squares that are made side by side.
 CHAINS = 4
-# A number that is as much as half of the mantissa's first bit, added to a float's bits, carries to the exponent where that rounds to the
-# nearest power of two.
+# Half of the mantissa's first bit, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
-# Cycles beside the steps: of a vector of A's rows when they are copied, of a row's own sums, and of a vector of results; and of six steps
-# for a vector of results.
+# Estimated cycles: to copy or gather a vector of A's rows, of a row's own sums, of a vector of results, and of six steps for one.
 COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
+# The same of a vector of results by the plain product.
 DIRECT_RESULT_CYCLES = 5
-# Of a vector of B that is packed at each call; where the panels of all leave the third-level cache, too; and what the direct way takes
-# longer for a B that has to be turned.
+# To pack a vector of B at each call; if the panels exceed L3, too; what the plain product pays to transpose B.
 PACK_CYCLES, MEMORY_PACK_CYCLES, TRANSPOSE_CYCLES = 12, 40, 12
-# If rows would be more pieces than these, of which each has room in the second-level cache, a kernel in front makes the panels, unless they
-# leave the third-level cache meanwhile.
+# If the rows are more pieces than this, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
 FEW_PIECES = 3
-# Parts of the third-level cache, 1 / so many, that rows of A may take which are read from there for each panel, and that their copies take.
+# Parts of L3, 1 / this, for rows of A that are read from there for each panel, and for their copies.
 L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
-# Of several products, tasks for each thread, if they are not more than that by themselves; and how long threads wait for the last ones, as
-# part of a product's time.
+# Of several products: tasks for each thread, and cycles that threads wait for the last ones.
 TASKS_OF_THREAD, END_CYCLES = 4, 3000
-# What is estimated must be so much of the plain product's time at most; less for convolutions, whose rows are apart in memory and waited
-# for when they are copied.
+# The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
 ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
-# What an unknown number of rows is planned for.
+# An unknown number of rows is planned for as many.
 USUAL_ROWS = 128
 
 
 def build_winograd_inner_product(request: Request) -> KernelPlan | None:
-    """The plan of a group around a product that is worth it; None for any other."""
+    """The plan of a group around a product that gains by it; None for any other."""
     found = find_winograd_inner_product(request)
     return None if found is None else _WinogradInnerProductBuilder(found).build()
 
@@ -156,7 +150,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def l2_tiles(self) -> int:
-        """Tiles whose rows of A have room in the second-level cache, and where all of B has room there too, with the rows of results."""
+        """Tiles whose rows of A fit into L2; if all of B fits there too, together with the rows of results."""
         cache = self.target.caches[1]
         row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
         room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
@@ -170,8 +164,7 @@ class WinogradInnerProduct:
 
     @cached_property
     def rows_in_l3(self) -> bool:
-        """Whether tasks read rows of A from the third-level cache for each panel, so that those that they make are made once for all rows.
-        """
+        """Whether tasks read rows of A from L3 for each panel, so that they pack each panel once for all rows."""
         if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
             return False
         if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
@@ -181,13 +174,14 @@ class WinogradInnerProduct:
 
     @property
     def panels_fit_in_l3(self) -> bool:
-        """Whether all panels stay in the third-level cache that a kernel makes in front."""
+        """Whether all panels stay in L3, if a kernel packs them in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
     @property
     def holds_all(self) -> bool:
-        """Whether tasks of one of several products make all panels first, which stay in the second-level cache, so that one tile's rows
-        after another meet all of them: rows of A are read, and those of results written, as they lie in memory.
+        """Whether tasks of one of several products pack all panels first, which stay in L2.
+
+        One tile's rows after another then meet all panels, so that A is read and results are written in the order of memory.
         """
         return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
 
@@ -203,7 +197,7 @@ class WinogradInnerProduct:
 
     @property
     def prefetches_results(self) -> bool:
-        """Whether their lines don't wait in the second-level cache to be written."""
+        """Whether results exceed L2, so that their lines are prefetched."""
         return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
 
     @property
@@ -227,12 +221,12 @@ class WinogradInnerProduct:
 
     @property
     def copies(self) -> int:
-        """Copies of all rows that there is memory for, where they are far: one for each group of panels."""
+        """Copies of all rows that there is memory for, if they are read from L3: one for each group of panels."""
         return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether B is packed ahead of the call."""
+        """Whether B is packed before the call."""
         problem = self.rows.problem
         return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
 
@@ -253,7 +247,7 @@ class WinogradInnerProduct:
 
     @property
     def packs_per_task(self) -> bool:
-        """Whether tasks pack each panel of B in front of its tiles: it stays near them then, and costs no memory."""
+        """Whether tasks pack each panel of B just before its tiles: it stays in L2 then, and costs no memory."""
         return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
 
     @property
@@ -263,7 +257,7 @@ class WinogradInnerProduct:
 
     @property
     def packing_cycles(self) -> float:
-        """An estimate of what packing B at each call costs more than the direct way's."""
+        """The estimated cycles of packing B at each call, over those of the direct product."""
         if self.is_constant:
             return 0
         vectors = self.panels * self.groups * GROUP
@@ -278,7 +272,7 @@ class WinogradInnerProduct:
 
     @property
     def direct_cycles(self) -> float:
-        """An estimate of the direct way, whose last vector may be half of one."""
+        """The estimated cycles of the direct product, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
         is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
         products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
@@ -286,7 +280,7 @@ class WinogradInnerProduct:
 
 
 def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
-    """The product of a group that is worth it: on such machines, of enough steps, and of enough rows where B is packed at each call."""
+    """The product of a group, if the method gains: by the machine, the number of steps, and of rows if B is packed at each call."""
     target = request.target
     if (
         not target.strassen
@@ -302,7 +296,7 @@ def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None
         return None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
-    # A tile's rows stay in the second-level cache; they are on the stack.
+    # A tile's rows stay in L2; they are on the stack.
     if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
         return None
     return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
@@ -349,8 +343,7 @@ class _WinogradInnerProductBuilder:
         if c.rows.outer:
             # Of several products each is shared by as many as make no thread wait long for the others at the end.
             threads = code.value(code.ceildiv(code.mul(threads, TASKS_OF_THREAD), c.rows.around))
-        # Pieces of as many rows as a task may have: of large products many more than threads, since one that was held up would let the
-        # others wait.
+        # Of large products there are many more tasks than threads, since one that is delayed would let the others wait.
         shared = code.min(threads, c.copies if c.rows_in_l3 else c.most_groups)
         alike = code.div(code.add(threads, shared, -1), shared)
         pieces = code.min(
@@ -475,7 +468,7 @@ class _WinogradInnerProductBuilder:
             most, squares, *made = made
             made = [*made[:-2], code.apply("max", made[-2], most), code.apply("add", made[-1], squares)]
         most, squares = code.reduce(made[0], "max"), code.reduce(made[1])
-        # The norm, where its squares are well within the range of floats. An infinity's bits, and a nan's, are less at first, since they
+        # The norm, if its squares are well within the range of floats. The bits of an infinity or nan are made smaller first, since they
         # would carry too far.
         for fn, bound in (("ge", bits[2]), ("le", bits[3])):
             squares = code.apply("select", code.apply(fn, most, bound), squares, code.constant(0.0, f32))
@@ -536,8 +529,7 @@ class _WinogradInnerProductBuilder:
 
         acc = [code.apply("sub", of_row(r, 0), known) for r in range(rows)]
         left, right = code.mul(code.add(self.row0, at), c.line), code.mul(held, c.panel)
-        # The next panel comes while the tiles of this one are made: each asks for some lines in each round, all for a part of it, or all of
-        # it where there is a single tile.
+        # The tiles of this panel prefetch the next one: each some lines in each round, or all of them if there is a single tile.
         each = -(-GROUP // (c.most_tiles if isinstance(c.m, int) else 2)) if rows >= MIN_ROWS_TO_PREFETCH and not c.holds_all else 0
         part = number if isinstance(c.m, int) else code.mod(number, 2)
         following = code.mul(part, c.groups * each)
@@ -572,8 +564,7 @@ class _WinogradInnerProductBuilder:
 
                 made = []
                 for r, x in enumerate(loop.carried):
-                    # Sums are to be multiplied in this order, so that no multiply-add is ready long before its turn, and both units have
-                    # something to do all the time.
+                    # This order keeps both units busy: no multiply-add waits long for its operands.
                     x = code.fma(code.apply("add", a(r, 0), b[1]), code.apply("add", a(r, 1), b[0]), x)
                     x = code.fma(a(r, 4), b[4], x)
                     x = code.fma(code.apply("add", a(r, 2), b[3]), code.apply("add", a(r, 3), b[2]), x)
@@ -641,7 +632,7 @@ class _WinogradInnerProductBuilder:
     def held(self) -> int:
         """How many panels there are where tiles read them."""
         if self.c.holds_all:
-            # Some that are made beside the last one do not exist.
+            # The last group of panels may be partial.
             return self.c.panels + self.packing.together - 1
         return self.packing.together if self.c.packs_per_task else self.c.panels
 

@@ -27,7 +27,7 @@ SQUARED = (2.0**-80, 2.0**80)
 PREFETCH_STEPS = 32
 # Panels that are filled together, at most, and their bytes.
 MOST_TOGETHER, TOGETHER_BYTES = 4, 1 << 17
-# Lines that are so many bytes from each other lie in the same set of the second-level cache; of its ways so many are for the next panel's.
+# Lines that are so many bytes from each other lie in the same set of L2; of its ways so many are for the next panel's.
 SET_STRIDE, SETS_SHARE = 1 << 17, 4
 
 
@@ -79,9 +79,7 @@ class Packing:
             code.store(code.constant(fact, f32), write, code.add(at, i))
 
     def line_of(self, code: Code, base: Index, panel: Index, number: Index) -> Index | None:
-        """Where in B, which begins at `base`, one of the lines of a panel lies that is to be asked for; nothing, if the machine knows ahead
-        where they are.
-        """
+        """Where line `number` of a panel of B lies, which begins at `base`; None if the hardware prefetcher finds it."""
         along, across = (self.access.stride(c) for c in (self.step, self.lane))
         start = code.add(base, code.mul(panel, self.lanes * across))
         if across == 1 and isinstance(along, int) and along > self.lanes:
@@ -92,9 +90,7 @@ class Packing:
 
     @cached_property
     def together(self) -> int:
-        """How many panels are best filled together, since their steps lie beside each other in memory: as many as don't take much of the
-        second-level cache.
-        """
+        """Panels that are filled together, since their steps are neighbours in memory: as many as take a small part of L2."""
         fit = TOGETHER_BYTES // (self.panel_size * f32.bytes)
         return 1 if self.access.stride(self.lane) != 1 else max(1, min(fit, MOST_TOGETHER, self.panels))
 

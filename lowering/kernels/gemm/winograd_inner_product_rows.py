@@ -86,7 +86,7 @@ class WinogradInnerProductRows:
 
     @property
     def part_inside(self) -> float:
-        """What part of the steps of all rows is no zero beside the image."""
+        """The part of all rows' steps that is not zero padding."""
         return prod(slide.part_inside for slide in self.slides)
 
     def start(self, code: Code, row: Index) -> Index:
@@ -179,8 +179,7 @@ def _outside(code: Code, slide: RowSlide, bounds: tuple[Index, Index]) -> list[V
 
 
 def find_rows(request: Request) -> WinogradInnerProductRows | None:
-    """The product of a group, if it is one that this file knows how to make: of two matrices, or several ones of two arguments, or a
-    convolution by weights that are packed ahead.
+    """The product of a group, if this file can make it: of two matrices, of several pairs of arguments, or a convolution by packed weights.
     """
     matrices = find_matrices(request, packed_ahead=False)
     return _of_windows(request) if matrices is None or not _are_apart(matrices) else _of_matrix(matrices)

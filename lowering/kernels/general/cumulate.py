@@ -2,7 +2,7 @@
 
 Along the last axis a vector is cumulated within itself, by its lanes moved up by 1, 2, 4, … (Hillis and Steele, 1986), and takes what came
 before as one number for all lanes. Only that number waits for the vector before. Along another axis lanes are columns, and each row is
-combined with the one that was just written.
+combined with the one just written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
 
-# Of each row, columns that are done together: what was written last is still in the first-level cache.
+# Of each row, columns that are done together: what was written last is still in L1.
 COLUMN_BYTES = 4096
 
 

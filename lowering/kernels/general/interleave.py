@@ -1,8 +1,7 @@
-"""Interleaving: a few long rows whose elements take turns in the result, as the channels do that a ShuffleNet shuffles.
+"""Interleaving: a few long rows become one whose elements come from each row in turn, as in ShuffleNet's channel shuffle.
 
-`StackRows` finds the shuffle of what was concatenated, which needs no concatenation of its own. `build_interleave` writes what such groups
-make, and any transpose of a few rows: whole vectors of each row are read, and each vector of the result is put together from one of each
-row by shuffles.
+`StackRows` finds a shuffle of concatenated values, and removes the concatenation. `build_interleave` writes such groups, and any transpose
+of a few rows. It reads whole vectors of each row, and combines one of each row by shuffles.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ def _turns(code: Code, vectors: list[Value], lanes: int) -> list[Value]:
     for v in range(n):
         wanted = [(i % n, i // n) for i in range(v * lanes, (v + 1) * lanes)]
         taken = vectors[0]
-        # What a row has not given yet may be anything; it is put in its place when the row's turn comes.
+        # Lanes that no row has filled yet may hold anything.
         for row in range(1, n):
             own = [i if row > 1 else at for i, (_, at) in enumerate(wanted)]
             taken = code.shuffle(taken, vectors[row], [lanes + at if k == row else own[i] for i, (k, at) in enumerate(wanted)])

@@ -1,9 +1,10 @@
-"""Loops: the kernel of any root that no special builder takes.
+"""Generic loops: the kernel of any root that no other builder takes.
 
-Elementwise groups become one nest, vectorised along the last axis. Groups with row reductions (`rows.py`) become a nest over the rows; in
-each row one loop per stage. If the last axis is reduced, lanes run along it and meet in a horizontal reduction at the end of the row; if
-not, each lane is a row of its own. Values that cost much and are needed in several stages are kept in a scratch row. What does not have a
-row form is computed one result after the other, reductions inside being computed where they are asked for.
+- An elementwise group becomes one loop nest, vectorised along the last axis.
+- A group with row reductions (`rows.py`), such as a softmax, becomes a nest over the rows, with one loop per stage in each row. If the last
+  axis is reduced, lanes run along it and meet in a horizontal reduction. If not, each lane is a row. Costly values that several stages
+  need are kept in a scratch row.
+- Anything else is computed one result after the other. Reductions inside are computed where they are read.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ AT_ONCE = {
 }
 # A value at least this dear is kept rather than computed in another stage again.
 KEPT_COST = 4
-# Bytes of scratch rows in one kernel: half a first-level cache.
+# Bytes of scratch rows in one kernel: half L1.
 SCRATCH_BYTES = 16 << 10
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
 PREFETCH_BYTES = 2048
@@ -685,7 +686,7 @@ def accumulator_of(op: tensor.Reduce) -> ScalarType:
 
 
 def _register_leaf(vector: Value) -> Leaf:
-    """A vector that is in registers, whatever place is asked for."""
+    """A vector in registers, whatever position is read."""
     return VectorLeaf(lambda places: vector)
 
 

@@ -1,7 +1,7 @@
 """Random draws: the kernel of `tensor.random`, the Mersenne twister of `dialects/mt19937.py` word for word.
 
-The state is copied to where the new one goes and stepped there: when its 312 words are used up they are all renewed, in vectors, then each
-word gives one draw. Draws follow one another, so the kernel runs on one thread.
+The state is copied to where the new one goes, and stepped there. When its words are used up they are all renewed, in vectors. Each word
+gives one draw. Draws follow one another, so the kernel runs on one thread.
 """
 
 from __future__ import annotations

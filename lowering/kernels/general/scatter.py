@@ -1,8 +1,7 @@
-"""Scatter: updates written or added to the places that an index names, each read once.
+"""Scatter: updates are written or added to the places that an index names, each update read once.
 
-The index is walked from its first element to its last, so that the last of several updates of a place stays and sums have one order.
-Threads share what the index does not name: the axes before and after, the last one in runs of vectors. A scatter without such axes is one
-loop on one thread.
+The index is walked in order, so that of several updates of a place the last one stays, and sums have one order. Threads share the axes that
+the index does not name: those before and after, the last one in vectors. Without such axes a scatter is one loop on one thread.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The kernel of `tensor.argsort`: a radix sort of each row, or, where only the first few positions are asked for, a walk that keeps the
-best.
+"""The kernel of `tensor.argsort`: a radix sort of each row, or a selection if only the first few positions are wanted.
 
-Both compare keys: unsigned integers in the order of the elements, all kinds of nan the largest and both zeros equal. Descending order is
-that of the keys with all bits turned, so equal elements stay in their order either way.
+Both compare keys: unsigned integers in the order of the elements, with every nan the largest and both zeros equal. Descending order
+complements the keys, so equal elements keep their order either way.
 
-The radix sort goes by bytes from the lowest to the highest (LSD; Knuth, The Art of Computer Programming, volume 3, 5.2.5): one walk counts
-all bytes of all keys, then each byte moves keys and positions from one half of scratch memory to the other. A byte that all keys of a row
+The radix sort goes by bytes from the lowest to the highest (LSD; Knuth, The Art of Computer Programming, volume 3, 5.2.5). One pass counts
+all bytes of all keys. Then each byte moves keys and positions from one half of scratch memory to the other. A byte that all keys of a row
 share moves nothing.
 """
 

@@ -1,7 +1,7 @@
-"""Single elements taken from computed places: the kernel of a `tensor.gather` along the last axis, with what computes the places.
+"""A gather of single elements along the last axis, fused with what computes the indices.
 
-The places of a run are computed in vectors, into memory that stays in the first-level cache. Then each element takes one load and one
-store, which is faster than the gathers of today's machines: they make a load for each lane too, and put the lanes together.
+The indices of a run are computed in vectors, into memory that stays in L1. Then each element takes one load and one store, which is faster
+than the gather instructions of today's machines.
 """
 
 from __future__ import annotations

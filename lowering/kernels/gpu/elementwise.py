@@ -1,4 +1,4 @@
-"""Elements: one thread per element, or per vector of them. Takes any root, and computes reductions inside where they are asked for."""
+"""One thread per element, or per vector of elements. Takes any root, and computes reductions inside where they are read."""
 
 from __future__ import annotations
 

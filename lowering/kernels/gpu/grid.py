@@ -1,4 +1,4 @@
-"""Writing a kernel for a grid: its frame, who a thread is, and reductions among the threads of a block."""
+"""Writing a kernel for a grid: its frame, the thread's index, and reductions among the threads of a block."""
 
 from __future__ import annotations
 

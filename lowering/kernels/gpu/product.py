@@ -1,13 +1,12 @@
-"""Matrix products and convolutions: tiles of the result, the operands in shared memory, the sums in registers.
+"""Matrix products and convolutions on a GPU: tiles of the result, operands in shared memory, sums in registers.
 
-The letters of a contract fall into batch, rows (of one operand only), columns (of the other one, which has the result's last letter) and
-depth (contracted). Each group is one long axis; its positions are split into letters where an element is asked for. So a convolution, whose
-operand is a window of a pad, is a product like any other: the window and the pad are looked through when a tile is filled, and never
-stored. The same holds for the gradients, which are contracts too.
+The letters of a contract are batch, rows (of one operand), columns (of the other one, which has the result's last letter) and depth
+(contracted). Each group is one long axis, whose positions are split into letters where an element is read. So a convolution, whose operand
+is a window of a pad, is a product like any other: filling a tile looks through the window and the pad, which are never stored. The same
+holds for gradients, which are contracts too.
 
-A product with few tiles and great depth, as gradients of weights are, is cut along its depth: partial sums wait in scratch memory for a
-second kernel, which adds them in order. The same second kernel takes what follows the product when that is more than elementwise ops, a
-pooling say.
+A product with few tiles and great depth, such as a gradient of weights, is cut along its depth (split-K). Partial sums wait in scratch
+memory for a second kernel, which adds them in order. That kernel also runs an epilogue that is more than elementwise, such as a pooling.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Rows: groups with reductions, several threads to a row.
+"""Row reductions on a GPU, several threads to a row.
 
-If the last axis is reduced, a block takes one row: its threads stride along it, meet in shuffles and shared memory, and go on with the next
-stage. If it is not, neighbouring threads take neighbouring rows, so that they read neighbouring elements, and a few of them share each row.
-Short rows get one thread each.
+If the last axis is reduced, a block takes one row. Its threads stride along it, combine by shuffles and shared memory, and go on with the
+next stage. Otherwise neighbouring threads take neighbouring rows, so that reads coalesce, and a few of them share each row. Short rows get
+one thread each.
 
-A long row alone would leave most of the device idle: where there are few of them they are cut into parts, whose partial results wait in
-scratch memory.
+Few long rows would leave most of the device idle. They are cut into parts, whose partial results wait in scratch memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of bfloat16 on tensor cores: the tiles of `tiles.py`, multiplied by warps in pieces of 16 x 8 x 16, with sums in float32.
+"""Products of bfloat16 on tensor cores: warps multiply the tiles of `tiles.py` in pieces of 16 x 8 x 16, with sums in float32.
 
 A device without such instructions (before sm_80) gets the tiles of `tiles.py` with the same sums in float32.
 """

@@ -1,9 +1,9 @@
-"""Kernels of products in tiles: how tiles come into shared memory, are multiplied, and leave.
+"""Tiled products on a GPU: how tiles come into shared memory, are multiplied, and leave.
 
-A thread brings in elements of the operands' tiles and multiplies what all threads brought in. Where operands are memory, seen through views
-and pads of zeros, copies of the tiles of the next steps are under way (`kernel.copy_async`, from sm_80 on) while a step multiplies; they
-take 16 bytes each where an operand has as many side by side, one element otherwise. Any other operand is computed element by element, a
-step ahead, in registers.
+Each thread loads elements of the operands' tiles, and multiplies what all threads loaded. Operands in memory, seen through views and pads
+of zeros, are copied asynchronously (`kernel.copy_async`, from sm_80 on): the tiles of the next steps are in flight while a step multiplies.
+A copy takes 16 bytes if an operand has as many side by side, else one element. Any other operand is computed element by element, one step
+ahead, in registers.
 """
 
 from __future__ import annotations
@@ -234,8 +234,7 @@ class Filler:
         self.offset: Index = 0
         code, tile = made.code, made.tile
         self.access = trace(value, letters)
-        # Neighbouring threads read neighbouring elements. A window has them along both ways; along rows each thread keeps the place of one
-        # alone.
+        # Neighbouring threads read neighbouring elements. Along rows of windows each thread keeps one position only.
         self.deep = all(self.access.stride(c) != 1 for c in along) and any(self.access.stride(c) == 1 for c in made.p.contracted)
         self.is_copied = copies and self._emitter().is_zero_outside(value) and element_type(value.type) == made.stored
         self.lanes = self._lanes() if self.is_copied else 1

@@ -1,9 +1,8 @@
-"""Transposes: tiles turn in memory that the threads of a block share, so that both sides are read and written as they lie.
+"""Transposes on a GPU through tiles in shared memory, so that both reads and writes coalesce.
 
-An operand whose last axis is another one of the result's would be read, or the result written, an element of each line at a time. Here a
-block takes a tile along both axes: threads side by side read it along the operand, and after a barrier, along the result, each takes what
-another one read. Lines of the tile are one element longer than it is wide, so that a column's elements are in different banks (Ruetsch and
-Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
+Without tiles either the reads or the writes would touch one element of each line. A block takes a tile along both axes. Neighbouring
+threads read it along the operand, and after a barrier write it along the result. Lines of the tile are one element longer than it is wide,
+so that the elements of a column lie in different banks (Ruetsch and Micikevicius, "Optimizing matrix transpose in CUDA", 2009).
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
 
     lines = [code.add(line, first) for first in range(0, TILE, LINES)]
     boards = [_Board(made, element_type(v.type)) for v in transposed]
-    # All that a thread reads is on its way before it waits for any of it.
+    # All loads of a thread are in flight before it waits for any of them.
     emitter, read = ElementEmitter(code, leaves), []
     for n in lines:
         at = places(lane, n)
@@ -117,8 +116,8 @@ class _Board:
 
 
 def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
-    """The axis of the results along which transposed values lie in memory, and these values; None where there are none, or too many, or
-    none worth it.
+    """The axis of the results along which transposed values are contiguous, and these values; None if there are none, too many, or none
+    that pay.
     """
     by_axis: dict[int, list[Value]] = {}
     seen: set[Value] = set()

@@ -1,22 +1,20 @@
-"""Attention without its scores in memory: blocks of keys with a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al.,
-"FlashAttention", 2022).
+"""Flash attention: softmax(Q K) V block by block of keys, without the scores in memory.
 
-For each block of keys the scores' exponentials are made relative to the largest score so far; when that grows, the sum and the output so
-far are scaled down:
+With a running maximum and sum (Milakov and Gimelshein, 2018; Dao et al., "FlashAttention", 2022), for each block of keys
 
     top = max(peak, scores);  c = exp(peak - top);  p = exp(scores - top);  total = c total + sum(p);  out = c out + p values
 
 and at the end out / total. A task is a block of queries at one place of the batch letters.
 
-*Many queries*: lanes are queries. Both products are register tiles whose rows are keys, or elements of a value, read as scalars where they
-stand: nothing but the queries is copied, maxima and sums need no step across lanes, and every view of keys and values is free. Blocks of
-queries, masks that lie in memory key by key, and the output are turned in square blocks of registers.
+*Many queries*: lanes are queries. Both products are register tiles, whose rows are keys, or elements of a value, read as scalars in place.
+Only queries are copied; maxima and sums need no step across lanes; every view of keys and values is free. Queries, the output, and masks
+that are contiguous along the keys are transposed in square blocks of registers.
 
-*Few queries*, as in decoding: lanes are elements of one query, then of one value; the sums for as many keys as there are lanes are added up
+*Few queries*, as in decoding: lanes are elements of one query, then of one value. Sums for as many keys as there are lanes are reduced
 together.
 
-Keys and values may come in several pieces, a cache and what is new: each is gone through in turn, where it is. Keys that a mask puts after
-all queries of the block (`Attention.last_key`) are not looked at. The order of additions depends on shapes alone.
+Keys and values may come in several pieces, a cache and what is new; each is read where it is. Keys that a mask hides from all queries of
+the block (`Attention.last_key`) are skipped. The order of additions depends on shapes alone.
 """
 
 from __future__ import annotations
@@ -173,7 +171,7 @@ class _ManyQueries(_AttentionKernel):
     def __init__(self, request: Request, found: Attention):
         super().__init__(request, found)
         self.rows = self.registers.accumulators // 2
-        # Whether what the second-level cache does not hold takes long to come, so that it pays to ask for it ahead.
+        # Whether L3 is slow, so that prefetching from it pays.
         self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
         self.block = self._block()
         self.transposed_masks = self._masks_to_transpose()
@@ -189,7 +187,7 @@ class _ManyQueries(_AttentionKernel):
         return -(-count // self.rows) * self.rows
 
     def _masks_to_transpose(self) -> dict[Value, Access]:
-        """The masks in memory whose rows run along the keys: lanes would stand far apart in them."""
+        """The masks in memory that are contiguous along the keys, where lanes would be far apart."""
         found = {}
         for op in self.p.steps():
             for x in self.p.side_operands(op):
@@ -215,7 +213,7 @@ class _ManyQueries(_AttentionKernel):
             if self.exact or self.vectors == 1:
                 self._task(first)
                 return
-            # What is left of the last block is gone through a vector at a time, and all others are whole.
+            # The rest of the last block goes a vector at a time; all other blocks are whole.
             whole = code.condition("le", code.add(first, self.span), self.queries)
             if isinstance(whole, Value):
                 self.exact = True
@@ -370,8 +368,10 @@ class _ManyQueries(_AttentionKernel):
         self.tops = tops
 
     def _prefetch_keys(self, part: AttentionPart, key: Index, rows: int) -> Overlapped | None:
-        """What the tile of scores of `rows` keys from `key` on asks for in its rounds: the keys of the next tile, and the values of its
-        own. Not of neighbours in memory, which the machine sees coming.
+        """What the tile of scores of `rows` keys from `key` on prefetches in its rounds: the keys of the next tile, and the values of its
+        own.
+
+        Neighbours in memory are left to the hardware prefetcher.
         """
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
         if not rounds or not self.l3_is_slow:
@@ -439,8 +439,7 @@ class _ManyQueries(_AttentionKernel):
             self._put(made, self.total, 0, v)
 
     def _prefetch_output(self, round_number: Index) -> None:
-        """One of the lines of the task's results, each in its turn, for which stores would wait one after the other. Not where rows of
-        results are neighbours.
+        """Prefetches one line of the task's results, each in its turn, for which stores would wait. Not if rows of results are contiguous.
         """
         code, stride = self.code, self.p.strides.get(self.p.query, 0)
         if not self.l3_is_slow or stride == self.width:
@@ -582,7 +581,7 @@ class _FewQueries(_AttentionKernel):
         weights: Value,
         peak: Value,
     ) -> Value:
-        """The scores of a block into `weights`, -inf behind the last one; gives the largest one so far."""
+        """The scores of a block into `weights`, -inf behind the last one. Gives the largest one so far."""
         code, p, lanes = self.code, self.p, self.lanes
         base, step = self.base(part.keys), part.keys.stride(p.key)
         source = self.buffers[part.keys.source]

@@ -1,15 +1,12 @@
-"""Recurrent layers: scans whose steps multiply a state by a weight, and are elementwise around that, as kernels that make all steps in one
-call.
+"""Recurrent layers in one call: a scan whose steps multiply a state by a weight and are elementwise otherwise.
 
-All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several, and unit j of a result depends
-on unit j of each block and on nothing else, but for the product. So the units are cut into panels, and a panel's step is a register tile of
-the product (the panel's lanes of all blocks, packed side by side ahead of time) whose sums wait in the first-level cache for the
-elementwise part. Steps in backward are elementwise first: the product's operand is made of the units, too. They are turned around, so that
-a panel makes its part of the product, what follows it, and what comes before the next one.
+All values of such a step are [batch, blocks * units]: a state has one block, the gates of a layer several. But for the product, unit j of a
+result depends on unit j of each block alone. So the units are cut into panels. A panel's step is a register tile of the product (the
+panel's lanes of all blocks, packed side by side), whose sums wait in L1 for the elementwise part. In backward the elementwise part makes
+the product's operand. There a panel makes its part of the product, then what follows, then what comes before the next product.
 
-Threads share the panels of each step. A thread gets the same panels in every step, so that their weights stay in its second-level cache;
-they are visited to and fro, because what a round has read last is what is still there. Each sum is added up in one order, whoever does it:
-results do not depend on threads.
+Threads share the panels of each step. A thread has the same panels in every step, so that their weights stay in its L2. It visits them
+forwards and backwards in turn, because what was read last is still there. Every sum has one order, so results do not depend on threads.
 """
 
 from __future__ import annotations
@@ -47,11 +44,12 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
     short_rows,
 )
 
-# Cycles of a step below which it is not worth another thread's attention; and about what a vector of units costs beside the product.
+# Cycles of a step that pay for another thread.
 MIN_CYCLES_TO_SHARE = 6000
+# Cycles of a vector of units, beside the product.
 GATE_CYCLES = 150
-# Bytes between the panels of two threads in the memory of states: a prefetcher, which ends at a page, would else bring lines that the other
-# thread is about to write.
+# Bytes between the states of two threads: the hardware prefetcher, which stops at a page, would else bring lines that the other thread is
+# about to write.
 THREAD_PADDING_BYTES = 4096
 
 
@@ -102,7 +100,7 @@ def packed_weight(r: Recurrence, tile: RecurrentTile) -> Func:
     x = b(tensor.Transpose, x, perm=(2, 0, 1, 3))
     x = b(tensor.Reshape, x, shape=(tile.panels, r.depth, r.blocks * tile.width))
     if element_type(x.type) != element_type(source.type):
-        # 16-bit floats stay so, and are widened where they are read.
+        # Weights of 16 bits stay so in memory, and are widened in registers.
         x = b(tensor.Map, x, fn="cast", dtype=element_type(source.type))
     b.insert(Return([x]))
     return func.finish()
@@ -355,8 +353,7 @@ class _RecurrentKernel:
             return code.broadcast(code.load(state, code.add(at, code.mul(between, row))), tile.lanes)
 
         if self.short:
-            # What another thread made comes from its cache, and the many instructions of short weights leave none in flight to wait for it
-            # beside them.
+            # A state that another thread made is slow to read; the many instructions of 28-bit weights leave no room to hide that.
             for i in range(0, r.depth, LANES):
                 code.prefetch(state, code.add(at_state, i, self._padding_before(i // tile.width)))
         narrow = element_type(self.weights.type)

@@ -1,4 +1,4 @@
-"""Recurrent layers: which scans they are, and how their work is cut. `recurrent.py` has the kernels."""
+"""The plan of a recurrent layer: which scans qualify, and how the work is cut. `recurrent.py` writes the kernel."""
 
 from __future__ import annotations
 
@@ -187,12 +187,11 @@ class RecurrentTile:
 
 
 def choose_tile(units: int, blocks: int, batch: Dim, registers: Registers, steps: int = 1) -> RecurrentTile | None:
-    """The tile that makes a step in the fewest cycles; None where not even one vector of each block fits in the registers.
+    """The tile that makes a step in the fewest cycles; None if not even one vector of each block fits into the registers.
 
-    A step of the product takes a cycle for each vector of weights, which come from the second-level cache, or as long as in any tile;
-    further rows use what has been read. Panels in pairs, so that two threads have equally many, and of about eight vectors where nothing
-    else counts; where loads count (`Target.load_cycles`), those of one row are as wide as a round may be without more vectors in all, since
-    one element of the state serves all of a panel. There are registers for the sums of so many `steps` at a time.
+    A step of the product takes a cycle for each vector of weights, which come from L2; further rows reuse what was read. Panels come in
+    pairs, so that two threads have equally many, of about eight vectors. If loads count (`Target.load_cycles`), those of one row are as
+    wide as possible, since one element of the state serves all of a panel. There are registers for the sums of `steps` steps at a time.
     """
     lanes = min(registers.lanes, 1 << (units - 1).bit_length())
     total = -(-units // lanes)

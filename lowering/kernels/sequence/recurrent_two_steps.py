@@ -1,26 +1,25 @@
-"""Recurrent layers of one row: most of the weights are read once for two steps.
+"""Recurrent layers of one row that read most weights once for two steps.
 
-Where a step has one row, multiplying it by the weights takes less time than reading them out of the second-level cache. Say that panels of
-the result are columns, and that the rows of the weights, one for each unit of the state, are cut like the columns: then a tile (a, b) is
-what the units of panel a give to those of panel b. Panel b is complete when all tiles of column b have been multiplied by the state before;
-the gates follow, and are the state of panel b for the next step.
+With one row, reading the weights from L2 takes longer than multiplying by them. Let panels of the result be columns, and cut the rows of
+the weights (one for each unit of the state) in the same way. Then tile (a, b) is what the units of panel a give to those of panel b. Panel
+b is complete when all tiles of column b have been multiplied by the state before. The gates follow, and give panel b of the next state.
 
-An even step goes through the panels upward. When it comes to panel b, the panels a < b are complete, so that tiles above the diagonal, as
-they are read for this step, are also multiplied by the states that it made, which begins the sums of the next step. An odd step goes
-downward: it finds in each panel what tiles above the diagonal give, and uses those below it for itself and the step after. So each step
-reads half of the tiles and the diagonal, and multiplies as often as before.
+An even step goes through the panels upward. At panel b the panels a < b are complete. So tiles above the diagonal, as they are read for
+this step, are also multiplied by the new state, which begins the sums of the next step. An odd step goes downward: each panel already has
+what the tiles above the diagonal give, and the tiles below it serve this step and the next. So each step reads half of the tiles and the
+diagonal.
 
-A thread has panels of its own, and only learns at the end of a step what others made: tiles between two panels of the same thread are used
-twice, others for one step. Whatever the number of threads, sums are made in one order: for panel b in an odd step,
+A thread has panels of its own, and sees what others made only at the end of a step. Tiles between two panels of one thread serve two steps,
+others one. Whatever the number of threads, sums have one order. For panel b in an odd step:
 
     b - 1, …, 0        the first of them, those of its thread, in the step before
-    b                  which needs nothing of what the panel before this one made: its gates are still under way
-    b + 1, …           for the step after as well, up to the thread's last panel, and then for this step alone
+    b                  which needs nothing of the panel made just before, whose gates are still in flight
+    b + 1, …           for the next step too, up to the thread's last panel, and then for this step alone
 
-and the same with all turned around in an even one.
+An even step is the mirror image.
 
-A first state of nothing but zeros, which is what most layers begin with, is not multiplied: of that step's weights only those are read that
-begin the next step's sums. (So weights that are infinite or nan show one step later.)
+A first state of zeros, with which most layers begin, is not multiplied. Only those weights are read that begin the next step's sums. (So
+weights that are infinite or nan show one step later.)
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Multiply = Callable[[Accumulators, Index], Accumulators]
 
 
 def reads_for_two(r: Recurrence) -> bool:
-    """Whether one row reads weights that leave the first-level cache, and what it is multiplied with is a state that the gates make."""
+    """Whether a layer reads its weights once for two steps: one row, weights beyond L1, and a state that the gates make."""
     weights = r.depth * r.units * r.blocks * r.dtype.bytes
     return r.batch == 1 and r.state in r.carried and weights > r.request.target.caches[0]
 

@@ -1,7 +1,7 @@
-"""Scans of any kind as one kernel: a loop over the steps, and in it the kernels that the builders make for the ops of a step.
+"""Any scan as one kernel: a loop over the steps, around the kernels that the builders make for the ops of one step.
 
-A step is fused like a function of its own. What it makes on the way lies in scratch memory; what is handed on lies in two places in turn,
-one of which is read while the other is written. Layouts of shared operands that the kernels want are made once, in front of the loop.
+A step is fused like a function of its own. Its intermediates lie in scratch memory. What it carries lies in two places that are read and
+written in turn. Packed forms of shared operands are made once, before the loop.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def build_scan(request: Request) -> KernelPlan | None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Memory of a value in the step under way: `buffer` from element `start` on."""
+    """Memory of a value in the current step: `buffer` from element `start` on."""
 
     buffer: Value
     start: Index
@@ -69,7 +69,7 @@ class _Steps:
         SinkReshapes().run_on(step)
         Fuse().run_on(step)
         plans = {op: self._plan(op, step) for op in step.block if _has_kernel(op)}
-        # Buffers come as they are asked for; each is an argument of the kernel.
+        # Buffers are added as they are needed; each is an argument of the kernel.
         func = Func.empty(request.name("scan"), [], loc=scan.location)
         self.func, self.code = func, Code(Builder.at_end(func.block, func.location))
         self.buffers: dict[Slot, Value] = {}

@@ -1,21 +1,19 @@
-"""Weights in 28 bits, where reading them is all that takes time: a sign, 4 bits of exponent and all 23 bits of the fraction.
+"""Recurrent weights in 28 bits, where reading them takes all the time: a sign, 4 bits of exponent and all 23 bits of the fraction.
 
-Numbers are short when they are divided by the power of two below their column's largest magnitude and multiplied by 2^-112: then their
-exponents fit in 4 bits, and those of less than 2^-14 of that power, which are denormal, keep what 23 bits say. So a weight is exact, or of
-less than 2^-14 and rounded by at most 2^-38 of its column's power, and a sum of products by at most that times the sum of the other
-factors' magnitudes. A column with an infinity or nan becomes nan.
+Weights are divided by the power of two below their column's largest magnitude, and multiplied by 2^-112: their exponents then fit in 4
+bits. Those below 2^-14 of that power become denormal. So a weight is exact, or rounded by at most 2^-38 of its column's power. A sum of
+products is rounded by at most that, times the sum of the other factors' magnitudes. A column with an infinity or nan becomes nan.
 
-Eight vectors of 16 weights are seven lines of 64 bytes, by which bits of a weight are in them:
+Eight vectors of 16 weights are seven lines of 64 bytes:
 
     line 0      bits 24 to 31 of two weights in a byte: `s...eee` of the first half's, and `.eees...` of the second half's in between
     lines 1, 2  bits 16 to 23
     lines 3-6   bits 0 to 15
 
-in such an order that they are joined by interleaving bytes and then pairs of bytes within 16 bytes, which is one instruction for each
-vector and half a one before; nothing else is as cheap: permuting bytes and shifting takes three, and as long as reading plain weights.
+Their order lets bytes, and then pairs of bytes, be interleaved within 16 bytes: one and a half instructions for each vector.
 
-The other factor comes times `FACTOR`, so that products are normal numbers (those of factors below 2^-54 are rounded by 2^-78 of the
-column's power at most), and sums are multiplied by `REST` and the column's power: all powers of two.
+The other factor is multiplied by `FACTOR`, so that products are normal numbers. (Those of factors below 2^-54 are rounded by at most 2^-78
+of the column's power.) Sums are multiplied by `REST` and the column's power. All of these are powers of two.
 """
 
 from __future__ import annotations
@@ -111,7 +109,7 @@ def _block(code: Code, weights: Value, at: Index) -> list[Value]:
 
 
 def _interleaved(code: Code, low: Value, high: Value) -> list[Value]:
-    """Two vectors in turns, element by element: of the first halves of their 16 bytes, and of the second ones."""
+    """Two vectors interleaved element by element: the first halves of their 16 bytes, and the second ones."""
     count = low.type.lanes
     each = count // 4
     halves = [[part * each + half * each // 2 + i for part in range(4) for i in range(each // 2)] for half in range(2)]
