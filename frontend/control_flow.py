@@ -39,7 +39,7 @@ from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths
 from polyreme.jit.traced import TraceError
 from polyreme.tensor import Tensor
 
-__all__ = ["UNDEFINED", "branch", "is_traced", "loop", "steps"]
+__all__ = ["UNDEFINED", "branch", "gathered_steps", "is_traced", "loop", "steps"]
 
 
 
@@ -151,6 +151,26 @@ def steps(
     for t in reversed(order) if reverse else order:
         values = _as_carried(body_fn(*(x[t] for x in xs), *values), len(values))
     return values
+
+
+def gathered_steps(
+    body_fn: Callable[..., tuple[list[Tensor], list[Tensor]]], carried: Sequence[Tensor], xs: Sequence[Tensor], reverse: bool = False
+) -> tuple[list[Tensor], list[Tensor]]:
+    """As `steps`, of a body that also gives tensors in each step: what is carried at the end, and the tensors of all steps, stacked in the
+    order of the rows of `xs`.
+    """
+    count = xs[0].type.shape[0]
+    if dispatch.active_trace() is not None:
+        made = _steps_of_leaves(body_fn, carried, list(xs), count, reverse, [f"carried[{i}]" for i in range(len(carried))], gathers=True)
+        return made[: len(carried)], made[len(carried) :]
+    values, rows = list(carried), []
+    order = range(int(count))
+    for t in reversed(order) if reverse else order:
+        values, row = body_fn(*(x[t] for x in xs), *values)
+        rows.append(row)
+    from polyreme.math.manipulation import stack
+
+    return values, [stack(list(column)) for column in zip(*(rows[::-1] if reverse else rows), strict=True)]
 
 
 def _nothing() -> None:
@@ -608,8 +628,15 @@ def _traced_steps(body_fn: Callable[..., Any], carried: list[Any], xs: list[Tens
 
 
 def _steps_of_leaves(
-    body_fn: Callable[..., list[Any]], leaves: Sequence[Any], xs: list[Tensor], count: Dim, reverse: bool, names: Sequence[str]
+    body_fn: Callable[..., Any],
+    leaves: Sequence[Any],
+    xs: list[Tensor],
+    count: Dim,
+    reverse: bool,
+    names: Sequence[str],
+    gathers: bool = False,
 ) -> list[Any]:
+    """What is carried at the end; where the body `gathers`, giving tensors of each step besides, all of these, too."""
     recorder = _recorder()
     rows = [x.type.with_shape(x.type.shape[1:]) for x in xs]
     tensors = [leaf if isinstance(leaf, Tensor) else _as_tensor(leaf, TensorType((), _number_type(leaf))) for leaf in leaves]
@@ -626,13 +653,13 @@ def _steps_of_leaves(
         with recorder.doubting() as doubts, recorder.inside(body):
             inside = _entered(recorder, body, [*(x.stop_gradient for x in xs), *stops], written, [*xs, *leaves])
             mark = recorder.made_by_now()
-            ends = body_fn(*inside)
+            ends, rows_made = body_fn(*inside) if gathers else (body_fn(*inside), [])
             handed = _handed(recorder, ends, mark)
             recorder.check_rounds(body, inside, ends, handed)
-            kept = _Kept(leaves, inside[len(xs) :], ends)
+            kept = None if gathers else _Kept(leaves, inside[len(xs) :], ends)
             new = [t for t in body.written if all(t is not w for w in written)]
             if not new and not kept:
-                needs_none = recorder.end_body([*map(_as_tensor, ends, types), *written])
+                needs_none = recorder.end_body([*map(_as_tensor, ends, types), *written, *rows_made])
         if kept:
             recorder.give_up(body)
             recorder.uncertain = known
@@ -646,7 +673,7 @@ def _steps_of_leaves(
             stops += [t.stop_gradient for t in new]
         else:
             for before, value, name in zip(
-                types, body.block.terminator.operands, [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True
+                types, body.block.terminator.operands[: len(types)], [*names, *(f"the tensor '{t.name}'" for t in written)], strict=True
             ):
                 if value.type != before:
                     why = (
@@ -654,7 +681,7 @@ def _steps_of_leaves(
                         f"but it is {before} at the start of a step and {value.type} at its end; cast or reshape it"
                     )
                     raise TraceError(why, place_of(value) or caller_location())
-            wider = [a and b for a, b in zip(stops, needs_none, strict=True)]
+            wider = [a and b for a, b in zip(stops, needs_none, strict=False)]
             if wider == stops:
                 break
             stops = wider
@@ -665,8 +692,8 @@ def _steps_of_leaves(
         results = _tuple(
             dispatch.call(ops.Scan, xs, [*tensors, *written], list(captured.values()), steps=count, reverse=reverse, body=region)
         )
-    for result, needs in zip(results, stops, strict=False):
+    for result, needs in zip(results, [*stops, *needs_none[len(stops) :]], strict=True):
         _stop(result, needs)
-    _write(recorder, written, results[len(tensors) : len(tensors) + len(written)])
+    _write(recorder, written, results[len(tensors) : len(types)])
     _note_results(recorder, results[: len(tensors)], leaves, ends, handed)
-    return list(results[: len(tensors)])
+    return [*results[: len(tensors)], *results[len(types) :]]

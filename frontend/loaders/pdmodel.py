@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.control_flow import UNDEFINED, branch, loop
+from polyreme.control_flow import UNDEFINED, branch
 from polyreme.dialects import nn
 from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES
 from polyreme.ir.diagnostics import did_you_mean
@@ -27,6 +27,7 @@ from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
 from polyreme.loaders.reader import Cursor, fields, floats, message, number, numbers
 from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.blocks import BRANCHES, WHILE, run_branch, run_while
 from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
@@ -35,7 +36,6 @@ __all__ = ["OpDesc", "ProgramDesc", "VarDesc", "read_pdmodel", "read_program"]
 
 LOD_TENSOR, FEED_MINIBATCH, FETCH_LIST, RAW = 7, 9, 10, 17
 _CONTROL = {"select_output", "recurrent", "run_program"}
-_BRANCHES = {"conditional_block", "conditional_block_infer"}
 MAX_NESTING = 32
 MAX_NAME = 4096
 
@@ -328,9 +328,9 @@ class _ProtoReader:
         return self.builder.finish([fetched[column] for column in sorted(fetched)])
 
     def _operator(self, op: OpDesc, where: str) -> None:
-        if op.type in _BRANCHES:
+        if op.type in BRANCHES:
             self._branch(op, where)
-        elif op.type == "while":
+        elif op.type == WHILE:
             self._loop(op, where)
         elif op.type == "select_input":
             self._choice(op, where)
@@ -382,9 +382,8 @@ class _ProtoReader:
         number, block = self._sub_block(op, where)
         condition = self._value(self._single(op, op.inputs, "Cond"), where)
         names = [n for n in self._written(block) if n in self.values or n in op.outputs.get("Out", ())]
-        before = [self.values.get(n, UNDEFINED) for n in names]
         with self.builder.operator(where, op.type):
-            made = branch(condition, lambda: self._run_block(number, block, names, {}), lambda: before)
+            made = run_branch(condition, names, self.values, lambda wanted, known: self._run_block(number, block, wanted, {}))
         self._write(names, made)
 
     def _loop(self, op: OpDesc, where: str) -> None:
@@ -393,14 +392,9 @@ class _ProtoReader:
         condition = self._single(op, op.inputs, "Condition")
         outside = [n for n in self._written(block) if n != condition and (n in self.values or n in op.outputs.get("Out", ()))]
         names = [condition, *outside]
-        carried = [self._value(condition, where), *(self.values.get(n, UNDEFINED) for n in outside)]
-
-        def step(*given: Any) -> list[Any]:
-            known = {n: v for n, v in zip(names, given, strict=True) if v is not UNDEFINED}
-            return self._run_block(number, block, names, known)
-
+        self._value(condition, where)
         with self.builder.operator(where, op.type):
-            made = loop(lambda again, *_: again, step, carried)
+            made = run_while(condition, names, self.values, lambda wanted, known: self._run_block(number, block, wanted, known))
         self._write(names, made)
 
     def _choice(self, op: OpDesc, where: str) -> None:

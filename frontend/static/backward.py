@@ -121,16 +121,17 @@ class _Backward:
     def run(self, targets: Sequence[Variable], weights: Sequence[Any]) -> dict[str, str]:
         """Append everything; the names of gradients, by the names of what they belong to."""
         ops = list(self.block.ops)
-        last = max((i for i, op in enumerate(ops) for t in targets if t.name in op.output_arg_names), default=-1)
+        last = max((i for i, op in enumerate(ops) for t in targets if any(t.name in n for n in op.write_slots().values())), default=-1)
         flows = self._flows(ops[: last + 1])
         for target, weight in zip(targets, weights, strict=True):
             self._seed(target, weight)
         done: dict[str, str] = {}
         for op in reversed(ops[: last + 1]):
             flow = flows.get(op.uid)
-            seeds = [(slot, i) for slot, i in flow.outputs if op.outputs[slot][i] in self.pending] if flow is not None else []
+            written = op.write_slots()
+            seeds = [(slot, i) for slot, i in flow.outputs if written[slot][i] in self.pending] if flow is not None else []
             # What the operator writes starts there: no gradient of it goes further back.
-            settled = {name: self._settle(name) for name in op.output_arg_names if name in self.pending}
+            settled = {name: self._settle(name) for names in written.values() for name in names if name in self.pending}
             done.update({name: grad for name, grad in settled.items() if self.wanted is None or name in self.wanted})
             if flow is not None and seeds:
                 self._append(op, flow, seeds, settled)
@@ -151,7 +152,7 @@ class _Backward:
             for slot, names in self._readable(op).items():
                 flow.inputs += [(slot, i) for i, name in enumerate(names) if self._reached(name, reached)]
             smooth = bool(flow.inputs) and op.kind.differentiable(op)
-            for slot, names in op.outputs.items():
+            for slot, names in op.write_slots().items():
                 for i, name in enumerate(names):
                     variable = self.block.var_recursive(name)
                     through = smooth and not self._stops(variable) and variable.has_shape and variable.type.dtype.is_float
@@ -165,7 +166,7 @@ class _Backward:
     def _readable(self, op: Operator) -> dict[str, list[str]]:
         """The inputs that gradients can flow to: of a gradient operator its forward operator's inputs and the gradients that came in."""
         if not isinstance(op.kind, Gradient):
-            return op.inputs
+            return dict(op.read_slots())
         forward = op.attrs["forward_inputs"]
         return {slot: names for slot, names in op.inputs.items() if slot in forward or slot.endswith(GRAD)}
 
@@ -207,17 +208,18 @@ class _Backward:
             self.block.vars[name].set_type(like.type)
 
     def _append(self, op: Operator, flow: _Flow, seeds: Sequence[tuple[str, int]], settled: dict[str, str]) -> None:
-        inputs = {slot: list(names) for slot, names in op.inputs.items()}
-        inputs |= {slot: list(names) for slot, names in op.outputs.items() if slot not in inputs}
+        read, written = op.read_slots(), op.write_slots()
+        inputs = {slot: list(names) for slot, names in read.items()}
+        inputs |= {slot: list(names) for slot, names in written.items() if slot not in inputs}
         arrived: dict[str, list[str]] = {}
         for slot, i in seeds:
-            arrived.setdefault(slot + GRAD, []).append(settled[op.outputs[slot][i]])
+            arrived.setdefault(slot + GRAD, []).append(settled[written[slot][i]])
         inputs |= arrived
         outputs: dict[str, list[str]] = {}
         for slot, i in flow.inputs:
-            outputs.setdefault(slot + GRAD, []).append(self._name(op.inputs[slot][i]))
+            outputs.setdefault(slot + GRAD, []).append(self._name(read[slot][i]))
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
-        attrs = {"forward_inputs": list(op.inputs)}
+        attrs = {"forward_inputs": list(read)}
         location = op.location
         made = Operator(
             self.block, f"{op.type}_grad", kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
@@ -225,7 +227,7 @@ class _Backward:
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:
-            name = op.inputs[slot][i]
+            name = read[slot][i]
             place = counts.get(slot, 0)
             counts[slot] = place + 1
             self._gradient_variable(self.block.var_recursive(name), self._name(name))

@@ -1,21 +1,27 @@
-"""How operators become an `nn` function: they are applied again, through dispatch, to tensors that stand for IR values."""
+"""How operators become an `nn` function: they are applied again, through dispatch, to tensors that stand for IR values; those of a block
+in the body of a branch or loop, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from polyreme import dispatch
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
+from polyreme.jit.capture.bodies import CapturedBody
+from polyreme.jit.capture.trace import Trace
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
 
-__all__ = ["Emitter", "ProgramSource", "source_tensor"]
+__all__ = ["Emitter", "ProgramSource", "TranslatedBodies", "source_tensor"]
 
 
 class ProgramSource:
@@ -87,6 +93,10 @@ class Emitter(Recorder):
         self.sizes_named += 1
         return symbol(f"K_{len(self.block.ops)}_{self.sizes_named}")
 
+    def bodies(self) -> TranslatedBodies:
+        """What records the bodies of a branch or loop."""
+        return TranslatedBodies(self)
+
     def restore(self) -> dict[int, tuple[Tensor, Any]]:
         """Give written tensors their arrays back; returns them with what the program gives them."""
         final = {}
@@ -94,3 +104,46 @@ class Emitter(Recorder):
             final[key] = tensor, Tensor._wrap(tensor._value, tensor._type)
             tensor._value, tensor._type = array, type
         return final
+
+
+class TranslatedBodies(Trace):
+    """The recorder inside of bodies, where values of the function around are captured; `outer` is what records that."""
+
+    learns_sizes = False
+
+    def __init__(self, outer: Emitter):
+        super().__init__({})
+        self.outer = outer
+        self.around: dict[int, tuple[Any, Value]] = {}
+
+    @contextmanager
+    def inside(self, body: CapturedBody) -> Iterator[CapturedBody]:
+        """As `Trace` has it; ops go here meanwhile."""
+        with dispatch.trace_into(self), super().inside(body) as entered:
+            yield entered
+
+    def value_of(self, tensor: Any) -> Value:
+        """The value that a tensor stands for; one of the function around is one from outside."""
+        held = tensor._value
+        from_around = isinstance(held, ProgramSource) or isinstance(held, OpResult) and held.op.parent is self.outer.block
+        if not from_around:
+            return super().value_of(tensor)
+        if id(held) not in self.around:
+            self.around[id(held)] = held, self.block.add_arg(tensor.type, held.name or "")
+        arg = self.around[id(held)][1]
+        if not tensor.stop_gradient:
+            self.differentiable.add(arg)
+        return self._seen_here(arg, tensor)
+
+    def location(self) -> Location:
+        """The operator that is being applied."""
+        return self.outer.location
+
+    def follow_variables(self) -> None:
+        """Values are called what the program calls them."""
+
+    def fresh_size(self) -> Dim:
+        """A name that no other size of the function has."""
+        made = self.outer.fresh_size()
+        self.sizes.counts.append(str(made))
+        return made

@@ -88,7 +88,7 @@ class Executor(Shown):
         for rate_name, rate in chosen.schedules.items():
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
         types = {name: block.vars[name].type for name in arrays}
-        plan = self.plan(chosen, types, names) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
+        plan = self._fitting(chosen, types, names, arrays) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
         results = plan.run(arrays, inside)
         return results if return_numpy else [Tensor._wrap(a) for a in results]
 
@@ -100,6 +100,19 @@ class Executor(Shown):
             found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
 
+
+    def _fitting(self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array]) -> RunPlan:
+        """The plan for free sizes; where operators need them to be what they are only in this run, the plan for just these sizes."""
+        try:
+            return self.plan(program, types, names)
+        except PolyremeError as error:
+            sized = {name: kind.with_shape(arrays[name].shape) for name, kind in types.items()}
+            if sized == dict(types):
+                raise
+            try:
+                return self.plan(program, sized, names)
+            except PolyremeError:
+                raise error from None
 
     def _parted(
         self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit

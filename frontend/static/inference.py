@@ -4,22 +4,23 @@ outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polyreme import dispatch, tape
-from polyreme.ir.diagnostics import Diagnostic, InferError, PolyremeError, caller_location, did_you_mean
+from polyreme.ir.diagnostics import PolyremeError, caller_location, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.operators.table import LEGACY
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
-from polyreme.static.operator import Operator, OperatorError
+from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.variable import Variable, named_variable
 
 if TYPE_CHECKING:
     from polyreme.static.program import Block
 
-__all__ = ["appended", "inferred_types", "located"]
+__all__ = ["appended", "inferred_types"]
 
 
 def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> Operator:
@@ -29,7 +30,9 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
     write = {slot: [v.name for v in _variables(block, slot, given)] for slot, given in outputs.items() if given is not None}
     roles = block.program.role_attributes()
     op = Operator(block, type, kind, read, write, {**_with_defaults(type, block, attrs), **roles})
-    types = inferred_types(op, kind)
+    types = kind.infer(op)
+    if types is None:
+        types = inferred_types(op, kind)
     slots = dict.fromkeys([*types, *kind.uncomputed(op)])
     unknown = [slot for slot in write if slot not in slots]
     if unknown:
@@ -83,19 +86,3 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
     finally:
         emitter.restore()
     return {slot: [t.type for t in tensors] for slot, tensors in made.items()}
-
-
-def located(error: Exception, op: Operator) -> PolyremeError:
-    """The error as one of the operator's, at the line that made it, with notes on where its inputs were made."""
-    if isinstance(error, PolyremeError) and error.diagnostics[0].location:
-        return error
-    message = error.diagnostics[0].message if isinstance(error, PolyremeError) else f"'{op.type}' {type(error).__name__}: {error}"
-    notes = [Diagnostic(f"'{v.name}' is {v.type if v.has_shape else 'without a shape'}", v.location) for v in _inputs(op)]
-    kind = InferError if isinstance(error, InferError) else OperatorError
-    code = error.diagnostics[0].code if isinstance(error, PolyremeError) else ""
-    return kind(Diagnostic(message, op.location, tuple(n for n in notes if n.location)), code=code)
-
-
-def _inputs(op: Operator) -> Sequence[Variable]:
-    found = [op.block._find_var_recursive(name) for name in dict.fromkeys(op.input_arg_names)]
-    return [v for v in found if v is not None]

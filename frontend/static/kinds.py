@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.ir.types import TensorType
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
@@ -28,6 +30,7 @@ __all__ = [
     "Gradient",
     "GradientOf",
     "Host",
+    "NAMED_KINDS",
     "TableOperator",
     "Nn",
     "OperatorKind",
@@ -59,6 +62,22 @@ class OperatorKind:
     def uncomputed(self, op: Operator) -> Collection[str]:
         """Slots of outputs that Paddle keeps for gradients: they may be named, and are not written."""
         return ()
+
+    def reads(self, op: Operator) -> dict[str, list[str]]:
+        """The names that an operator reads, by slot."""
+        return op.inputs
+
+    def writes(self, op: Operator) -> dict[str, list[str]]:
+        """The names that it writes, by slot."""
+        return op.outputs
+
+    def optional(self, op: Operator) -> Collection[str]:
+        """Slots of inputs whose variables may have no value yet."""
+        return ()
+
+    def infer(self, op: Operator) -> dict[str, list[TensorType]] | None:
+        """The types of what it writes, by slot; None where trying it tells."""
+        return None
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         """The outputs; `applied` has what the gradient of an operator applied earlier needs, by its `uid`."""
@@ -169,6 +188,10 @@ class GradientOf(NamedTuple):
 class Gradient(OperatorKind):
     """The gradient of an operator applied earlier; `data` of the operator says which. It can be differentiated again."""
 
+    def optional(self, op: Operator) -> Collection[str]:
+        """What the forward operator read is known from there."""
+        return [slot for slot in op.inputs if not slot.endswith("@GRAD")]
+
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         of: GradientOf = op.data
         if of.uid not in applied:
@@ -179,16 +202,21 @@ class Gradient(OperatorKind):
         again = tape.is_grad_enabled()
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
         targets = [forward.inputs[slot][i] for slot, i in of.wrt]
+        present = [x for x in targets if x is not None]
         pairs = [(forward.outputs[slot][i], dy) for (slot, i), dy in zip(of.seeds, weights, strict=True)]
-        pairs = [(y, dy) for y, dy in pairs if not y.stop_gradient]
-        found: list[Tensor | None] = [None] * len(targets)
+        pairs = [(y, dy) for y, dy in pairs if isinstance(y, Tensor) and not y.stop_gradient]
+        found: list[Tensor | None] = [None] * len(present)
         if pairs:
             found = tape.grad(
-                [y for y, _ in pairs], targets, [dy for _, dy in pairs], retain_graph=True, create_graph=again, allow_unused=True
+                [y for y, _ in pairs], present, [dy for _, dy in pairs], retain_graph=True, create_graph=again, allow_unused=True
             )
         made: Slots = {}
-        for (slot, _), x, dx in zip(of.wrt, targets, found, strict=True):
-            made.setdefault(slot + "@GRAD", []).append(dispatch.full(x.type.shape, 0, x.type.dtype) if dx is None else dx)
+        gradients = iter(found)
+        for (slot, _), x in zip(of.wrt, targets, strict=True):
+            dx = None if x is None else next(gradients)
+            if x is not None and dx is None:
+                dx = dispatch.full(x.type.shape, 0, x.type.dtype)
+            made.setdefault(slot + "@GRAD", []).append(UNDEFINED if dx is None else dx)
         return made
 
     def applied_to(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
@@ -273,9 +301,14 @@ HOST = Host()
 
 # --- by name
 
+# Operators by Paddle's names that are no function of tensors alone.
+NAMED_KINDS: dict[str, OperatorKind] = {}
+
 
 def kind_named(name: str) -> OperatorKind:
     """The kind of an operator type given by name; an `OperatorError` offers the nearest known name."""
+    if name in NAMED_KINDS:
+        return NAMED_KINDS[name]
     if name in LEGACY:
         return NAMED
     known = {
@@ -285,5 +318,5 @@ def kind_named(name: str) -> OperatorKind:
     }
     if name in known:
         return kind_of_nn_op(known[name])
-    nearest = did_you_mean(name, [*LEGACY, *known])
+    nearest = did_you_mean(name, [*LEGACY, *NAMED_KINDS, *known])
     raise OperatorError(f"expected a known operator type but got '{name}'{nearest}", caller_location(), "E0606")

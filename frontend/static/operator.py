@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
     from polyreme.static.kinds import OperatorKind
     from polyreme.static.program import Block
 
-__all__ = ["OpRole", "Operator", "OperatorError", "RunError"]
+__all__ = ["OpRole", "Operator", "OperatorError", "RunError", "is_block", "located"]
 
 _numbers = itertools.count()
 
@@ -74,8 +74,9 @@ class Operator:
         self.uid = next(_numbers)
 
     def copy_into(self, block: Block) -> Operator:
-        """The same operator in a block of another program."""
-        copy = Operator(block, self.type, self.kind, self.inputs, self.outputs, self.attrs, self.data, self.location)
+        """The same operator in a block of another program, whose blocks its attributes name."""
+        attrs = {name: _in_program(value, block.program) for name, value in self.attrs.items()}
+        copy = Operator(block, self.type, self.kind, self.inputs, self.outputs, attrs, self.data, self.location)
         copy.uid = self.uid
         return copy
 
@@ -113,6 +114,22 @@ class Operator:
     @property
     def output_arg_names(self) -> list[str]:
         return [name for names in self.outputs.values() for name in names]
+
+    def read_slots(self) -> Mapping[str, list[str]]:
+        """What it reads by slot: the inputs, and of an operator that runs a block what the block reads besides."""
+        return self.kind.reads(self)
+
+    def write_slots(self) -> Mapping[str, list[str]]:
+        """What it writes by slot, likewise."""
+        return self.kind.writes(self)
+
+    def read_names(self) -> list[str]:
+        """All names that it reads."""
+        return [name for names in self.read_slots().values() for name in names]
+
+    def written_names(self) -> list[str]:
+        """All names that it writes."""
+        return [name for names in self.write_slots().values() for name in names]
 
     def rename_input(self, old_name: str, new_name: str) -> None:
         """Read `new_name` wherever the operator reads `old_name`."""
@@ -206,3 +223,26 @@ class Operator:
         return self.to_string()
 
     __str__ = __repr__
+
+
+def is_block(value: Any) -> bool:
+    """Whether an attribute's value is a block."""
+    return hasattr(value, "forward_block_idx")
+
+
+def _in_program(value: Any, program: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(map(is_block, value)):
+        return [_in_program(item, program) for item in value]
+    return program.block(value.idx) if is_block(value) else value
+
+
+def located(error: Exception, op: Operator) -> PolyremeError:
+    """The error as one of the operator's, at the line that made it, with notes on where its inputs were made."""
+    if isinstance(error, PolyremeError) and error.diagnostics[0].location:
+        return error
+    message = error.diagnostics[0].message if isinstance(error, PolyremeError) else f"'{op.type}' {type(error).__name__}: {error}"
+    found = [op.block._find_var_recursive(name) for name in dict.fromkeys(op.input_arg_names)]
+    notes = [Diagnostic(f"'{v.name}' is {v.type if v.has_shape else 'without a shape'}", v.location) for v in found if v is not None]
+    kind = InferError if isinstance(error, InferError) else OperatorError
+    code = error.diagnostics[0].code if isinstance(error, PolyremeError) else ""
+    return kind(Diagnostic(message, op.location, tuple(n for n in notes if n.location)), code=code)

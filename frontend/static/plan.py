@@ -25,8 +25,8 @@ from polyreme.ir.dims import Expr
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
-from polyreme.static.inference import located
-from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
+from polyreme.static.kinds import Applied, Host, Slots, gradient_of
+from polyreme.static.nested.values import BlockValues
 from polyreme.static.operator import Operator, RunError
 from polyreme.static.variable import GRAD, Parameter, Variable
 from polyreme.tensor import Tensor
@@ -142,16 +142,14 @@ def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequen
         translation.emitter.restore()
 
 
-class _Translation:
+class _Translation(BlockValues):
     """The state of a translation: what each name stands for so far."""
 
     def __init__(self, program: Program, feeds: Mapping[str, TensorType]):
+        super().__init__(program.global_block(), self._outside)
         self.program = program
-        self.block = program.global_block()
-        self.values: dict[str, Tensor] = {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
+        self.values |= {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
         self.written: dict[str, None] = {}
-        self.applied: dict[int, Applied] = {}
-        self.differentiated = {uid for op in self.block.ops if (uid := gradient_of(op)) is not None}
         self.functions: dict[int, HostFunction] = {}
         self.sources: dict[Any, tuple[ProgramSource, Value]] = {}  # the arguments, by their keys
         self.direct: dict[Any, ProgramSource] = {}  # what is fetched or kept as it came in
@@ -178,59 +176,26 @@ class _Translation:
         self.direct[self._key(source)] = source
         return self._key(source)
 
-    def read(self, name: str, op: Operator | None) -> Tensor:
-        """What a name stands for at this point."""
-        if name in self.values:
-            return self.values[name]
+    def _outside(self, name: str) -> Tensor | None:
+        """What a name stands for that nothing has written: a tensor from outside, or a persistable variable."""
         captured = self.program.captured.get(name)
         if captured is not None:
-            self.values[name] = source_tensor(ProgramSource("tensor", captured, captured.type))
-            return self.values[name]
+            return source_tensor(ProgramSource("tensor", captured, captured.type))
         variable = self.block.var_recursive(name)
-        if variable.persistable:
-            self.values[name] = source_tensor(ProgramSource("scope", variable, variable.type))
-            return self.values[name]
-        reader = f", which '{op.type}' reads," if op is not None else ""
-        place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
-        if variable.is_data:
-            message = f"expected a feed for '{name}' ({variable.dtype.name}{list(variable.shape)}) but got none; add it to feed={{...}}"
-            raise RunError(Diagnostic(message, variable.location, place), code="E0604")
-        raise RunError(
-            Diagnostic(f"expected a value of '{name}'{reader} but no operator in front of it writes one", variable.location, place),
-            code="E0604",
-        )
+        if variable.persistable and variable.has_shape:
+            return source_tensor(ProgramSource("scope", variable, variable.type))
+        return None
 
     # --- operators
 
-    def add(self, op: Operator) -> None:
-        inputs = {slot: [self.read(name, op) for name in names] for slot, names in op.inputs.items()}
-        outputs = self._call_host(op, op.kind, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
-        for slot, names in op.outputs.items():
-            for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
-                self.values[name] = Tensor._wrap(tensor._value, tensor.type)
-                if not isinstance(tensor._value, (ProgramSource, np.ndarray)):
-                    tensor._value.name = tensor._value.name or name
-                if self.block.var_recursive(name).persistable:
-                    self.written[name] = None
+    def write(self, name: str, tensor: Tensor) -> None:
+        super().write(name, Tensor._wrap(tensor._value, tensor.type))
+        if self.block.var_recursive(name).persistable:
+            self.written[name] = None
 
-    def _apply(self, op: Operator, inputs: Slots) -> Slots:
-        differentiated = op.uid in self.differentiated
-        if differentiated:
-            # Leaves of their own, so that the tape knows where this operator starts.
-            inputs = {slot: [_leaf(t) for t in tensors] for slot, tensors in inputs.items()}
-            if isinstance(op.kind, Gradient):
-                inputs = op.kind.applied_to(op, inputs, self.applied)
-        self.emitter.location = op.location
-        try:
-            with tape.recording(differentiated):
-                outputs = op.kind.apply(op, inputs, self.applied)
-        except (PolyremeError, ValueError, TypeError, KeyError) as error:
-            raise located(error, op) from error
-        if differentiated:
-            self.applied[op.uid] = Applied(inputs, outputs)
-        return outputs
-
-    def _call_host(self, op: Operator, kind: Host, inputs: Slots) -> Slots:
+    def run_host(self, op: Operator, inputs: Slots) -> Slots:
+        kind = op.kind
+        assert isinstance(kind, Host)
         forward = self.applied.get(gradient_of(op) or 0)
         if forward is not None:
             # What its forward operator read and wrote, even if the names mean something else by now.
@@ -293,12 +258,6 @@ class _Translation:
             if source.kind != "feed" and not value.uses:
                 func.block.erase_arg(value.index)  # type: ignore[attr-defined]
                 del self.sources[key]
-
-
-def _leaf(tensor: Tensor) -> Tensor:
-    leaf = Tensor._wrap(tensor._value, tensor.type)
-    leaf.stop_gradient = not tensor.type.dtype.is_float
-    return leaf
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -233,7 +233,7 @@ class Block:
 
     def place(self, op: Operator, index: int) -> None:
         self.ops.insert(index, op)
-        for name in op.output_arg_names:
+        for name in op.written_names():
             variable = self._find_var_recursive(name)
             if variable is not None:
                 variable.op = op
@@ -442,7 +442,7 @@ class Program:
         self.touch()
 
     def _drop_unused_variables(self) -> None:
-        used = {name for block in self.blocks for op in block.ops for name in (*op.input_arg_names, *op.output_arg_names)}
+        used = {name for block in self.blocks for op in block.ops for name in (*op.read_names(), *op.written_names())}
         for block in self.blocks:
             block.vars = {name: v for name, v in block.vars.items() if name in used or v.is_data or isinstance(v, Parameter)}
 
@@ -473,18 +473,18 @@ class Program:
         block = copy.global_block()
         kept: list[Operator] = []
         for op in reversed(block.ops):
-            writes = [name for name in op.output_arg_names if name in wanted and name not in feeded_var_names]
+            writes = [name for name in op.written_names() if name in wanted and name not in feeded_var_names]
             if not writes and op.uid not in kept_uids:
                 continue
             kept.append(op)
             # Written over: only an operator that also reads it needs what it was before.
             wanted.difference_update(writes)
-            wanted.update(op.input_arg_names)
+            wanted.update(op.read_names())
             forward = gradient_of(op)
             if forward is not None:
                 kept_uids.add(forward)
         block.ops = kept[::-1]
-        used = {name for op in kept for name in (*op.input_arg_names, *op.output_arg_names)} | wanted
+        used = {name for op in kept for name in (*op.read_names(), *op.written_names())} | wanted
         block.vars = {name: v for name, v in block.vars.items() if name in used}
         copy.schedules = {name: schedule for name, schedule in copy.schedules.items() if name in used}
         copy.touch()

@@ -19,9 +19,8 @@ from polyreme.parameter import Parameter
 from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
-from polyreme.static.inference import located
 from polyreme.static.kinds import kind_named, kind_of_nn_op
-from polyreme.static.operator import Operator, OperatorError
+from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.program import Block
 from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable

@@ -412,7 +412,7 @@ class _Bufferize:
         config.say(3, lambda: schedule_text(request, plan))
         if (config.debug_level() or config.refuses_cliffs()) and (cliff := find_cliff(request, plan)) is not None:
             if config.refuses_cliffs():
-                raise PolyremeError(f"expected a kernel that is not slow beyond reason but got {cliff}", request.func.location, code="E0408")
+                raise PolyremeError(f"expected a kernel that is not slow beyond reason: {cliff}", request.func.location, code="E0408")
             config.say(1, lambda: f"// cliff: {cliff}")
         packs = [self._pack(p, operands[p.operand]) for p in plan.packs]
         scratch = [self.alloc(type, dict(plan.of_thread).get(i, 0)) for i, type in enumerate(plan.scratch)]

@@ -1,0 +1,151 @@
+"""The operators of one block, applied one after the other: what its variables stand for at each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyreme import dispatch, tape
+from polyreme.control_flow import UNDEFINED
+from polyreme.ir.diagnostics import Diagnostic, PolyremeError
+from polyreme.static.emitter import ProgramSource
+from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
+from polyreme.static.operator import Operator, RunError, located
+from polyreme.tensor import Tensor
+
+if TYPE_CHECKING:
+    from polyreme.static.program import Block
+
+__all__ = ["BlockValues", "missing_value", "run_nested"]
+
+MAX_NESTING = 32
+
+
+class BlockValues:
+    """What each name stands for so far. `outside(name)` gives what a name stands for that no operator of the block has written."""
+
+    def __init__(self, block: Block, outside: Callable[[str], Tensor | None]):
+        self.block = block
+        self.outside = outside
+        self.values: dict[str, Tensor] = {}
+        self.applied: dict[int, Applied] = {}
+        self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
+
+    def find(self, name: str) -> Tensor | None:
+        """What a name stands for at this point, None where it has no value."""
+        if name not in self.values:
+            found = self.outside(name)
+            if found is None:
+                return None
+            self.values[name] = found
+        return self.values[name]
+
+    def read(self, name: str, op: Operator | None) -> Tensor:
+        """The same; a `RunError` where it has no value."""
+        found = self.find(name)
+        if found is None:
+            raise missing_value(self.block, name, op)
+        return found
+
+    def inputs_of(self, op: Operator) -> Slots:
+        """The tensors that an operator reads. One that runs a block may name variables that have no value yet: None."""
+        optional = op.kind.optional(op)
+        return {
+            slot: [self.find(name) if slot in optional else self.read(name, op) for name in names]  # type: ignore[misc]
+            for slot, names in op.read_slots().items()
+        }
+
+    def add(self, op: Operator) -> None:
+        """Apply one operator."""
+        inputs = self.inputs_of(op)
+        outputs = self.run_host(op, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
+        for slot, names in op.write_slots().items():
+            for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
+                if tensor is not UNDEFINED:
+                    self.write(name, tensor)
+
+    def write(self, name: str, tensor: Tensor) -> None:
+        """Let a name stand for what an operator gave."""
+        if not isinstance(tensor._value, (ProgramSource, np.ndarray)):
+            tensor._value.name = tensor._value.name or name
+        self.values[name] = tensor
+
+    def run_host(self, op: Operator, inputs: Slots) -> Slots:
+        """What a host operator gives; the host runs none in the middle of compiled code."""
+        raise RunError(
+            f"expected operators that can be compiled in block {self.block.idx} but '{op.type}' runs on the host; move it out of the block",
+            op.location,
+            code="E0609",
+        )
+
+    def _apply(self, op: Operator, inputs: Slots) -> Slots:
+        differentiated = op.uid in self.differentiated
+        if differentiated:
+            # Leaves of their own, so that the tape knows where this operator starts.
+            inputs = {slot: [_leaf(t) for t in tensors] for slot, tensors in inputs.items()}
+            if isinstance(op.kind, Gradient):
+                inputs = op.kind.applied_to(op, inputs, self.applied)
+        recorder: Any = dispatch.active_trace()
+        root = getattr(recorder, "outer", recorder)
+        around, root.location = root.location, op.location
+        try:
+            with tape.recording(differentiated or tape.is_grad_enabled()):
+                outputs = op.kind.apply(op, inputs, self.applied)
+        except (PolyremeError, ValueError, TypeError, KeyError) as error:
+            raise located(error, op) from error
+        finally:
+            root.location = around
+        if differentiated:
+            self.applied[op.uid] = Applied(inputs, outputs)
+        return outputs
+
+
+def _leaf(tensor: Tensor | None) -> Any:
+    if tensor is None:
+        return None
+    leaf = Tensor._wrap(tensor._value, tensor.type)
+    leaf.stop_gradient = not tensor.type.dtype.is_float
+    return leaf
+
+
+def missing_value(block: Block, name: str, op: Operator | None) -> RunError:
+    """The error of a name that has no value where it is read."""
+    variable = block.var_recursive(name)
+    place = (Diagnostic(f"'{op.type}' reads it here", op.location),) if op is not None and op.location else ()
+    if variable.is_data:
+        message = f"expected a feed for '{name}' ({variable.dtype.name}{list(variable.shape)}) but got none; add it to feed={{...}}"
+    else:
+        reader = f", which '{op.type}' reads," if op is not None else ""
+        message = f"expected a value of '{name}'{reader} but no operator in front of it writes one"
+    return RunError(Diagnostic(message, variable.location, place), code="E0604")
+
+
+class NestedValues(BlockValues):
+    """A block inside another one. What its variables stand for keeps its place in the graph of gradients."""
+
+    def write(self, name: str, tensor: Tensor) -> None:
+        variable = self.block._find_var_recursive(name)
+        if variable is not None and variable.stop_gradient and not tensor.stop_gradient:
+            tensor = dispatch.active_trace().tensor(tensor._value)  # type: ignore[union-attr]
+        super().write(name, tensor)
+
+
+_depth = [0]
+
+
+def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any]) -> list[Any]:
+    """What the variables `names` hold once the operators of a block have run on what the variables `known` hold; `UNDEFINED` for one that
+    nothing has written.
+    """
+    values = NestedValues(block, lambda name: None if known.get(name, UNDEFINED) is UNDEFINED else known[name])
+    _depth[0] += 1
+    try:
+        if _depth[0] > MAX_NESTING:
+            raise RunError(f"expected blocks nested at most {MAX_NESTING} deep", code="E0609")
+        for op in block.ops:
+            values.add(op)
+        return [UNDEFINED if (found := values.find(name)) is None else found for name in names]
+    finally:
+        _depth[0] -= 1
