@@ -131,8 +131,9 @@ class MakeKernels(Pass):
 @register_pass
 @dataclass(frozen=True)
 class MakeInvertedResiduals(FuncPass):
-    """Before and after: `tensor` ops, in groups. What makes a chain by rows on the machine called `target` becomes one group:
-    `GroupInvertedResiduals` by name.
+    """Before and after: `tensor` ops, in groups. Inverted residuals become one group each, for the machine called `target`.
+
+    It is `GroupInvertedResiduals` with the machine by name.
     """
 
     name: ClassVar[str] = GroupInvertedResiduals.name
@@ -193,8 +194,8 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
 
 
 def _gpu_passes(target: Target, prepare: str) -> list[PassLike]:
-    """The same for a GPU: threads run along rows of pixels as they stand, scores of attention are kept in memory, pads are looked through
-    and never written, and no kernel runs through steps or multiplies bytes.
+    """The same for a GPU. Threads run along rows of pixels in their own order, scores of attention go to memory, pads are never written,
+    and no kernel loops over steps or multiplies bytes.
     """
     return [
         nn_to_tensor,

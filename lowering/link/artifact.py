@@ -68,9 +68,9 @@ Array = np.ndarray[Any, Any]
 
 MODEL = "polyreme_model"
 
-# Up to so many bytes of constants stand in the library itself; more stand in a file beside it, which is mapped when it is needed.
+# Up to so many bytes of constants go into the library itself; more go to a file, which is mapped on demand.
 MAX_INSIDE_BYTES = 8 << 20
-# Constants of fewer bytes are not worth a file before the rest is known.
+# Constants of fewer bytes get no file before the rest is known.
 WORTH_WRITING = 1 << 20
 
 # Gives a file for at least so many bytes, or None.

@@ -29,9 +29,9 @@ from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constan
 
 __all__ = ["build_tuned_contract", "time_tiles"]
 
-# Tiles that are tried, rounds in which they take turns, and seconds of a turn.
+# Tiles that are tried, interleaved rounds of them, and seconds of a measurement.
 CANDIDATES, ROUNDS, TURN = 6, 5, 0.004
-# Operations below which a product is not worth the time to compile its candidates.
+# Products of fewer operations are not tuned.
 WORTH_TUNING = 1_000_000
 
 Tile = tuple[int, int]
@@ -64,7 +64,7 @@ def _fastest(request: Request, tiles: tuple[Tile, ...]) -> Tile:
 
 
 def time_tiles(request: Request, tiles: tuple[Tile, ...]) -> dict[Tile, float]:
-    """Seconds that the group takes with each tile on this machine: the best of calls in turns, on random numbers."""
+    """Seconds that the group takes with each tile on this machine: the best of interleaved calls, on random numbers."""
     calls = {tile: _call(request, partial(build_with_tile, tile=tile)) for tile in tiles}
     best = dict.fromkeys(tiles, float("inf"))
     for _ in range(ROUNDS):

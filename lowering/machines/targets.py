@@ -230,9 +230,7 @@ def gpu_target(sm: int) -> GpuTarget:
 
 
 def _tiles_are_lent() -> bool:
-    """Ask Linux for tile registers, for all threads of this process: whether it gives them. (The runtime asks for itself, since it has no
-    compiler.)
-    """
+    """Asks Linux for tile registers, for all threads of this process. Whether it grants them."""
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     return sys.platform.startswith("linux") and ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
@@ -263,15 +261,14 @@ def host() -> Target:
 
 
 def core_of(target: Target) -> Target:
-    """The target with what is known of cores of its family.
+    """The target with what is known of its family of cores.
 
-    AMD since Zen 1 adds beside multiply-adds. Zen 4 computes vectors of 64 bytes in halves, so it begins one multiply-add of them in a
-    cycle; in a virtual machine its cores may share no L3, and then what another core wrote is far. Zen 3 finds half of its
-    L3, and reads memory best in eight streams.
+    AMD's since Zen 1 add on other ports than they multiply. Zen 4 computes vectors of 64 bytes in halves, so one multiply-add of them
+    begins in a cycle; in a virtual machine its cores may share no L3. Zen 3 gets half of its L3, and reads memory best in eight streams.
 
-    Intel's cores add and multiply on the same ports. Of a large L3 that many cores share, a core finds about eight times its
-    second level in time. What is read ahead ends with a page, so memory is read best in eight streams, and of tiles that are otherwise as
-    good those with fewer loads are faster.
+    Intel's add and multiply on the same ports. Of a large L3 that many cores share, a core gets about eight times its L2 in time. The
+    hardware prefetcher stops at a page, so memory is read best in eight streams. Of tiles that are equal otherwise those with fewer loads
+    win.
     """
     first, second, third = target.caches
     if target.cpu == "znver3":

@@ -135,8 +135,9 @@ def _in_regions(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> 
 
 
 def _in_slots(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tuple[list[Dim], Dim]:
-    """The same with buffers of all units together: in slots, one at a time, each as large as the largest of them turns out to be. An image
-    gets smaller from layer to layer, by a unit each time; layers that write where others have read find that memory in the caches.
+    """The same with buffers of all units together, in slots that hold one buffer at a time and are as large as the largest of them.
+
+    An image shrinks from layer to layer, by a unit each time. Layers that write where others have read find that memory in the caches.
     """
     known = [i for i, unit in enumerate(units) if unit is None]
     free = [i for i, unit in enumerate(units) if unit is not None]

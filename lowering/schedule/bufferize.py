@@ -307,7 +307,7 @@ class _Bufferize:
         memory = [self.memory[v] for v in op.operands]
         kept = [i for i, m in enumerate(memory) if isinstance(m, Widened) or (isinstance(m, Value) and m in self.weights)]
         known = [i for i, m in enumerate(memory) if isinstance(m, Dense)]
-        # What stays the same in all rounds of a loop is packed once, in front of it.
+        # Loop invariants are packed once, in front of the loop.
         stays = [i for i, m in enumerate(memory) if self.in_loop and isinstance(m, Value) and not self._changes(m)]
         request = request_of(op, self.target, known + kept * self.always + stays, kept, known)
         operand_orders = [(i, self.orders[v]) for i, v in enumerate(op.operands) if v in self.orders]

@@ -24,8 +24,8 @@ from polyreme.lowering.machines.targets import Target
 class GroupInvertedResiduals(FuncPass):
     """wide = fused(x), narrow = fused(windows(wide)), out = fused(narrow)  ->  out = fused(x)
 
-    Before and after: `tensor` ops, groups among them. A chain is made where `build_inverted_residual` takes it for `target`, which is asked
-    with what is known of the weights: `prepare` is as `pipeline` has it. Runs after fusion, which gathers what follows each product.
+    Before and after: `tensor` ops, groups among them. The builder, `build_inverted_residual`, decides for `target`, and is told what is
+    known of the weights; `prepare` is as in `pipeline`. Runs after fusion, which gathers what follows each product.
     """
 
     name: ClassVar[str] = "group-inverted-residuals"
@@ -62,7 +62,7 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
     if first is None:
         return
     last = _reader(middle)
-    # Where the result is a wide image again, the next chain begins with the product that makes it.
+    # If the result is a wide image again, the next block begins with the product that makes it.
     ends = [] if last is None or (after := _reader(last)) is not None and _is_sliding(after) else [last]
     for chain in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
         fused = _joined(chain)
@@ -102,7 +102,7 @@ def _reader(op: Op) -> Op | None:
 
 
 def _with_reshapes(chain: list[Op]) -> list[Op]:
-    """The roots of a chain with the reshapes between them, in order."""
+    """The roots of a fused inverted residual with the reshapes between them, in order."""
     found = [chain[0]]
     for op in chain[1:]:
         while (user := next(iter(found[-1].results[0].users))) is not op:

@@ -88,7 +88,7 @@ class ChannelsLast(FuncPass):
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
                 min(_GROUP, self.channels) if alone else self.channels
             )
-            # Lanes along pixels a stride apart would each read a place of their own, which costs more than to turn the result back.
+            # Lanes along pixels a stride apart would gather, which costs more than transposing the result back.
             apart = alone and any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
@@ -141,7 +141,7 @@ class _Version(NamedTuple):
 
 
 class _LayoutConverter:
-    """One walk through a function, which turns convolutions and carries what comes of them along."""
+    """One walk through a function, which makes convolutions channels-last and carries the new order along."""
 
     def __init__(self, func: Func, blocks: bool):
         self.func = func
@@ -189,8 +189,8 @@ class _LayoutConverter:
         return _transposed(b, version.value, tuple(version.perm[i] for i in inverse(perm)))
 
     def version(self, x: Value) -> _Version | None:
-        """`x` in another order if it is at hand. Bytes and 16-bit integers are turned for good: what multiplies them reads some channels as
-        one word.
+        """`x` in another order, if there is one already. Bytes and 16-bit integers are always converted: products read some channels as one
+        word.
         """
         if x in self.versions:
             return self.versions[x]

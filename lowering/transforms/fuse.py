@@ -52,8 +52,10 @@ def is_free(op: Op, write_pads: bool = True) -> bool:
 
 
 def _is_slid_over(reader: Op) -> bool:
-    """Whether `reader` makes overlapping windows for a pooling: then each element is asked for several times, and a pad written once saves
-    the question whether it lies inside. Contracts see to their pads themselves, and so do poolings whose channels are last.
+    """Whether `reader` makes overlapping windows for a pooling.
+
+    Each element is then read several times, and a pad written once saves testing whether it lies inside. Contracts handle their pads
+    themselves, and so do channels-last poolings.
     """
     if not isinstance(reader, tensor.Window) or len(shape_of(reader.x)) - 1 not in reader.axes:
         return False

@@ -36,8 +36,9 @@ class PixelBlocks(NamedTuple):
 
 
 def pixel_blocks(b: Builder, windows: tensor.Window, weight: Value, channel: int, tap: int) -> PixelBlocks | None:
-    """The blocks for a convolution, whose weight has the result's channels at axis `channel` and the taps along the windows' last axis at
-    `tap`; None where the channels fill the lanes, or where the wider windows cost more than that is worth.
+    """The blocks of pixels for a convolution; None if the channels fill the lanes, or if wider windows cost more than they save.
+
+    Axis `channel` of its weight has the output channels, axis `tap` the taps along the windows' last axis.
     """
     channels, taps = shape_of(weight)[channel], windows.sizes[-1]
     axis = windows.axes[-1]

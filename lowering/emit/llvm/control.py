@@ -245,7 +245,7 @@ def _emit_threads(e: FunctionEmitter, op: Any) -> Lane:
 
 
 def _emit_alternate(e: FunctionEmitter, op: Any) -> Lane:
-    """A word of the code's own, which each call turns over. Of two calls at once both may see the same, but none half a word."""
+    """A flag of the code's own, which each call inverts. Of two calls at once both may see the same value."""
     place = f"@{e.module.unique(f'{e.name}.calls')}"
     e.module.functions.append(f"{place} = internal global i32 0, align 64")
     before = e.code.value("i32", 1, f"load atomic i32, ptr {place} monotonic, align 4", "calls")

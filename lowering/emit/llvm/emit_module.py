@@ -84,7 +84,7 @@ class Part:
 
 
 def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0) -> list[Part]:
-    """The LLVM IR of a kernel-level module whose memory is planned, in parts; `main` is in the first, with all that is small.
+    """The LLVM IR of a kernel-level module with planned memory, in parts. `main` and everything small are in the first.
 
     A module of fewer than `worth` ops is a single part.
     """

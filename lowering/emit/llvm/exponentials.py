@@ -159,9 +159,7 @@ def scale(p: Lane, n: Lane, bits: Lane) -> Lane:
 
 
 def tree_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial by Estrin's scheme, terms in pairs, pairs in pairs of the square: a few products more than Horner's rule, in a chain
-    half as long.
-    """
+    """The polynomial by Estrin's scheme: a few products more than Horner's rule, in a chain of dependent instructions half as long."""
     terms = [x.like(c) for c in coefficients]
     while len(terms) > 1:
         pairs = [high.fma(x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
@@ -187,9 +185,7 @@ def short_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 
 
 def _waiting_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
-    """The polynomial where little else is there to be done meanwhile: of many coefficients (float64), even and odd powers in chains of
-    their own.
-    """
+    """The polynomial where latency dominates: of many coefficients (float64), even and odd powers in chains of their own."""
     if x.elem == "float":
         return x.poly(coefficients)
     square = x * x

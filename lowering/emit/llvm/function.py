@@ -53,8 +53,8 @@ def size_names(main: Func) -> tuple[str, ...]:
 class Emission:
     """One module on its way to text: what its functions share.
 
-    `split`: functions end up in several texts, each compiled alone. Then kernels have names that nothing outside of the module has, and
-    texts say no more than machine code depends on: values are numbered, and no comment tells where they come from.
+    With `split` the functions end up in several texts, each compiled alone. Kernels then have names that nothing outside of the module has.
+    Values are numbered and no comment gives their source, so that a text depends on nothing but its machine code.
     """
 
     def __init__(self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):

@@ -40,7 +40,7 @@ def emit_dot_block(e: FunctionEmitter, op: Any) -> None:
     code = e.code
     lefts = [_plus(code, e.address(op.a, op.at_a), start * WORD) for start in op.starts]
     rights = [_plus(code, e.address(op.b, op.at_b), column * WORD) for column in range(0, op.columns, COLUMNS)]
-    # What is asked for ahead follows on from step to step, whatever axis it is along.
+    # The prefetched lines follow each other from step to step, whatever axis a step is along.
     ahead = [] if op.ahead is None else [e.address(op.b, op.ahead, inbounds=False)]
     zeros = [_tile(code, f"tilezero.internal({_shape(op.rows)})") for _ in lefts for _ in rights]
 

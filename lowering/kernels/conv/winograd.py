@@ -84,7 +84,7 @@ def build_winograd(request: Request) -> KernelPlan | None:
 
 
 def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
-    """Whether products of all windows by pairs of steps take less time. Estimates here are in cycles of two multiply-adds."""
+    """Whether Winograd's inner product takes less time. Estimates here are in cycles of two multiply-adds."""
     by_pairs = find_winograd_inner_product(request)
     cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
     return by_pairs is not None and cycles > INNER_PRODUCT_SHARE * by_pairs.cycles

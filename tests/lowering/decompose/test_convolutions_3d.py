@@ -75,7 +75,7 @@ small = st.integers(0, 2)
     moved=st.sampled_from([1, 2]),
     constant=st.booleans(),
 )
-def test_planes_beside_each_other_give_what_volumes_do(
+def test_planes_stacked_as_channels_give_what_volumes_do(
     depth: int, taps: int, stride: int, dilation: int, before: int, after: int, moved: int, constant: bool
 ) -> None:
     if before + depth + after < (taps - 1) * dilation + 1:

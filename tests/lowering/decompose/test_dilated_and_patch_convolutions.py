@@ -1,4 +1,4 @@
-"""Convolutions whose pixels are put in another order first: windows with gaps, and windows side by side."""
+"""Convolutions whose pixels are reordered first: dilated windows, and windows that do not overlap (patches)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_other_gaps_are_left_where_they_are(shape: tuple[int, ...], kernel: tupl
     assert window_of(check(convolution(shape, weight, **numbers), x, *LAST)).dilations == numbers["dilations"]
 
 
-def test_gaps_are_left_where_the_type_or_sizes_keep_winograds_way_out() -> None:
+def test_dilation_is_left_where_the_type_or_sizes_keep_winograds_algorithm_out() -> None:
     rng = np.random.default_rng(0)
     x, weight = rng.standard_normal((1, 16, 12, 12)), rng.standard_normal((16, 16, 3, 3))
     assert window_of(check(convolution(x.shape, weight, f64, dilations=(2, 2)), x, *LAST)).dilations == (2, 2)

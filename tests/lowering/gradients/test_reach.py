@@ -57,7 +57,7 @@ def test_it_is_found_whether_gradients_depend_on_what_is_decided(name: str) -> N
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if "exchange" not in n])
-def test_where_they_do_not_python_has_the_same_gradients_for_every_way(name: str) -> None:
+def test_where_they_do_not_python_has_the_same_gradients_for_every_branch(name: str) -> None:
     """And where they do, some two ways differ."""
     function, decided = CASES[name]
     met = set()

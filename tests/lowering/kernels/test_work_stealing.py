@@ -1,4 +1,4 @@
-"""Tickets: every turn is taken once, by whoever comes first, and what it leaves is put together once, by the last one to be done."""
+"""Work stealing: every item is taken once, and its results are combined once, by the thread that finishes last."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def check(counts: np.ndarray, sums: np.ndarray, ends: np.ndarray) -> None:
     assert list(sums) == expected_sums()
 
 
-def test_each_turn_is_taken_once_and_put_together_once_on_numpy() -> None:
+def test_each_item_is_taken_once_and_combined_once_on_numpy() -> None:
     counts, sums, ends, _ = evaluate(shared_work(opens=True), [])
     check(counts, sums, ends)
 
 
-def test_each_turn_is_taken_once_and_put_together_once_by_threads() -> None:
+def test_each_item_is_taken_once_and_combined_once_by_threads() -> None:
     """More threads than processors too, which are stopped anywhere."""
     executable = load(build_artifact(shared_work(opens=True), host()))
     before = get_num_threads()
@@ -86,7 +86,7 @@ def test_each_turn_is_taken_once_and_put_together_once_by_threads() -> None:
         set_num_threads(before)
 
 
-def test_turns_that_are_not_open_are_for_their_owner_alone() -> None:
+def test_items_that_are_not_open_are_for_their_owner_alone() -> None:
     """Without opening, an owner's tickets begin behind its turns: nobody takes any."""
     counts, sums, ends, notes = evaluate(shared_work(opens=False), [])
     assert not counts.any() and not sums.any() and not ends.any()
@@ -95,7 +95,7 @@ def test_turns_that_are_not_open_are_for_their_owner_alone() -> None:
 
 
 @pytest.mark.parametrize("own_first", [True, False])
-def test_turns_are_taken_from_the_first_one_on_by_their_owner_and_from_the_last_one_back_by_others(own_first: bool) -> None:
+def test_items_are_taken_from_the_first_one_on_by_their_owner_and_from_the_last_one_back_by_others(own_first: bool) -> None:
     order = BufferType((TURNS + 2,), i64)
     module, (made, notes), b = one_function([], [order, BufferType((Tickets.elements(TURNS),), i64)])
     code = Code(b)

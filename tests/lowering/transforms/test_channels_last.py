@@ -148,7 +148,7 @@ def test_without_blocks_a_nan_stays_within_the_windows_that_see_it() -> None:
     assert seen[0] == seen[1] == 3 * 9 < seen[2]
 
 
-def test_weights_that_are_arguments_are_put_beside_each_other_too() -> None:
+def test_weights_that_are_arguments_are_stacked_too() -> None:
     main = Func.empty(
         "main", [TensorType((1, 4, 5, 9), f64), TensorType((2, 4, 3, 3), f64)], arg_names=["x", "w"], arg_roles=("input", "param")
     )

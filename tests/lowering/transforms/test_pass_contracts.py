@@ -123,7 +123,7 @@ def test_cleaning_up_twice_changes_nothing_more(level, data):
 @pytest.mark.parametrize("level", LEVELS)
 @SETTINGS
 @given(st.data())
-def test_cleaning_up_in_turns_comes_to_rest_soon(level, data):
+def test_repeated_cleaning_up_converges_soon(level, data):
     module = data.draw(modules(level)).module
     for _ in range(3):
         before = module.clone()

@@ -440,7 +440,7 @@ def test_with_few_registers_llvm_looks_for_no_cheaper_addresses(target: str, fin
     assert {func.sym_name.split("_")[0]: func.final_addresses for func in kernels.functions if func.sym_name != "main"} == {"conv": final}
 
 
-def test_tiles_with_few_sums_have_few_vectors_of_weights_that_come_from_far() -> None:
+def test_tiles_with_few_sums_have_few_vectors_of_weights_that_come_from_memory() -> None:
     """Five pixels by two vectors, not two by five, which have as many sums and more lines to wait for."""
     deep, shallow = Case((1, 14, 14, 512), (512, 512, 3, 3), pad=(1, 1)), Case((1, 14, 14, 4), (40, 4, 3, 3), pad=(1, 1))
     target = TARGETS["x86-64-avx2"]

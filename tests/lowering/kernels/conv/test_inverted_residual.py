@@ -1,6 +1,4 @@
-"""Chains by rows: a product or convolution, the windows over what it makes, and the next product in one kernel, against float64 and against
-the groups one by one.
-"""
+"""Fused inverted residuals, against float64 and against the groups one by one: first product or convolution, windows, last product."""
 
 from __future__ import annotations
 
@@ -233,7 +231,7 @@ def test_machine_code_agrees_with_float64_on_machines_with_whole_and_with_half_v
     products.check_native(module, inputs, expected_of(case), case.dtype, target)
 
 
-def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where_vectors_are_halves(
+def test_tiles_of_one_vector_are_low_enough_to_be_finished_during_the_next_where_vectors_are_halves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[tuple[int, int]] = []
@@ -253,7 +251,7 @@ def test_tiles_of_one_vector_are_low_enough_to_be_finished_beside_the_next_where
     assert whole > inverted_residual.HIDDEN_HIGH == high
 
 
-def test_open_chains_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residuals_of_free_sizes_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inverted_residual, "MOST_OPEN_TASKS", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
     module, inputs = module_of(case)
@@ -280,7 +278,7 @@ def test_where_the_third_level_cache_is_slow_only_small_images_are_made() -> Non
     assert products.to_kernels(module_of(Case((12, 12), 8, 40, 24))[0], slow)[1] != ["inverted_residual"]
 
 
-def test_where_other_cores_may_be_far_images_of_some_size_are_not_made() -> None:
+def test_where_cores_may_share_no_l3_images_of_some_size_are_not_made() -> None:
     far = replace(host(), caches=(32 << 10, 256 << 10, 8 << 20), l3_bytes_per_cycle=20, separate_l3=True)
     assert products.to_kernels(module_of(NATIVE[0])[0], far)[1] == ["inverted_residual"]
     assert products.to_kernels(module_of(NATIVE[0])[0], replace(far, separate_l3=False))[1] != ["inverted_residual"]
@@ -336,7 +334,7 @@ def inverted_residuals(images: int) -> Module:
     return net.module(net.conv(net.conv(net.conv(net.conv(x, 36), 36, 3, 2, groups=36), 32), 48))
 
 
-def test_inverted_residuals_become_chains_of_three() -> None:
+def test_inverted_residuals_become_groups_of_three() -> None:
     module = inverted_residuals(1)
     assert chains(module) == [3, 3]
     check(module)
@@ -349,14 +347,14 @@ def test_the_passes_know_of_a_slow_third_level_cache() -> None:
     assert chains(module, slow) == [3, 3]
 
 
-def test_the_passes_know_of_cores_that_may_be_far() -> None:
+def test_the_passes_know_of_cores_that_may_share_no_l3() -> None:
     module = inverted_residuals(1)
     threshold = replace(TARGET, caches=(2 << 10, 192 << 10, 8 << 20))
     assert chains(module, threshold) == []
     assert chains(module, replace(threshold, separate_l3=True)) == [3, 3]
 
 
-def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
+def test_inverted_residuals_become_groups_in_each_image_of_a_batch() -> None:
     module = inverted_residuals(2)
     lowered = lower(module, TARGET)
     scanned = [
@@ -366,7 +364,7 @@ def test_inverted_residuals_become_chains_in_each_image_of_a_batch() -> None:
     check(module)
 
 
-def test_a_product_that_makes_the_next_wide_image_begins_the_next_chain() -> None:
+def test_a_product_that_makes_the_next_wide_image_begins_the_next_group() -> None:
     net = Net()
     x = net.conv(net.conv(net.x, 32), 32, 3, groups=32)
     x = net.conv(net.conv(x, 40), 40, 3, groups=40)

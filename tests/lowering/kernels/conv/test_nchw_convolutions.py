@@ -227,7 +227,7 @@ def test_an_image_cut_into_pieces_is_equal_on_one_and_two_threads(case: Case) ->
     ids=str,
 )
 @pytest.mark.parametrize("half_width_vectors", [False, True])
-def test_results_of_poolings_are_turned_in_place_of_sums_where_vectors_are_halves(case: Case, half_width_vectors: bool) -> None:
+def test_results_of_poolings_are_transposed_in_place_of_sums_where_vectors_are_halves(case: Case, half_width_vectors: bool) -> None:
     module, inputs = module_of(case)
     x, w, bias = case.arrays()
     expected = finished(case, convolved(x, w, case), bias)

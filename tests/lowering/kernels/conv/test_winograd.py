@@ -331,7 +331,7 @@ def test_pieces_that_are_multiplied_for_nothing_are_zeros(case: Case, transforms
 
 
 @pytest.mark.parametrize("pixels", [(9, 7), (9, 8), (30, 25)])
-def test_few_pixels_and_many_may_be_cut_in_two_ways(pixels: tuple[int, int]) -> None:
+def test_few_pixels_and_many_may_have_blockings_of_their_own(pixels: tuple[int, int]) -> None:
     case = Case((1, *pixels, 32), 48, bias=True, residual=True, open=True)
     inputs, constants = case.arrays()
 
@@ -370,7 +370,7 @@ def ways(stride: int, target: str) -> list[Module]:
 @example((1, "x86-64-avx512"), 1, 4, 5)
 @example((2, "aarch64"), 2, 5, 5)
 @given(st.sampled_from([(1, "x86-64-avx512"), (2, "aarch64")]), st.integers(1, 2), st.integers(1, 6), st.integers(1, 6))
-def test_few_pixels_are_convolved_directly_and_many_in_the_other_way(made: tuple[int, str], batch: int, high: int, wide: int) -> None:
+def test_few_pixels_are_convolved_directly_and_many_by_winograds_algorithm(made: tuple[int, str], batch: int, high: int, wide: int) -> None:
     """Across the number of pixels that decides, results are those of the one way or the other, to the last bit, and within the bound."""
     stride, target = made
     case = replace(SMALL, x=(batch, high, wide, 20), stride=stride)
@@ -382,7 +382,7 @@ def test_few_pixels_are_convolved_directly_and_many_in_the_other_way(made: tuple
 
 
 @pytest.mark.parametrize("pixels", [(4, 4), (4, 5)])
-def test_machine_code_takes_the_direct_way_for_few_pixels_too(pixels: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_convolves_few_pixels_directly_too(pixels: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
     case = Case((1, *pixels, 40), 72, bias=True, residual=True, open=True)
     inputs, constants = case.arrays()
@@ -392,7 +392,7 @@ def test_machine_code_takes_the_direct_way_for_few_pixels_too(pixels: tuple[int,
     )
 
 
-def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_way_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_images_whose_weights_take_longer_than_their_pixels_have_a_blocking_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(winograd_plan, "PIXELS", (10, 14, 20))
     cuts: list[list[Blocking]] = []
     for channels in (64, 256):
@@ -412,7 +412,7 @@ def test_sums_of_a_tile_leave_registers_for_a_step_of_the_weights(target: str, o
     assert cuts and all(cut.rows * cut.vectors + cut.vectors + 1 <= machine.vector_registers for cut in cuts)
 
 
-def test_smaller_images_yet_of_many_channels_are_left_to_the_direct_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_images_yet_of_many_channels_are_convolved_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are where their size is known."""
     monkeypatch.setattr(winograd_plan, "PIXELS", (5, 7, 10))
     monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
@@ -451,7 +451,7 @@ def test_pieces_are_smaller_where_additions_take_the_time_of_multiplications() -
     assert sizes == [[[4], [4], [4], [4]], [[4], [3], [2], [2]]]
 
 
-def test_few_pixels_of_many_channels_are_left_to_the_direct_way_where_memory_is_slow() -> None:
+def test_few_pixels_of_many_channels_are_convolved_directly_where_memory_is_slow() -> None:
     """Transformed weights are 1.8 times as many, and of the direct way's taps a fifth are over zeros."""
     fast = replace(TARGETS["x86-64-avx512"], caches=(48 << 10, 2 << 20, 16 << 20))
     slow = replace(fast, l3_bytes_per_cycle=9.5, memory_bytes_per_cycle=4.5, spare_adders=False, hardware_prefetch=True)

@@ -1,4 +1,4 @@
-"""Convolutions by pairs of steps: windows of all kinds give results within the declared bound of float64, and when they are chosen."""
+"""Convolutions by Winograd's inner product: windows of all kinds within the declared bound of float64, and when it is chosen."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     ],
     ids=str,
 )
-def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_winograds_way_is_no_better(
+def test_they_are_chosen_where_copies_of_rows_cost_little_and_winograds_convolution_is_no_better(
     case: Case, pairs: bool, winograd: bool
 ) -> None:
     seen: list[tuple[bool, bool]] = []
@@ -170,7 +170,7 @@ def test_they_are_chosen_where_copies_of_rows_are_few_beside_the_products_and_wi
     assert seen == [(pairs, winograd)]
 
 
-def test_zeros_beside_the_image_are_counted() -> None:
+def test_zero_padding_is_counted() -> None:
     """Of nine taps of a single pixel with zeros around it one lies in the image, of those of a row of two, two of three for each."""
     parts: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Products of bytes by tile registers: the integers of `kernel.dot4`, whatever the sizes and the number of threads."""
+"""int8 products on AMX: the integers of `kernel.dot4`, whatever the sizes and the number of threads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Products of float32 by tile registers of bf16: any sizes, chunks of rows, runs of blocks, any number of threads, and which products they
-are.
-"""
+"""bf16x3 products on AMX: any sizes, chunks of rows, runs of blocks, any number of threads, and which products they are."""
 
 from __future__ import annotations
 
@@ -113,7 +111,7 @@ def test_kernels_give_the_product_and_touch_no_memory_outside_of_their_buffers(c
     check(case, evaluate(lowered(case, target), case.arrays()[0])[0])
 
 
-def test_steps_are_taken_in_runs_whose_terms_stay_in_the_cache() -> None:
+def test_steps_are_taken_in_runs_whose_terms_fit_in_l2() -> None:
     def runs(target: Target) -> int:
         found: list[Plan] = []
 
@@ -143,7 +141,7 @@ def test_machine_code_gives_the_product_and_the_same_bits_on_all_threads(case: C
 
 @needs_bf16_tiles
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], Case(200, 3072, 64)], ids=str)
-def test_many_threads_make_the_terms_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_threads_split_a_once_for_all_of_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bf16x3_plan, "LEAST_MAKERS", 2)
     monkeypatch.setattr(bf16x3_plan, "MAKERS_BYTES", 0)
     by_each, _, by_all, also_by_all = on_threads(lowered(case, host()), host(), case.arrays()[0], range(1, 5))
@@ -170,7 +168,7 @@ def test_one_kernel_serves_any_number_of_rows() -> None:
         check_rows(case, m, executable.run([case.arrays()[0][0][:m]])[0])
 
 
-def test_few_of_an_unknown_number_of_rows_go_the_direct_way() -> None:
+def test_few_of_an_unknown_number_of_rows_are_multiplied_directly() -> None:
     case = Case(16 * MOST_TILES + 17, 96, 64, bias=True)
     module = lowered(case, TERMS_TARGET, free=True)
     for m in (0, 1, LEAST_ROWS - 1, LEAST_ROWS, LEAST_ROWS + 9, case.m):

@@ -1,6 +1,4 @@
-"""Products whose second operand is copied beside the multiplications: in one block and in several, panels left over, pieces of rows, and
-which products they are.
-"""
+"""Products that pack B while they multiply: one block and several, partial panels, pieces of rows, and which products they are."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
         (300, 70, 192, SLOW, 70, 48),  # pieces of rows that stay near
     ],
 )
-def test_tasks_copy_the_next_block_beside_their_rounds(m: int, k: int, n: int, target: Target, depth: int, width: int) -> None:
+def test_tasks_pack_the_next_block_while_they_multiply(m: int, k: int, n: int, target: Target, depth: int, width: int) -> None:
     case = Case("mk,kn->mn", (m, k), (k, n), tail=True)
     plan = ring_of(case, target)
     assert plan is not None and (plan.depth, plan.tile[1] * 16) == (depth, width)
@@ -127,12 +125,12 @@ def test_tiles_of_a_single_panel_ask_for_the_next_rows_where_these_come_late(
     ],
     ids=str,
 )
-def test_other_products_are_made_in_other_ways(case: Case, target: Target) -> None:
+def test_other_products_are_packed_otherwise(case: Case, target: Target) -> None:
     assert ring_of(case, target) is None
 
 
 @pytest.mark.parametrize(("m", "together"), [(512, False), (513, True)])
-def test_a_kernel_of_its_own_packs_what_many_rows_meet_where_far_caches_are_slow(m: int, together: bool) -> None:
+def test_a_kernel_of_its_own_packs_what_many_rows_meet_where_l3_is_slow(m: int, together: bool) -> None:
     module, _, _ = Case("mk,kn->mn", (m, 100), (100, 96)).build()
 
     def kernels(target: Target) -> int:

@@ -183,7 +183,7 @@ def test_convolutions_of_any_size_are_exact(case: Case):
     case.check()
 
 
-def test_convolutions_are_made_of_words_in_place_and_pixels_apart_are_turned_first():
+def test_convolutions_are_made_of_words_in_place_and_pixels_apart_are_transposed_first():
     assert Case((1, 9, 11, 8), 20, (3, 3), pad=1).check() == "direct"
     assert Case((1, 9, 11, 8), 20, (3, 3), pad=1, planar=True).check() == "direct"
     assert Case((1, 9, 11, 6), 20, (3, 3), pad=1, pairs=True).check() == "direct"

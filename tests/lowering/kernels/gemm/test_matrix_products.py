@@ -222,7 +222,7 @@ def test_many_rows_are_made_piece_by_piece_with_all_their_lanes(spec: str, a: tu
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
 @pytest.mark.parametrize(("m", "n", "constant"), [(203, 150, True), (203, 150, False), (333, 230, True)])
-def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
+def test_rows_stay_in_l2_while_all_panels_pass_where_l3_is_slow(m: int, n: int, constant: bool, dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, 10), (10, n), constant, dtype, tail=True).build()
     near = replace(TARGETS["x86-64-avx512"], caches=(16 << 10, 21 << 10, 8 << 20))
     slow, fast = replace(near, l3_bytes_per_cycle=9.5), replace(near, l3_bytes_per_cycle=20)
@@ -238,7 +238,7 @@ def test_rows_stay_near_while_all_panels_pass_where_the_third_level_is_slow(m: i
     ("m", "k", "n", "whole"),
     [(784, 33, 200, True), (1001, 24, 130, True), (784, 33, 16, False), (700, 33, 200, False), (784, 40, 1800, False)],
 )
-def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is_slow(
+def test_tasks_make_whole_rows_where_all_panels_stay_in_l2_and_l3_is_slow(
     m: int, k: int, n: int, whole: bool, dtype: ScalarType
 ) -> None:
     module, inputs, expected = Case("mk,kn->mn", (m, k), (k, n), True, dtype, tail=True).build()
@@ -255,7 +255,7 @@ def test_tasks_make_whole_rows_where_all_panels_stay_near_and_the_third_level_is
     [("mk,kn->mn", (24, 203), (203, 70)), ("mk,kn->mn", (300, 60), (60, 48)), ("bmk,bkn->bmn", (3, 9, 150), (3, 150, 31))],
     ids=str,
 )
-def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_level(
+def test_where_l3_is_slow_tasks_pack_blocks_that_stay_in_l1(
     spec: str, a: tuple[int, ...], b: tuple[int, ...], dtype: ScalarType
 ) -> None:
     module, inputs, expected = Case(spec, a, b, dtype=dtype, tail=True).build()
@@ -273,7 +273,7 @@ def test_where_far_caches_are_slow_tasks_pack_blocks_that_stay_in_the_first_leve
 
 
 @pytest.mark.parametrize("dtype", [f32, f64], ids=str)
-def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_first_level(dtype: ScalarType) -> None:
+def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_l1(dtype: ScalarType) -> None:
     module, inputs, expected = Case("mk,kn->mn", (49, 70), (70, 150), dtype=dtype, tail=True).build()
     machine = TARGETS["x86-64-avx2"]
     large, small = (replace(machine, caches=(8 << 10, near, 16 << 20)) for near in (64 << 10, 1 << 20))
@@ -289,20 +289,20 @@ def test_with_few_registers_tasks_pack_blocks_of_a_large_b_that_stay_in_the_firs
 
 
 @pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
-def test_blocks_that_stay_in_the_first_level_are_cut_along_one_letter_of_b_only(target: str) -> None:
+def test_blocks_that_stay_in_l1_are_cut_along_one_letter_of_b_only(target: str) -> None:
     module, inputs, expected = Case("mkl,lkn->mn", (49, 7, 10), (10, 7, 150)).build()
     slow = replace(TARGETS[target], caches=(8 << 10, 64 << 10, 16 << 20), l3_bytes_per_cycle=9.5)
     check_evaluated(module, inputs, expected, f32, slow)
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(100, 4099, 70), (61, 3000, 31), (48, 2600, 32)], ids=str)
-def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_turned_block_by_block(m: int, k: int, n: int) -> None:
+def test_long_sums_whose_steps_are_neighbours_in_both_operands_are_transposed_block_by_block(m: int, k: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, k), (n, k), tail=True).build()
     check_native(module, inputs, expected, f32)
 
 
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (130, 512)], ids=str)
-def test_an_operand_whose_steps_are_neighbours_is_turned_into_panels_that_cover_its_lanes(m: int, n: int) -> None:
+def test_an_operand_whose_steps_are_neighbours_is_transposed_into_panels_that_cover_its_lanes(m: int, n: int) -> None:
     module, inputs, expected = Case("mk,nk->mn", (m, 130), (n, 130), tail=True).build()
     check_native(module, inputs, expected, f32)
     lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
@@ -311,14 +311,14 @@ def test_an_operand_whose_steps_are_neighbours_is_turned_into_panels_that_cover_
 
 
 @pytest.mark.parametrize(("k", "n", "asks"), [(1030, 777, True), (200, 777, False)])
-def test_one_row_asks_ahead_for_weights_that_the_second_level_cache_does_not_hold(k: int, n: int, asks: bool) -> None:
+def test_one_row_prefetches_weights_that_exceed_l2(k: int, n: int, asks: bool) -> None:
     module, inputs, expected = Case("mk,kn->mn", (1, k), (k, n), True).build()
     check_native(module, inputs, expected, f32)
     lowered, _ = to_kernels(module, TARGETS["x86-64-avx512"])
     assert any(isinstance(op, kernel.Prefetch) for op in lowered.walk()) == asks
 
 
-def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
+def test_one_row_does_not_prefetch_where_the_hardware_does() -> None:
     module, _, _ = Case("mk,kn->mn", (1, 1030), (1030, 777), True).build()
     lowered, _ = to_kernels(module, replace(TARGETS["x86-64-avx512"], hardware_prefetch=True))
     assert not any(isinstance(op, kernel.Prefetch) for op in lowered.walk())
@@ -335,7 +335,7 @@ def test_one_row_does_not_ask_ahead_where_the_machine_does() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_one_row_reads_weights_that_are_far_in_streams(case: Case) -> None:
+def test_one_row_reads_weights_beyond_l2_in_streams(case: Case) -> None:
     """Each vector of a tile has a panel of its own, and the same results to the bit."""
     module, inputs, expected = case.build()
     one = replace(host(), caches=(1 << 10, 16 << 10, 1 << 20), memory_streams=1)
@@ -372,7 +372,7 @@ def test_calls_go_through_weights_to_and_fro_where_the_second_level_cache_holds_
 
 
 @pytest.mark.parametrize(("k", "n", "streams"), [(130, 512, True), (63, 1024, False), (130, 100, False)])
-def test_streams_are_of_weights_that_do_not_stay_near_and_pages_apart(k: int, n: int, streams: bool) -> None:
+def test_streams_are_of_weights_beyond_l2_and_pages_apart(k: int, n: int, streams: bool) -> None:
     """Not where the second-level cache holds them all, and not where two streams would share a page."""
     module, _, _ = Case("mk,kn->mn", (1, k), (k, n), True).build()
     target = replace(TARGETS["x86-64-avx512"], caches=(1 << 10, 64 << 10, 1 << 20), hardware_prefetch=True)
@@ -400,7 +400,7 @@ def test_one_row_asks_for_no_weights_that_the_caches_of_its_threads_nearly_hold(
 
 @pytest.mark.parametrize("m", [3100, 3333])
 @pytest.mark.parametrize(("k", "spec"), [(64, "mk,kn->mn"), (75, "mk,kn->mn"), (64, "km,kn->mn")])
-def test_tiles_ask_for_the_next_rows_where_these_come_from_far(m: int, k: int, spec: str) -> None:
+def test_tiles_prefetch_the_next_rows_where_these_come_from_l3(m: int, k: int, spec: str) -> None:
     """While the first panel is multiplied: the others find them in the second-level cache, which holds all rows where it is larger. Only
     lines of steps are asked for.
     """
@@ -489,7 +489,7 @@ def test_integers_and_two_contracts_are_left_to_the_loops() -> None:
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(196, 256, 1024), (3136, 64, 256), (49, 512, 2048)])
-def test_tiles_that_ask_for_two_lines_in_a_round_stay_in_registers(m: int, k: int, n: int) -> None:
+def test_tiles_that_prefetch_two_lines_in_a_round_stay_in_registers(m: int, k: int, n: int) -> None:
     """Products with a residual, and weights that come from far, ask for both beside their steps; the sums have 24 of 32 registers."""
     target = replace(TARGETS["x86-64-avx512"], spare_adders=False, caches=(48 << 10, 2 << 20, 260 << 20))
 

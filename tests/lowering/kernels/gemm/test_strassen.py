@@ -300,7 +300,7 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
     ("case", "target", "pieces", "which", "groups"),
     [(Case(8, 144, 200, bias=True), "x86-64-avx512", 2, 1, 8), (Case(12, 144, 100, True, residual=True, split=2), "x86-64-avx2", 1, 2, 2)],
 )
-def test_threads_make_combinations_and_add_up_beside_the_products(
+def test_threads_make_combinations_and_add_up_while_they_multiply(
     case: Case, target: str, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each for itself, and anew where its groups go on with another piece of the rows, and where there is memory for no more groups at a
@@ -329,7 +329,7 @@ def test_threads_make_combinations_and_add_up_beside_the_products(
         (Case(4, 144, 1100), strassen_plan.RESULTS_BYTES),
     ],
 )
-def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(
+def test_machine_code_that_makes_combinations_while_it_multiplies_is_within_the_bound_and_equal_on_one_and_two_threads(
     case: Case, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there is `room` for the results of one group at a time, and where groups are more than vectors of combinations."""
@@ -345,7 +345,7 @@ def test_machine_code_that_makes_combinations_and_adds_up_beside_the_products_is
     ("case", "pieces", "which", "groups"),
     [(Case(8, 144, 200, bias=True), 1, 1, 8), (Case(14, 176, 130, True, residual=True, split=2), 2, 2, 2), (Case(5, 144, 260), 1, 0, 1)],
 )
-def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some(
+def test_panels_are_made_while_rows_are_multiplied_in_parts_that_may_lack_some(
     case: Case, pieces: int, which: int, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs, constants = case.arrays()
@@ -372,7 +372,7 @@ def test_panels_are_made_beside_the_products_of_rows_in_parts_that_may_lack_some
 @pytest.mark.parametrize(
     "case", [Case(128, 784, 300, bias=True), Case(197, 256, 512, residual=True), Case(37, 1040, 300), Case(300, 144, 1100)]
 )
-def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
+def test_machine_code_that_makes_panels_while_it_multiplies_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case) -> None:
     inputs, constants = case.arrays()
     used: list[Cut] = []
     cheapest = with_cut(
@@ -385,7 +385,7 @@ def test_machine_code_that_makes_panels_beside_the_products_is_within_the_bound_
 
 
 @pytest.mark.parametrize("half_packed", [False, True])
-def test_results_are_the_same_bits_whoever_takes_which_turn(half_packed: bool) -> None:
+def test_results_are_the_same_bits_whoever_takes_which_item(half_packed: bool) -> None:
     """Threads that outnumber the processors are stopped anywhere, so that others take their turns."""
     case = Case(128, 784, 512, bias=True)
     inputs, constants = case.arrays()
@@ -495,7 +495,7 @@ def test_whole_chunks_of_rows_go_by_two_levels_and_the_rest_by_one(case: Case) -
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_few_rows_ask_ahead_for_none_of_the_panels_that_they_leave_out(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_prefetch_none_of_the_panels_that_they_leave_out(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(7, 160, 200)
     inputs, constants = case.arrays()
     used: list[Cut] = []
@@ -605,7 +605,7 @@ def test_many_rows_go_by_quarters_piece_by_piece_where_that_hides_what_goes_thro
 
 
 @pytest.mark.parametrize(("rows", "steps", "lanes"), [(128, 768, 768), (384, 768, 3072), (128, 512, 512), (196, 1024, 256)])
-def test_products_that_do_not_pay_for_additions_go_the_direct_way_where_these_take_the_units_of_multiply_adds(
+def test_products_that_do_not_pay_for_additions_are_made_directly_where_these_take_the_units_of_multiply_adds(
     rows: int, steps: int, lanes: int
 ) -> None:
     case = Case(rows, steps, lanes)
@@ -666,7 +666,7 @@ def test_products_go_by_one_level_at_most_where_sums_of_parts_take_registers_tha
 
 
 @pytest.mark.parametrize(("sizes", "in_chunks"), [((384, 3072, 768), True), ((1024, 1024, 1024), True), ((128, 768, 3072), False)], ids=str)
-def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, int, int], in_chunks: bool) -> None:
+def test_many_rows_go_in_chunks_whose_combinations_stay_in_the_caches(sizes: tuple[int, int, int], in_chunks: bool) -> None:
     case, used = Case(*sizes), list[Cut | None]()
     target = replace(TARGETS["x86-64-avx2"], caches=(32 << 10, 512 << 10, 16 << 20), memory_bytes_per_cycle=4)
     to_kernels(case.module(*case.arrays()), target, lambda request: used.append(choose_cut(request)))
@@ -677,7 +677,7 @@ def test_many_rows_go_in_chunks_whose_combinations_stay_near(sizes: tuple[int, i
 
 
 @pytest.mark.parametrize("spare", [True, False])
-def test_ways_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts_that_are_not_looked_at_closely_are_none_that_would_be_chosen(spare: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     products: list[Matrices] = []
     target = replace(TARGETS["x86-64-avx512"], spare_adders=spare, memory_bytes_per_cycle=10 if spare else 4.5)
     case = Case(128, 64, 64)
@@ -715,7 +715,7 @@ def test_large_products_with_known_weights_are_taken() -> None:
 @pytest.mark.parametrize(
     ("steps", "lanes", "fits_in_l3", "pace"), [(784, 512, True, 2), (768, 3072, False, 2), (512, 512, True, 1), (1024, 256, True, 1)]
 )
-def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_ways_stay_near(
+def test_unknown_rows_go_in_chunks_by_two_levels_where_weights_for_both_stay_in_l3(
     steps: int, lanes: int, fits_in_l3: bool, pace: float
 ) -> None:
     case = Case(128, steps, lanes)
@@ -744,7 +744,7 @@ def test_small_ones_are_left_to_others() -> None:
     assert not chosen((128, 512), (512, 10))
 
 
-def test_what_is_not_known_ahead_is_left_to_others() -> None:
+def test_weights_that_are_not_known_at_compile_time_are_left_to_others() -> None:
     assert not chosen((128, 768), (768, 768), constant=False)
 
 

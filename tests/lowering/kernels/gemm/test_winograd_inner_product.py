@@ -1,4 +1,4 @@
-"""Products by pairs of steps: results within the declared bound of float64, rows and columns of any magnitude, and when they are chosen."""
+"""Winograd's inner product: results within the declared bound of float64, rows and columns of any magnitude, and when it is chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of two arguments by pairs of steps: B's panels are made at each call, by a kernel in front or by each task for itself."""
+"""Winograd's inner product of two arguments: B's panels are packed at each call, by a kernel in front or by each task for itself."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ SEVERAL = [
 
 @pytest.mark.parametrize("cache", [20_000, 80_000, 1 << 20])
 @pytest.mark.parametrize("case", SEVERAL, ids=str)
-def test_several_products_stay_within_the_bound_whether_all_panels_stay_near_or_not(
+def test_several_products_stay_within_the_bound_whether_all_panels_stay_in_l2_or_not(
     case: Several, cache: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose("near", monkeypatch)
@@ -213,7 +213,7 @@ def test_zeros_give_zeros_and_an_infinity_or_nan_spoils_its_own_column(monkeypat
     assert not np.isfinite(got[:, [20, 30]]).any() and np.isfinite(np.delete(got, [20, 30], axis=1)).all()
 
 
-def test_panels_that_lie_beside_each_other_are_filled_together_as_long_as_they_are_small() -> None:
+def test_neighbouring_panels_are_filled_together_as_long_as_they_are_small() -> None:
     def together(case: Case) -> int:
         found: list[int] = []
 

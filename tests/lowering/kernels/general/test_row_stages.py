@@ -1,4 +1,4 @@
-"""Rows that a kernel keeps between its stages are read in their own places only."""
+"""Rows that a kernel keeps in scratch memory between its stages are read in their own positions only."""
 
 from __future__ import annotations
 

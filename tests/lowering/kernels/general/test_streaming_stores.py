@@ -1,6 +1,4 @@
-"""Elementwise results past the caches in whole lines, where the machine puts lines together slowly: the same numbers at any place in
-memory, each written once.
-"""
+"""Elementwise results past the caches in whole lines: the same numbers at any place in memory, each written once."""
 
 from dataclasses import replace
 

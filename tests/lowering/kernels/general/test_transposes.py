@@ -1,4 +1,4 @@
-"""Transposes that move the last axis: square blocks turned in registers, rows and columns that are left over one by one."""
+"""Transposes that move the last axis: square blocks in registers, then the rows and columns that are left."""
 
 from __future__ import annotations
 

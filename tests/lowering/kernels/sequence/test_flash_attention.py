@@ -182,7 +182,7 @@ def test_scores_may_be_larger_than_exponentials_can_be(case: Case) -> None:
 
 
 @pytest.mark.parametrize("queries", [128, 45])
-def test_heads_apart_are_asked_for_ahead_where_the_third_level_is_slow(queries: int) -> None:
+def test_heads_apart_are_prefetched_where_l3_is_slow(queries: int) -> None:
     module = Case(1, 2, queries, 300, 64, 48).module()
     inputs = Case(1, 2, queries, 300, 64, 48).inputs(module)
     results, query = [], []

@@ -1,5 +1,4 @@
-"""Orders of a value's last axis in memory: what a recurrent layer asks for, what a product makes of it, and that both mean the same values.
-"""
+"""Orders of a value's last axis: what a recurrent layer prefers, what a product chooses, and that both mean the same values."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from tests.lowering.kernels.gemm.test_strassen import Case
 from tests.lowering.kernels.gemm.test_winograd_inner_product import bound
 from tests.lowering.kernels.sequence.test_scan import GATES, assert_near, run_on_threads
 
-# A machine for which pairs of steps are worth it, and small layers are large ones.
+# A machine on which Winograd's inner product pays, with caches so small that small layers are large.
 SMALL = replace(TARGETS["x86-64-avx512"], multiply_adds=1, caches=(1024, 1 << 20, 8 << 20))
 # Whether this processor runs its code.
 RUNS = all(host().has(feature.removeprefix("+")) for feature in SMALL.features.split(","))
