@@ -22,7 +22,7 @@ from polyreme.static.current import default_main_program, default_startup_progra
 from polyreme.static.inference import located
 from polyreme.static.kinds import kind_named, kind_of_nn_op
 from polyreme.static.operator import Operator, OperatorError
-from polyreme.static.program import Block
+from polyreme.static.program import Block, Program
 from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
@@ -96,6 +96,11 @@ class ProgramRecorder(Recorder):
         from polyreme.static.bodies import BodyTrace
 
         return BodyTrace(self)
+
+    @staticmethod
+    def program() -> Program:
+        """The program that is being built."""
+        return default_main_program()
 
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()
