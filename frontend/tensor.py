@@ -684,3 +684,14 @@ def shape_dims(shape: Any) -> tuple[Dim, ...]:
     if isinstance(shape, (int, np.integer)):
         return (int(shape),)
     return tuple(d._size() if isinstance(d, Tensor) else int(d) if isinstance(d, np.integer) else plain_size(d) for d in shape)
+
+
+_ARRAYS = ("array_length", "array_read", "array_write", "create_array")
+
+
+def __getattr__(name: str) -> Any:
+    """Functions that Paddle has in `paddle.tensor`: those of tensor arrays, and all that work on tensors."""
+    if name.startswith("_"):
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name)
+    value = globals()[name] = getattr(import_module("polyreme.static.api.arrays" if name in _ARRAYS else CORE), name)
+    return value

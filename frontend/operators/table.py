@@ -14,6 +14,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import did_you_mean
 from polyreme.operators import (
     activation,
+    array,
     conv,
     create,
     elementwise,
@@ -51,6 +52,7 @@ __all__ = [
 # Importing the families is what fills the table.
 FAMILIES = (
     activation,
+    array,
     conv,
     create,
     elementwise,

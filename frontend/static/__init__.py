@@ -14,8 +14,14 @@ from polyreme.static.input_spec import InputSpec
 if TYPE_CHECKING:
     from polyreme.nn.attributes import ParamAttr
     from polyreme.static import nn
+    from polyreme.static.api.averaging import ExponentialMovingAverage
+    from polyreme.static.api.files import load_from_file, save_to_file
+    from polyreme.static.api.ipu import IpuCompiledProgram, IpuStrategy, ipu_shard_guard, set_ipu_shard
+    from polyreme.static.api.metric import accuracy, auc, ctr_metric_bundle
+    from polyreme.static.api.print import Print
+    from polyreme.static.api.setting import setitem
     from polyreme.static.backward import append_backward, gradients
-    from polyreme.static.creation import cpu_places, create_global_var, create_parameter
+    from polyreme.static.creation import cpu_places, create_global_var, create_parameter, cuda_places, xpu_places
     from polyreme.static.current import (
         data,
         default_main_program,
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
         save_inference_model,
         set_program_state,
     )
+    from polyreme.static.nn.weight_norm import WeightNormParamAttr
     from polyreme.static.operator import Operator, OpRole
     from polyreme.static.program import Block, Program
     from polyreme.static.scope import Scope, global_scope, scope_guard
@@ -42,7 +49,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "polyreme.static.backward": ("append_backward", "gradients"),
-    "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter"),
+    "polyreme.static.api.averaging": ("ExponentialMovingAverage",),
+    "polyreme.static.api.files": ("load_from_file", "save_to_file"),
+    "polyreme.static.api.ipu": ("IpuCompiledProgram", "IpuStrategy", "ipu_shard_guard", "set_ipu_shard"),
+    "polyreme.static.api.metric": ("accuracy", "auc", "ctr_metric_bundle"),
+    "polyreme.static.api.print": ("Print",),
+    "polyreme.static.api.setting": ("setitem",),
+    "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter", "cuda_places", "xpu_places"),
     "polyreme.static.executor": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor"),
     "polyreme.static.io": (
         "load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state",
@@ -53,18 +66,19 @@ _HOMES = {
     "polyreme.static.host_function": ("py_func",),
     "polyreme.static.scope": ("Scope", "global_scope", "scope_guard"),
     "polyreme.static.variable": ("Parameter", "Variable"),
+    "polyreme.static.nn.weight_norm": ("WeightNormParamAttr",),
     "polyreme.nn.attributes": ("ParamAttr",),
 }  # fmt: skip
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "InputSpec", "OpRole", "Operator", "ParamAttr",
-    "Parameter", "Program", "Scope",
-    "Variable", "append_backward", "cpu_places", "create_global_var", "create_parameter", "data", "default_main_program",
-    "default_startup_program",
-    "device_guard", "global_scope", "gradients", "load", "load_inference_model", "load_program_state", "name_scope", "nn",
-    "normalize_program",
-    "program_guard", "py_func", "save", "save_inference_model", "scope_guard", "set_program_state",
+    "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "ExponentialMovingAverage", "InputSpec",
+    "IpuCompiledProgram", "IpuStrategy", "OpRole", "Operator", "ParamAttr", "Parameter", "Print", "Program", "Scope", "Variable",
+    "WeightNormParamAttr", "accuracy", "append_backward", "auc", "cpu_places", "create_global_var", "create_parameter",
+    "ctr_metric_bundle", "cuda_places", "data", "default_main_program", "default_startup_program", "device_guard", "global_scope",
+    "gradients", "ipu_shard_guard", "load", "load_from_file", "load_inference_model", "load_program_state", "name_scope", "nn",
+    "normalize_program", "program_guard", "py_func", "save", "save_inference_model", "save_to_file", "scope_guard", "set_ipu_shard",
+    "set_program_state", "setitem", "xpu_places",
 ]  # fmt: skip
 
 

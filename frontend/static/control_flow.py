@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from polyreme import control_flow, dispatch
+from polyreme import dispatch
+from polyreme.static.api import held_arrays
 from polyreme.tensor import Tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -25,7 +26,7 @@ def cond(
     for fn, which in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if fn is not None and not callable(fn):
             raise TypeError(f"The {which} in cond must be callable, but received {type(fn).__name__}")
-    return control_flow.branch(pred, true_fn, false_fn)
+    return held_arrays.branch(pred, true_fn, false_fn)
 
 
 def _check_predicate(pred: Any, where: str) -> None:
@@ -69,7 +70,7 @@ def while_loop(
             )
         return made
 
-    return control_flow.loop(again, step, loop_vars)
+    return held_arrays.loop(again, step, loop_vars)
 
 
 def case(pred_fn_pairs: Sequence[tuple[Tensor, Function]], default: Function | None = None, name: str | None = None) -> Any:
@@ -96,7 +97,7 @@ def _first(pairs: Sequence[tuple[Tensor, Function]], default: Function) -> Any:
     if not pairs:
         return default()
     (pred, fn), *others = pairs
-    return control_flow.branch(pred, fn, lambda: _first(others, default))
+    return held_arrays.branch(pred, fn, lambda: _first(others, default))
 
 
 def switch_case(branch_index: Tensor, branch_fns: Any, default: Function | None = None, name: str | None = None) -> Any:

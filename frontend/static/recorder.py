@@ -21,7 +21,7 @@ from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.kinds import kind_named, kind_of_nn_op
 from polyreme.static.operator import Operator, OperatorError, located
-from polyreme.static.program import Block
+from polyreme.static.program import Block, Program
 from polyreme.static.startup import startup_parameter
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
@@ -95,6 +95,11 @@ class ProgramRecorder(Recorder):
         from polyreme.static.bodies import BodyTrace
 
         return BodyTrace(self)
+
+    @staticmethod
+    def program() -> Program:
+        """The program that is being built."""
+        return default_main_program()
 
     def fresh_size(self) -> Dim:
         block = default_main_program().current_block()

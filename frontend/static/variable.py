@@ -98,6 +98,7 @@ class Variable(Tensor):
         self.lod_level = lod_level
         self.op = None
         self.error_clip: Any = None
+        self.is_tensor_array = False
         self.location = caller_location(name) if location is None else location
 
     # --- what it is

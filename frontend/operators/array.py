@@ -1,0 +1,86 @@
+"""Arrays of tensors: a tensor array is one tensor here, its elements along a new first axis, so that all of them have one shape."""
+
+from __future__ import annotations
+
+from polyreme import dispatch, math
+from polyreme.dialects import host, nn
+from polyreme.ir.dims import Expr
+from polyreme.ir.types import i64
+from polyreme.operators.arguments import OperatorError
+from polyreme.operators.definition import operator, spelled
+from polyreme.tensor import Tensor
+
+__all__ = ["array_length", "array_read", "array_write"]
+
+
+@operator("array_write_", legacy=spelled("write_to_array", {"X": "x", "I": "i", "Array": "array"}))
+def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
+    """`array` [L, *shape] with `x` as element `i`: in place of the one there, or behind the last one; elements that are passed over are
+    zeros. Without an array, one that has only this.
+    """
+    if array is None:
+        array = dispatch.full((0, *x.type.shape), 0, x.type.dtype)
+    _check_element(x, array)
+    index = _index(i)
+    length = array.type.shape[0]
+    known = _known(index)
+    row = math.unsqueeze(x, 0)
+    if known is not None and isinstance(length, int):
+        place = known
+        if place < length:
+            return math.concat([array[:place], row, array[place + 1 :]], 0)
+        gap = dispatch.full((place - length, *x.type.shape), 0, x.type.dtype)
+        return math.concat([array, row] if place == length else [array, gap, row], 0)
+    count = _count(array)
+    rows = math.concat([array, row, math.zeros_like(row)], 0)
+    recorder = dispatch.active_trace()
+    assert recorder is not None
+    places = dispatch.call(host.Range, math.maximum(count, index + 1), count=recorder.fresh_size())
+    kept = math.where(places < count, places, math.zeros_like(places) + (count + 1))
+    return math.gather(rows, math.where(places == index, math.zeros_like(places) + count, kept), 0)
+
+
+@operator("array_read", legacy=spelled("read_from_array", {"X": "array", "I": "i"}))
+def array_read(array: Tensor, i: Tensor) -> Tensor:
+    """Element `i`. One that is not there is an error where that is known, and else an arbitrary element or zeros."""
+    index, length = _index(i), array.type.shape[0]
+    known = _known(index)
+    if known is not None and isinstance(length, int) and not 0 <= known < length:
+        raise OperatorError(f"expected the number of one of {length} elements of a tensor array but got {known}")
+    return math.squeeze(math.gather(array, math.reshape(index, [1]), 0), 0)
+
+
+@operator("array_length", legacy=spelled("lod_array_length", {"X": "array"}))
+def array_length(array: Tensor) -> Tensor:
+    """How many elements there are: int64 [1]."""
+    return math.reshape(_count(array), [1])
+
+
+def _index(i: Tensor) -> Tensor:
+    if i.type.elements != 1:
+        raise OperatorError(f"expected one number as the place in a tensor array but got shape {list(i.shape)}")
+    return math.reshape(i, []).astype("int64")
+
+
+def _known(index: Tensor) -> int | None:
+    """The number, if it is known while the program is made."""
+    found = index._known() if dispatch.active_trace() is not None else index.numpy()
+    number = None if found is None else found.reshape(-1)[0]
+    return None if number is None or isinstance(number, Expr) else int(number)
+
+
+def _count(array: Tensor) -> Tensor:
+    count: Tensor = dispatch.call(nn.DimValue, size=array.type.shape[0], dtype=i64)
+    return count
+
+
+def _check_element(x: Tensor, array: Tensor) -> None:
+    own, others = x.type, array.type
+    fits = own.rank == others.rank - 1 and all(
+        a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(own.shape, others.shape[1:], strict=True)
+    )
+    if own.dtype != others.dtype or not fits:
+        raise OperatorError(
+            f"expected elements of one dtype and shape in a tensor array, {others.with_shape(others.shape[1:])}, but got {own}; keep "
+            f"tensors of other shapes in a Python list"
+        )
