@@ -204,10 +204,22 @@ def test_the_number_of_checks_is_bounded():
     assert len(checks) == 4, "the given module and three more"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_what_is_left_of_many_random_modules_is_valid_runs_and_is_always_the_same(level, data):
+    check_what_is_left(level, data)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_left_of_a_random_module_is_valid_runs_and_is_always_the_same(level, data):
+    check_what_is_left(level, data)
+
+
+def check_what_is_left(level, data):
     sample = data.draw(modules(level))
     names = sorted({op.name for op in sample.module.walk() if op.dialect not in ("func", "builtin")})
     if not names:
