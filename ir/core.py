@@ -306,6 +306,9 @@ class Block:
         self.last: Op | None = None
         self.parent: Region | None = None
 
+    def __repr__(self) -> str:
+        return f"<block of {sum(1 for _ in self)} ops ({', '.join(map(repr, self.args))})>"
+
     def __iter__(self) -> Iterator[Op]:
         op = self.first
         while op is not None:

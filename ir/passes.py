@@ -263,6 +263,9 @@ class PassManager:
         self.detailed = detailed
         self.timing = Timing("passes")
 
+    def __repr__(self) -> str:
+        return f"PassManager([{', '.join(map(repr, self.stages))}])"
+
     @property
     def steps(self) -> Iterator[tuple[Stage, PassLike]]:
         return ((stage, made) for stage in self.stages for made in stage.passes)

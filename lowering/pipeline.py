@@ -304,6 +304,9 @@ class CompiledModule:
         self.module: Module = module.clone()
         self.target, self.name, self.verify, self.prepare, self.room = target, name, verify, prepare, room
 
+    def __repr__(self) -> str:
+        return f"<{self.name} compiled for {self.target.name}>"
+
     @cached_property
     def lowered(self) -> Module:
         """The module at kernel level."""

@@ -436,6 +436,10 @@ class Artifact:
         if self.manifest.objects and sum(self.manifest.objects) != len(self.code):
             raise ArtifactError(f"expected {sum(self.manifest.objects)} bytes of object code but got {len(self.code)}")
 
+    def __repr__(self) -> str:
+        machine, code, constants = self.manifest.target.triple, len(self.code), len(self.pieces)
+        return f"<artifact {self.manifest.name} for {machine}: {code} bytes of code, {constants} of constants>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Between processes constants travel as bytes.
         return Artifact, (self.manifest, self.code, bytes(self.constants))

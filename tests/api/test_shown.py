@@ -120,6 +120,19 @@ def test_what_has_changed_is_printed() -> None:
     assert repr(hook) == "HookRemoveHelper(removed)"
 
 
+def test_what_the_compiler_hands_out_prints_no_addresses() -> None:
+    from polyreme.ir.passes import PassManager, Stage, make_pass
+    from polyreme.lowering.pipeline import compile_module
+
+    module = paddle.inspect(paddle.nn.ReLU(), [paddle.static.InputSpec([2, 3], "float32", "x")]).module
+    compiled = compile_module(module, name="net")
+    assert repr(compiled) == "<net compiled for native>"
+    assert re.fullmatch(r"<artifact net for \S+: \d+ bytes of code, 0 of constants>", repr(compiled.artifact))
+    assert repr(PassManager([Stage("nn", make_pass("cse"))])) == "PassManager([Stage('nn', cse)])"
+    assert repr(module.function().block) == "<block of 2 ops (%x: tensor<2x3xf32>)>"
+    assert repr(MOVES.Compose([MOVES.ToTensor(), abs])) == "Compose(\n    ToTensor()\n    abs\n)"
+
+
 class Mine(paddle.io.Dataset):
     """A dataset whose length takes something that is not there yet."""
 

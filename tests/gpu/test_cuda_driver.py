@@ -66,6 +66,9 @@ class Device:
     def compute_capability(self):
         return (9, 0)
 
+    def name(self):
+        return "Fake GPU"
+
 
 class Function:
     arg_format = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
-from polyreme.utils.shown import Shown
+from polyreme.utils.shown import Shown, text_of
 
 __all__ = ["BaseTransform", "Compose", "Keys", "expect", "pair_of"]
 
@@ -39,7 +39,7 @@ class Compose:
         return data
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(" + "".join(f"\n    {t}" for t in self.transforms) + "\n)"
+        return f"{type(self).__name__}(" + "".join(f"\n    {text_of(t)}" for t in self.transforms) + "\n)"
 
 
 class BaseTransform(Shown):
