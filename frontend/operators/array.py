@@ -6,7 +6,7 @@ from polyreme import dispatch, math
 from polyreme.dialects import host, nn
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import i64
-from polyreme.operators.arguments import OperatorError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -46,7 +46,7 @@ def array_read(array: Tensor, i: Tensor) -> Tensor:
     index, length = _index(i), array.type.shape[0]
     known = _known(index)
     if known is not None and isinstance(length, int) and not 0 <= known < length:
-        raise OperatorError(f"expected the number of one of {length} elements of a tensor array but got {known}")
+        raise UnsupportedError(f"expected the number of one of {length} elements of a tensor array but got {known}")
     return math.squeeze(math.gather(array, math.reshape(index, [1]), 0), 0)
 
 
@@ -58,7 +58,7 @@ def array_length(array: Tensor) -> Tensor:
 
 def _index(i: Tensor) -> Tensor:
     if i.type.elements != 1:
-        raise OperatorError(f"expected one number as the place in a tensor array but got shape {list(i.shape)}")
+        raise UnsupportedError(f"expected one number as the place in a tensor array but got shape {list(i.shape)}")
     return math.reshape(i, []).astype("int64")
 
 
@@ -80,7 +80,7 @@ def _check_element(x: Tensor, array: Tensor) -> None:
         a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(own.shape, others.shape[1:], strict=True)
     )
     if own.dtype != others.dtype or not fits:
-        raise OperatorError(
+        raise UnsupportedError(
             f"expected elements of one dtype and shape in a tensor array, {others.with_shape(others.shape[1:])}, but got {own}; keep "
             f"tensors of other shapes in a Python list"
         )

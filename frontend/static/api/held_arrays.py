@@ -12,7 +12,7 @@ from typing import Any
 
 from polyreme import control_flow, dispatch, tape
 from polyreme.ir.diagnostics import caller_location
-from polyreme.jit.capture.bodies import Body
+from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.traced import TraceError
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
@@ -131,7 +131,7 @@ def _written(functions: Sequence[Callable[[], Any]]) -> list[Variable]:
         # Names that the trial run takes are free again, so that the real one makes the same parameters.
         counters = unique_name.switch()
         unique_name.switch(counters)
-        with unique_name.guard(counters.copy()), _inside((), ()) as body, bodies.inside(Body()):
+        with unique_name.guard(counters.copy()), _inside((), ()) as body, bodies.inside(CapturedBody()):
             function()
         found |= body.written
     return list(found.values())
