@@ -91,7 +91,8 @@ class Cache:
         # What the folder holds, as far as is known: None until it was looked through.
         self._disk_bytes: int | None = None
         self._lock = threading.RLock()
-        self._warned = False
+        # Whether a warning was given, in memory that processes forked from here share.
+        self._warned = mmap.mmap(-1, 1)
 
     def get(self, key: str) -> bytes | None:
         """The entry, or None when there is none that is whole."""
@@ -325,8 +326,8 @@ class Cache:
         self._disk_bytes = total
 
     def _warn(self, message: str) -> None:
-        if not self._warned:
-            self._warned = True
+        if not self._warned[0]:
+            self._warned[0] = 1
             warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
 
 

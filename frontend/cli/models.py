@@ -137,6 +137,7 @@ def read_ir(file: Path) -> Module:
 def load_file(file: Path) -> Any:
     """The module of a Python file, which is run."""
     existing(file)
+    _check_name(file)
     # Beside the file's own folder, as Python itself has it: models import what stands next to them.
     folder = str(file.resolve().parent)
     if folder not in sys.path:
@@ -146,6 +147,7 @@ def load_file(file: Path) -> Any:
         raise PolyremeError(f"expected a Python file but got '{file}'", code="E0002")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
+    _loaded.add(file.stem)
     try:
         with redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
@@ -154,6 +156,26 @@ def load_file(file: Path) -> Any:
             raise PolyremeError(f"expected a Python file but got '{file}': {error.msg}", code="E0002") from None
         raise
     return module
+
+
+_loaded: set[str] = set()
+"""The names under which files were loaded here: another file of that name may take its place."""
+
+
+def _check_name(file: Path) -> None:
+    """A file that is called like a library would be found in its place by whoever imports that."""
+    known = sys.modules.get(file.stem)
+    if file.stem in sys.stdlib_module_names or (known is not None and file.stem not in _loaded and not _is_of(known, file)):
+        raise PolyremeError(
+            f"expected a file with a name of its own but '{file.name}' is called like the module '{file.stem}', which others import; "
+            "rename it",
+            code="E0002",
+        )
+
+
+def _is_of(module: Any, file: Path) -> bool:
+    found = getattr(module, "__file__", None)
+    return found is not None and Path(found).resolve() == file.resolve()
 
 
 def load_python(file: Path, name: str) -> Any:

@@ -117,6 +117,16 @@ def test_values_that_mean_nothing_are_refused(line: str, code: int, message: str
     assert got == code and out == "" and message in err
 
 
+@pytest.mark.parametrize("line", ["inspect json.py:Net", "inspect numpy.py:Net", "opt odd.tir --load click.py"])
+def test_a_file_that_would_stand_in_for_a_library_is_refused(line: str, polyreme: Any) -> None:
+    (name,) = [word.partition(".")[0] for word in line.split() if ".py" in word]
+    before = sys.modules.get(name)
+    Path(f"{name}.py").write_text(ODD)
+    code, out, err = polyreme(line)
+    assert code == 1 and out == "" and f"'{name}.py' is called like the module '{name}', which others import; rename it" in err
+    assert sys.modules.get(name) is before and str(Path.cwd()) not in sys.path
+
+
 # --- streams
 
 

@@ -16,6 +16,7 @@ from polyreme.static.startup import startup_constant
 from polyreme.static.variable import Variable
 from polyreme.tape import no_grad
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown
 
 __all__ = ["ExponentialMovingAverage"]
 
@@ -23,7 +24,7 @@ STEPS = "@EMA_STEP_COUNTER@"
 RATE = "scheduled_ema_decay_rate"
 
 
-class ExponentialMovingAverage:
+class ExponentialMovingAverage(Shown):
     """Averages of the parameters of the default main program: average = decay * average + (1 - decay) * parameter at every `update`.
 
     With `thres_steps`, a variable that counts steps t, the decay is at most (1 + t) / (10 + t). Averages start as zeros, and `apply`
