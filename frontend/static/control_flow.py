@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme import dispatch
+from polyreme.ir.dims import Expr
+from polyreme.math.reduction import all as all_of
 from polyreme.static.api import held_arrays
 from polyreme.tensor import Tensor
 
@@ -22,22 +24,26 @@ def cond(
     `pred` is a bool tensor of one element. In a traced function both functions are run on stand-ins, and return the same structure of
     tensors.
     """
-    _check_predicate(pred, "cond")
+    pred = _predicate(pred, "cond")
     for fn, which in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if fn is not None and not callable(fn):
             raise TypeError(f"The {which} in cond must be callable, but received {type(fn).__name__}")
     return held_arrays.branch(pred, true_fn, false_fn)
 
 
-def _check_predicate(pred: Any, where: str) -> None:
+def _predicate(pred: Any, where: str) -> Tensor:
+    """The condition, checked; one of a free size has one element when the program runs."""
     if not isinstance(pred, Tensor):
         raise TypeError(f"{where} expected a bool tensor as the condition but got {type(pred).__name__} ({pred!r})")
     if pred.type.dtype.name != "i1":
         raise TypeError(
             f"{where} expected a bool tensor as the condition but got {pred.dtype}; compare it with something, or use paddle.cast"
         )
+    if isinstance(pred.type.elements, Expr):
+        return all_of(pred)
     if pred.type.elements != 1:
         raise ValueError(f"{where} expected a condition of one element but got a tensor of shape {list(pred.shape)}")
+    return pred
 
 
 def while_loop(
@@ -57,8 +63,7 @@ def while_loop(
 
     def again(*values: Any) -> Any:
         pred = cond(*values)
-        _check_predicate(pred, "while_loop")
-        return pred
+        return _predicate(pred, "while_loop")
 
     def step(*values: Any) -> list[Any]:
         made = body(*values)
@@ -77,11 +82,11 @@ def case(pred_fn_pairs: Sequence[tuple[Tensor, Function]], default: Function | N
     """What the function beside the first condition that holds returns, or what `default()` does: without one, the last function."""
     if not isinstance(pred_fn_pairs, (list, tuple)):
         raise TypeError(f"case expected a list or tuple of pairs but got {type(pred_fn_pairs).__name__}")
-    pairs = list(pred_fn_pairs)
-    for pair in pairs:
+    pairs = []
+    for pair in pred_fn_pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"case expected tuples of a condition and a function but got {pair!r}")
-        _check_predicate(pair[0], "case")
+        pairs.append((_predicate(pair[0], "case"), pair[1]))
         if not callable(pair[1]):
             raise TypeError("The fn of pred_fn_pairs in Op(case) must be callable.")
     if default is not None and not callable(default):

@@ -127,7 +127,8 @@ def conv2d_refuses_what_does_not_fit(paddle, np):
     conv2d = paddle.static.nn.conv2d
     return [
         caught(lambda: conv2d(x, 6, 3, groups=3)), caught(lambda: conv2d(x, 6, 3, groups=0)),
-        caught(lambda: conv2d(x, 6, 3, data_format="NC")), caught(lambda: conv2d(x, 6, 3, param_attr=False)),
+        caught(lambda: conv2d(x, 6, 3, data_format="NC")),
+        caught(lambda: conv2d(x, 6, 3, param_attr=False)),
     ]  # fmt: skip
 
 

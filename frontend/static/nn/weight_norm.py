@@ -47,16 +47,16 @@ def weight_of(attr: WeightNormParamAttr, shape: Sequence[Any], dtype: Any, defau
     axis = None if attr.dim in (None, -1) else attr.dim
     base = attr.name or name
     direction, length = (_part(attr, f"{base}_{end}") for end in ("v", "g"))
+    aligned = [sizes[i] if i == axis else 1 for i in range(len(sizes))]
+    g = make_parameter(aligned, length, dtype, False, None, f"{base}_g")
     v = make_parameter(sizes, direction, dtype, False, default, f"{base}_v")
     if named_variable(v) is None:
         raise OperatorError(
             "expected static mode for a WeightNormParamAttr; use paddle.nn.utils.weight_norm in dygraph mode", caller_location()
         )
-    g = make_parameter([1] if axis is None else [sizes[axis]], length, dtype, False, None, f"{base}_g")
     assert v is not None and g is not None
     _start_length(v.name, g.name, axis)
-    aligned = [sizes[i] if i == axis else 1 for i in range(len(sizes))]
-    return functions.multiply(v, functions.reshape(functions.divide(g, _norm(v, axis)), aligned))
+    return functions.multiply(v, functions.divide(g, _norm(v, axis)))
 
 
 def _part(attr: WeightNormParamAttr, name: str) -> ParamAttr:
@@ -65,10 +65,9 @@ def _part(attr: WeightNormParamAttr, name: str) -> ParamAttr:
 
 
 def _norm(v: Tensor, axis: int | None) -> Tensor:
-    """The norm of all of v, [1], or one per index of an axis."""
-    others = None if axis is None else [i for i in range(v.ndim) if i != axis]
-    total = functions.sum(functions.square(v), others)
-    return functions.reshape(functions.sqrt(total), [-1])
+    """The norm of all of v, or one per index of an axis; with as many axes as v."""
+    others = [i for i in range(v.ndim) if i != axis]
+    return functions.sqrt(functions.sum(functions.square(v), others, keepdim=True))
 
 
 def _start_length(v: str, g: str, axis: int | None) -> None:
