@@ -21,6 +21,7 @@ from polyreme.operators import (
     indexing,
     linalg,
     loss,
+    metric,
     norm,
     padding,
     pool,
@@ -31,6 +32,7 @@ from polyreme.operators import (
     search,
     shape,
     slicing,
+    update,
     vision,
 )
 from polyreme.operators.arguments import UnsupportedError
@@ -59,6 +61,7 @@ FAMILIES = (
     indexing,
     linalg,
     loss,
+    metric,
     norm,
     padding,
     pool,
@@ -69,6 +72,7 @@ FAMILIES = (
     search,
     shape,
     slicing,
+    update,
     vision,
 )
 

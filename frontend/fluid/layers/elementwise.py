@@ -1,0 +1,70 @@
+"""Functions of two tensors, element by element: the axes of `y` stand among those of `x` from `axis` on, or at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.names import listed
+
+_ARITHMETIC = ("add", "sub", "mul", "div", "max", "min", "pow", "mod", "floordiv")
+_COMPARISONS = ("less_than", "less_equal", "greater_than", "greater_equal", "equal", "not_equal")
+_LOGIC = ("logical_and", "logical_or", "logical_xor")
+
+
+def _arithmetic(type: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+        helper = LayerHelper(type, name=name, act=act)
+        out = helper.create_variable_for_type_inference(x.dtype)
+        helper.append_op(type, {"X": x, "Y": y}, {"Out": out}, {"axis": axis})
+        return helper.append_activation(out)
+
+    return _named(function, type)
+
+
+def _comparison(type: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, cond: Any = None, force_cpu: bool | None = None) -> Any:
+        return _bool(type, x, y, cond)
+
+    return _named(function, type)
+
+
+def _logic(type: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, out: Any = None, name: str | None = None) -> Any:
+        return _bool(type, x, y, out)
+
+    return _named(function, type)
+
+
+def _bool(type: str, x: Any, y: Any, out: Any) -> Any:
+    helper = LayerHelper(type)
+    made = helper.create_variable_for_type_inference("bool", stop_gradient=True) if out is None else out
+    helper.append_op(type, {"X": x, "Y": y}, {"Out": made}, stop_gradient=True)
+    return made
+
+
+def _named(function: Callable[..., Any], type: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = type
+    function.__doc__ = f"The operator `{type}` on `x` and `y`."
+    return function
+
+
+for _name in _ARITHMETIC:
+    globals()[f"elementwise_{_name}"] = _arithmetic(f"elementwise_{_name}")
+for _name in _COMPARISONS:
+    globals()[_name] = _comparison(_name)
+for _name in _LOGIC:
+    globals()[_name] = _logic(_name)
+
+
+def logical_not(x: Any, out: Any = None, name: str | None = None) -> Any:
+    """True where `x` is not."""
+    helper = LayerHelper("logical_not", name=name)
+    made = helper.create_variable_for_type_inference("bool", stop_gradient=True) if out is None else out
+    helper.append_op("logical_not", {"X": x}, {"Out": made}, stop_gradient=True)
+    return made
+
+
+__all__ = [*(f"elementwise_{name}" for name in _ARITHMETIC), *_COMPARISONS, *_LOGIC, "logical_not"]
+__dir__ = listed(__name__)
