@@ -16,6 +16,22 @@ from polyreme.static.variable import Variable
 __all__ = ["Executor", "Scope", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"]
 
 
+class OneElement(np.ndarray[Any, Any]):
+    """An array of one element that is a number, too, as all such were in numpy of that time: `float(loss)`, `"%f" % loss`."""
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return int(self.item().__index__())
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
 class Executor(executor.Executor):
     """Runs programs on one device, as compiled code: `place`, by default main memory."""
 
@@ -51,7 +67,9 @@ class Executor(executor.Executor):
 
     def _given(self, array: Any, lod: Any, return_numpy: bool) -> Any:
         made = super()._given(array, lod, return_numpy)
-        return made if return_numpy or isinstance(made, LoDTensor) else LoDTensor(array)
+        if not return_numpy:
+            return made if isinstance(made, LoDTensor) else LoDTensor(array)
+        return made.view(OneElement) if made.ndim and made.size == 1 else made
 
     @staticmethod
     def as_lodtensor(data: Any, place: Any = None, dtype: Any = None) -> LoDTensor:

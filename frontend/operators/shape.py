@@ -6,7 +6,7 @@ from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.dims import product
 from polyreme.math.common import common_shape
-from polyreme.operators.arguments import Number, OperatorError, Sizes, axis_in, check_count
+from polyreme.operators.arguments import Number, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -91,7 +91,7 @@ def repeat_as(x: Tensor, target: Tensor) -> Tensor:
         elif size == 1:
             times.append(wanted)
         else:
-            raise OperatorError(f"expected sizes that those of the target are a multiple of but got {size} for {wanted}")
+            raise UnsupportedError(f"expected sizes that those of the target are a multiple of but got {size} for {wanted}")
     return math.tile(x, times)
 
 
