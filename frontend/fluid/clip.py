@@ -167,7 +167,7 @@ def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) ->
         raise TypeError("'clip' should be an instance of GradientClipBase's derived class")
     chosen = program or default_main_program()
     for item in chosen.global_block().all_parameters() if param_list is None else param_list:
-        parameter = chosen.global_block().var(item) if isinstance(item, str) else item
+        parameter: Any = chosen.global_block().var(item) if isinstance(item, str) else item
         parameter.gradient_clip_attr = clip
 
 
@@ -180,11 +180,12 @@ def append_gradient_clip_ops(params_grads: Pairs) -> list[tuple[Any, Any]]:
             continue
         if not isinstance(clip, BaseGradientClipAttr):
             raise TypeError("clip attribute should be an instance of GradientClipBase")
-        together = isinstance(clip, GradientClipByGlobalNorm)
-        key = clip.group_name if isinstance(clip, GradientClipByGlobalNorm) else id(parameter)
+        key: Any = id(parameter)
+        if isinstance(clip, GradientClipByGlobalNorm):
+            key = clip.group_name
+            if groups.get(key, (clip, []))[0].clip_norm != clip.clip_norm:
+                raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
         known = groups.setdefault(key, (clip, []))
-        if together and known[0].clip_norm != clip.clip_norm:
-            raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
         known[1].append((parameter, gradient))
     made = {id(p): g for clip, pairs in groups.values() for p, g in clip(pairs)}
     return [(p, made.get(id(p), g)) for p, g in params_grads]

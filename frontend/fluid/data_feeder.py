@@ -52,7 +52,9 @@ class DataToLoDTensorConverter:
         try:
             return array.reshape(wanted)
         except ValueError as error:
-            raise ValueError(f"Reshape error. What is defined in data layer: {self.shape}, what is received: {list(array.shape)}") from error
+            raise ValueError(
+                f"Reshape error. What is defined in data layer: {self.shape}, what is received: {list(array.shape)}"
+            ) from error
 
     def done(self) -> LoDTensor:
         """The batch, with its levels; what comes next begins another."""

@@ -35,7 +35,7 @@ class OneElement(np.ndarray[Any, Any]):
 class Executor(executor.Executor):
     """Runs programs on one device, as compiled code: `place`, by default main memory."""
 
-    def run(
+    def run(  # type: ignore[override]
         self,
         program: Any = None,
         feed: Any = None,
@@ -99,7 +99,8 @@ def fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) 
     found = (scope or global_scope()).find_var(text)
     if found is None:
         raise ValueError(
-            f"Cannot find {text} in scope. Perhaps you need to make the variable persistable by using var.persistable = True in your program."
+            f"Cannot find {text} in scope. Perhaps you need to make the variable persistable by using var.persistable = True in your "
+            f"program."
         )
     tensor = found.get_tensor()
     return as_numpy(tensor) if return_numpy else tensor

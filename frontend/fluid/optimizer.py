@@ -87,7 +87,8 @@ class Optimizer:
             if isinstance(self._learning_rate, Tensor):
                 known = self._learning_rate
             else:
-                known = layers.create_global_var([1], float(self._learning_rate), "float32", True, name=unique_name.generate("learning_rate"))
+                name = unique_name.generate("learning_rate")
+                known = layers.create_global_var([1], float(self._learning_rate), "float32", True, name=name)
             self._rates[id(program)] = known
         return known
 
@@ -370,7 +371,8 @@ class AdamOptimizer(Optimizer):
         regularization: Any = None, grad_clip: Any = None, name: str | None = None, lazy_mode: bool = False,
     ):  # fmt: skip
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
-        for value, what in ((beta1, "beta1"), (beta2, "beta2")):
+        betas: tuple[tuple[Any, str], ...] = ((beta1, "beta1"), (beta2, "beta2"))
+        for value, what in betas:
             if isinstance(value, Tensor):
                 raise NotImplementedError(f"Adam expected a number as {what} but got a variable, which is not supported yet")
         self._beta1, self._beta2 = float(beta1), float(beta2)
@@ -588,9 +590,8 @@ class ModelAverage(Optimizer, _Swap):
     def _accumulate(self, parameter: Any) -> None:
         """Append the sums of a parameter."""
         sums = {f"sum_{i}": self._add_accumulator(f"sum_{i}", parameter) for i in (1, 2, 3)}
-        counts = {
-            name: self._add_accumulator(name, parameter, "int64", shape=[1]) for name in ("num_accumulates", "old_num_accumulates", "num_updates")
-        }
+        names = ("num_accumulates", "old_num_accumulates", "num_updates")
+        counts = {name: self._add_accumulator(name, parameter, "int64", shape=[1]) for name in names}
         state = sums | counts
         default_main_program().global_block().append_op(
             "average_accumulates",

@@ -65,7 +65,9 @@ class ParamAttr(attributes.ParamAttr):
             (ClipGradBase, "gradient_clip"), (float, "learning_rate"),
         ):  # fmt: skip
             if isinstance(arg, kind):
-                return ParamAttr(**{field: arg})
+                made = ParamAttr()
+                setattr(made, field, arg)
+                return made
         raise TypeError(f"{type(arg)} cast to ParamAttr")
 
     _to_attr = to_attr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polyreme import math
 from polyreme.dialects import nn
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Dim, product
 from polyreme.math.common import common_shape
 from polyreme.operators.arguments import Number, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
@@ -73,7 +73,10 @@ def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -
     return math.expand(x, list(y.type.shape) if y is not None else target_shape)
 
 
-@operator(legacy=spelled("expand", {"X": "x", "ExpandTimes": "times", "expand_times_tensor": "times"}, attributes={"expand_times": "times"}))
+_TIMES = {"X": "x", "ExpandTimes": "times", "expand_times_tensor": "times"}
+
+
+@operator(legacy=spelled("expand", _TIMES, attributes={"expand_times": "times"}))
 def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
     """Repeated so many times along each axis: what Paddle 2 calls `tile`."""
     return math.tile(x, list(times))
@@ -82,7 +85,7 @@ def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
 @operator(legacy=spelled("expand_as", {"X": "x", "target_tensor": "target"}))
 def repeat_as(x: Tensor, target: Tensor) -> Tensor:
     """Repeated along each axis to the shape of `target`."""
-    times = []
+    times: list[Dim] = []
     for size, wanted in zip(x.type.shape, target.type.shape, strict=True):
         if size == wanted:
             times.append(1)

@@ -36,7 +36,8 @@ def append_backward(
 
     Gradients are called `NAME@GRAD`. `parameter_list` limits the parameters, by variables or names; no gradient flows through variables in
     `no_grad_set`. A variable's error clip bounds its gradient. `callbacks` are called behind each gradient operator, with `block` and a
-    `context`: the names of variables by those of their gradients. `checkpoints` trade memory for time in Paddle; here the compiler decides what it keeps.
+    `context`: the names of variables by those of their gradients. `checkpoints` trade memory for time in Paddle; here the compiler decides
+    what it keeps.
     """
     target = _variable(loss, "loss")
     if product(target.type.shape) != 1:

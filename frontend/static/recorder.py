@@ -192,5 +192,5 @@ for _name in (
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__", "__getitem__"),
 ):
     setattr(Variable, _name, _appending(_name))
-Variable.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
-Variable.astype = _appending("astype")  # type: ignore[method-assign]
+setattr(Variable, "__hash__", Tensor.__hash__)  # noqa: B010
+setattr(Variable, "astype", _appending("astype"))  # noqa: B010

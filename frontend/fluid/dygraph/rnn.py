@@ -55,8 +55,8 @@ class GRUCell(_Cell):
 
         u = sigmoid(W_u x + U_u h + b_u)      r = sigmoid(W_r x + U_r h + b_r)      h' = u * h + (1 - u) * c
 
-    With `use_cudnn_impl` input and hidden state have biases of their own, and the reset gate is applied behind the product: c = tanh(W_c x +
-    b_c + r * (U_c h + b'_c)). Otherwise in front of it: c = tanh(W_c x + U_c (r * h) + b_c).
+    With `use_cudnn_impl` input and hidden state have biases of their own, and the reset gate is applied behind the product:
+    c = tanh(W_c x + b_c + r * (U_c h + b'_c)). Otherwise in front of it: c = tanh(W_c x + U_c (r * h) + b_c).
     """
 
     def __init__(
@@ -117,10 +117,9 @@ class LSTMCell(_Cell):
         """The hidden state and the cell after a step."""
         self._check(input, pre_hidden)
         if self._use_cudnn_impl:
-            pairs = zip(
-                self._parts(input, self._weight_ih, self._bias_ih, 4), self._parts(pre_hidden, self._weight_hh, self._bias_hh, 4), strict=True
-            )
-            i, f, j, o = (math.add(x, h) for x, h in pairs)
+            from_input = self._parts(input, self._weight_ih, self._bias_ih, 4)
+            from_hidden = self._parts(pre_hidden, self._weight_hh, self._bias_hh, 4)
+            i, f, j, o = (math.add(x, h) for x, h in zip(from_input, from_hidden, strict=True))
         else:
             both = math.concat([input, pre_hidden], 1)
             i, j, f, o = math.split(math.add(math.matmul(both, self._gate_weight), self._gate_bias), 4, 1)

@@ -8,9 +8,11 @@ from typing import Any
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.names import listed
 
-_ARITHMETIC = ("add", "sub", "mul", "div", "max", "min", "pow", "mod", "floordiv")
-_COMPARISONS = ("less_than", "less_equal", "greater_than", "greater_equal", "equal", "not_equal")
-_LOGIC = ("logical_and", "logical_or", "logical_xor")
+__all__ = [
+    "elementwise_add", "elementwise_div", "elementwise_floordiv", "elementwise_max", "elementwise_min", "elementwise_mod",
+    "elementwise_mul", "elementwise_pow", "elementwise_sub", "equal", "greater_equal", "greater_than", "less_equal", "less_than",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
+]  # fmt: skip
 
 
 def _arithmetic(type: str) -> Callable[..., Any]:
@@ -50,12 +52,17 @@ def _named(function: Callable[..., Any], type: str) -> Callable[..., Any]:
     return function
 
 
-for _name in _ARITHMETIC:
-    globals()[f"elementwise_{_name}"] = _arithmetic(f"elementwise_{_name}")
-for _name in _COMPARISONS:
-    globals()[_name] = _comparison(_name)
-for _name in _LOGIC:
-    globals()[_name] = _logic(_name)
+elementwise_add, elementwise_sub = _arithmetic("elementwise_add"), _arithmetic("elementwise_sub")
+elementwise_mul, elementwise_div = _arithmetic("elementwise_mul"), _arithmetic("elementwise_div")
+elementwise_max, elementwise_min = _arithmetic("elementwise_max"), _arithmetic("elementwise_min")
+elementwise_pow, elementwise_mod = _arithmetic("elementwise_pow"), _arithmetic("elementwise_mod")
+elementwise_floordiv = _arithmetic("elementwise_floordiv")
+
+less_than, less_equal = _comparison("less_than"), _comparison("less_equal")
+greater_than, greater_equal = _comparison("greater_than"), _comparison("greater_equal")
+equal, not_equal = _comparison("equal"), _comparison("not_equal")
+
+logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or"), _logic("logical_xor")
 
 
 def logical_not(x: Any, out: Any = None, name: str | None = None) -> Any:
@@ -66,5 +73,4 @@ def logical_not(x: Any, out: Any = None, name: str | None = None) -> Any:
     return made
 
 
-__all__ = [*(f"elementwise_{name}" for name in _ARITHMETIC), *_COMPARISONS, *_LOGIC, "logical_not"]
 __dir__ = listed(__name__)

@@ -319,7 +319,7 @@ def reshape(
 ) -> Any:
     """The same elements in another shape: -1 is what follows from the others, 0 the size that `x` has there."""
     helper = LayerHelper("reshape2", act=act, name=name)
-    slots = {"X": x}
+    slots: dict[str, Any] = {"X": x}
     attrs: dict[str, Any] = {}
     if actual_shape is not None:
         slots["Shape"] = actual_shape
@@ -422,7 +422,7 @@ def scatter(input: Any, index: Any, updates: Any, name: str | None = None, overw
 
 def _drawn(type: str, shape: Any, dtype: Any, attrs: dict[str, Any], seed: int, name: str | None) -> Any:
     helper = LayerHelper(type, name=name)
-    slots = {}
+    slots: dict[str, Any] = {}
     if isinstance(shape, Tensor):
         slots["ShapeTensor"] = shape
     elif any(isinstance(size, Tensor) for size in shape):

@@ -8,10 +8,12 @@ from typing import Any
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.names import listed
 
-_PLAIN = (
-    "abs acos asin atan ceil cos cosh exp floor log logsigmoid reciprocal relu round rsqrt sigmoid sign sin sinh softplus softsign sqrt "
-    "square tanh tanh_shrink erf"
-).split()
+__all__ = [
+    "abs", "acos", "asin", "atan", "brelu", "ceil", "clip", "clip_by_norm", "cos", "cosh", "elu", "erf", "exp", "floor", "gelu",
+    "hard_shrink", "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid",
+    "sign", "sin", "sinh", "softplus", "softshrink", "softsign", "sqrt", "square", "stanh", "swish", "tanh", "tanh_shrink",
+    "thresholded_relu",
+]  # fmt: skip
 
 
 def _function(type: str) -> Callable[..., Any]:
@@ -26,8 +28,32 @@ def _function(type: str) -> Callable[..., Any]:
     return function
 
 
-for _type in _PLAIN:
-    globals()[_type] = _function(_type)
+abs = _function("abs")
+acos = _function("acos")
+asin = _function("asin")
+atan = _function("atan")
+ceil = _function("ceil")
+cos = _function("cos")
+cosh = _function("cosh")
+exp = _function("exp")
+floor = _function("floor")
+log = _function("log")
+logsigmoid = _function("logsigmoid")
+reciprocal = _function("reciprocal")
+relu = _function("relu")
+round = _function("round")
+rsqrt = _function("rsqrt")
+sigmoid = _function("sigmoid")
+sign = _function("sign")
+sin = _function("sin")
+sinh = _function("sinh")
+softplus = _function("softplus")
+softsign = _function("softsign")
+sqrt = _function("sqrt")
+square = _function("square")
+tanh = _function("tanh")
+tanh_shrink = _function("tanh_shrink")
+erf = _function("erf")
 
 
 def _shaped(type: str, x: Any, attrs: dict[str, Any], name: str | None = None) -> Any:
@@ -112,8 +138,4 @@ def clip_by_norm(x: Any, max_norm: float, name: str | None = None) -> Any:
     return _shaped("clip_by_norm", x, {"max_norm": max_norm}, name)
 
 
-__all__ = [
-    *_PLAIN, "brelu", "clip", "clip_by_norm", "elu", "gelu", "hard_shrink", "hard_sigmoid", "leaky_relu", "pow", "relu6", "softshrink",
-    "stanh", "swish", "thresholded_relu",
-]  # fmt: skip
 __dir__ = listed(__name__)

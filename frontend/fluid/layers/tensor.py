@@ -60,13 +60,13 @@ def cast(x: Any, dtype: Any) -> Any:
     return out
 
 
-def concat(input: Any, axis: int = 0, name: str | None = None) -> Any:
+def concat(input: Any, axis: Any = 0, name: str | None = None) -> Any:
     """Tensors one behind the other along `axis`."""
     helper = LayerHelper("concat", input=input, name=name)
     given = helper.multiple_input()
     out = helper.create_variable_for_type_inference(given[0].dtype)
-    place = {"AxisTensor": axis} if isinstance(axis, Tensor) else {}
-    helper.append_op("concat", {"X": given, **place}, {"Out": out}, {} if place else {"axis": axis})
+    by_variable = isinstance(axis, Tensor)
+    helper.append_op("concat", {"X": given, "AxisTensor": axis if by_variable else None}, {"Out": out}, {} if by_variable else {"axis": axis})
     return out
 
 
