@@ -28,6 +28,7 @@ class WeightedAverage:
             raise ValueError("The 'value' must be a number(int, float) or a numpy ndarray.")
         if not isinstance(weight, (int, float, np.ndarray, np.generic)):
             raise ValueError("The 'weight' must be a number(int, float).")
+        value, weight = np.asarray(value), np.asarray(weight)
         self.numerator = value * weight if self.numerator is None else self.numerator + value * weight
         self.denominator = weight if self.denominator is None else self.denominator + weight
 
@@ -35,7 +36,8 @@ class WeightedAverage:
         """The mean so far."""
         if self.numerator is None or self.denominator is None:
             raise ValueError("There is no data to be averaged in WeightedAverage.")
-        return self.numerator / self.denominator
+        made = self.numerator / self.denominator
+        return made if made.ndim else made.item()
 
 
 __dir__ = listed(__name__)

@@ -127,7 +127,8 @@ def load_vars(
     """
     found = {v.name: v for v in _chosen(main_program, vars, predicate)}
     if filename is not None:
-        read: dict[str, tuple[Any, list[list[int]]]] = {name: (array, []) for name, array in read_parameters(Path(dirname) / filename, list(found)).items()}
+        arrays = read_parameters(Path(dirname) / filename, list(found))
+        read: dict[str, tuple[Any, list[list[int]]]] = {name: (array, []) for name, array in arrays.items()}
     else:
         read = {name: read_one(Path(dirname) / _file_name(name), name) for name in found}
     for name, (array, _) in read.items():

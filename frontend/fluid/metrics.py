@@ -104,7 +104,8 @@ class Accuracy(MetricBase):
 
     def __init__(self, name: str | None = None):
         super().__init__(name)
-        self.value, self.weight = 0.0, 0.0
+        self.value: Any = 0.0
+        self.weight: Any = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
         """Count the accuracy of a batch of `weight` samples."""
@@ -112,7 +113,7 @@ class Accuracy(MetricBase):
             raise ValueError("The 'value' and 'weight' must be numbers or numpy ndarrays.")
         if np.any(np.asarray(weight) < 0):
             raise ValueError("The 'weight' can not be negative")
-        self.value += value * weight
+        self.value += np.asarray(value) * np.asarray(weight)
         self.weight += weight
 
     def eval(self) -> Any:
@@ -158,7 +159,9 @@ class EditDistance(MetricBase):
 
     def eval(self) -> tuple[float, float]:
         if self.seq_num == 0:
-            raise ValueError("There is no data in EditDistance Metric. Please check layers.edit_distance output has been added to EditDistance.")
+            raise ValueError(
+                "There is no data in EditDistance Metric. Please check layers.edit_distance output has been added to EditDistance."
+            )
         return self.total_distance / self.seq_num, self.instance_error / self.seq_num
 
 

@@ -496,6 +496,7 @@ class LambOptimizer(Optimizer):
 
     type = "lamb"
     accumulators = _MOMENTS
+    _only_read = frozenset({"Beta1Pow", "Beta2Pow"})
 
     def __init__(
         self, learning_rate: Any = 0.001, lamb_weight_decay: float = 0.01, beta1: float = 0.9, beta2: float = 0.999,

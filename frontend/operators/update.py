@@ -105,10 +105,24 @@ def lamb(
     beta2: float = 0.999,
     epsilon: float = 1e-6,
     always_adapt: bool = False,
+    multi_precision: Any = None,
 ) -> tuple[Tensor, ...]:
+    """Programs of Paddle 1, in which nothing says `multi_precision`, do not correct the moments for their start, nor change the powers."""
+    if multi_precision is None:
+        return _lamb_of_old(p, g, lr, moment1, moment2, decay, beta1, beta2, epsilon)
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
     options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": decay, "always_adapt": always_adapt}
     return tuple(_stepped(rules.LAMB, p, g, lr, state, **options))
+
+
+def _lamb_of_old(
+    p: Tensor, g: Tensor, lr: Tensor, moment1: Tensor, moment2: Tensor, decay: float, beta1: float, beta2: float, epsilon: float
+) -> tuple[Tensor, ...]:
+    """By moments as they are, in the order of the results."""
+    powers = {name: math.zeros([1], p.type.dtype) for name in ("beta1_pow_acc", "beta2_pow_acc")}
+    state = {"moment1": moment1, "moment2": moment2, **powers}
+    options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": decay, "always_adapt": True}
+    return tuple(_stepped(rules.LAMB, p, g, lr, state, **options)[:3])
 
 
 @operator(legacy=spelled("adagrad", {**_STEP, "Moment": "moment"}, "ParamOut MomentOut"))
@@ -150,15 +164,20 @@ def adamax(
 @operator(
     legacy=spelled(
         "adadelta",
-        {"Param": "p", "Grad": "g", "AvgSquaredGrad": "gradients", "AvgSquaredUpdate": "updates"},
+        {**_STEP, "AvgSquaredGrad": "gradients", "AvgSquaredUpdate": "updates"},
         "ParamOut AvgSquaredGradOut AvgSquaredUpdateOut",
     )
 )
-def adadelta(p: Tensor, g: Tensor, gradients: Tensor, updates: Tensor, *, rho: float = 0.95, epsilon: float = 1e-6) -> tuple[Tensor, ...]:
-    """Without a rate: Paddle of that time has none here."""
+def adadelta(
+    p: Tensor, g: Tensor, gradients: Tensor, updates: Tensor, lr: Tensor | None = None, *, rho: float = 0.95, epsilon: float = 1e-6
+) -> tuple[Tensor, ...]:
+    """Without a rate, as in Paddle 1, whose kernel takes the step that the updates after it allow, not those before."""
     state = {"_avg_squared_grad": gradients, "_avg_squared_update": updates}
-    one = math.ones([1], p.type.dtype)
-    return tuple(_stepped(rules.ADADELTA, p, g, one, state, rho=rho, epsilon=epsilon))
+    if lr is not None:
+        return tuple(_stepped(rules.ADADELTA, p, g, lr, state, rho=rho, epsilon=epsilon))
+    _, squares, after = _stepped(rules.ADADELTA, p, g, math.ones([1], p.type.dtype), state, rho=rho, epsilon=epsilon)
+    ratio = math.divide(math.scale(after, 1.0, epsilon), math.scale(squares, 1.0, epsilon))
+    return math.subtract(p, math.multiply(math.sqrt(ratio), cast_to(g, p.type.dtype))), squares, after
 
 
 @operator(

@@ -100,6 +100,10 @@ def _names(given: Iterable[Any] | None) -> set[str]:
     return {item if isinstance(item, str) else _variable(item, "no_grad_set").name for item in given or ()}
 
 
+# The gradient operators whose names Paddle does not make of those of their forward operators.
+_GRADIENT_TYPES = {"cross_entropy2": "cross_entropy_grad2"}
+
+
 @dataclass
 class _Flow:
     """Where gradients flow through one operator: places of inputs and of outputs."""
@@ -225,9 +229,8 @@ class _Backward:
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
         attrs = {"forward_inputs": list(read)}
         location = op.location
-        made = Operator(
-            self.block, f"{op.type}_grad", kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
-        )
+        type = _GRADIENT_TYPES.get(op.type, f"{op.type}_grad")
+        made = Operator(self.block, type, kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location)
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:

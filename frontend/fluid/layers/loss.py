@@ -15,7 +15,8 @@ __all__ = [
 
 
 def cross_entropy(input: Any, label: Any, soft_label: bool = False, ignore_index: int = -100) -> Any:
-    """-log of the probability in `input` [..., classes] of the label's class, [..., 1]; with `soft_label` `label` has a weight per class."""
+    """-log of the probability in `input` [..., classes] of the label's class, [..., 1]; with `soft_label` `label` has a weight per class.
+    """
     helper = LayerHelper("cross_entropy")
     out = helper.create_variable_for_type_inference(input.dtype)
     if soft_label:

@@ -66,7 +66,8 @@ def concat(input: Any, axis: Any = 0, name: str | None = None) -> Any:
     given = helper.multiple_input()
     out = helper.create_variable_for_type_inference(given[0].dtype)
     by_variable = isinstance(axis, Tensor)
-    helper.append_op("concat", {"X": given, "AxisTensor": axis if by_variable else None}, {"Out": out}, {} if by_variable else {"axis": axis})
+    slots = {"X": given, "AxisTensor": axis if by_variable else None}
+    helper.append_op("concat", slots, {"Out": out}, {} if by_variable else {"axis": axis})
     return out
 
 
