@@ -21,7 +21,6 @@ from polyreme.operators import (
     indexing,
     linalg,
     loss,
-    metric,
     norm,
     padding,
     pool,
@@ -32,11 +31,11 @@ from polyreme.operators import (
     search,
     shape,
     slicing,
-    update,
     vision,
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
 __all__ = [
