@@ -15,9 +15,10 @@ __version__ = "0.2.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "incubate", "dtypes", "hapi", "io",
-    "ir", "jit", "loaders", "lowering", "math",
-    "metric", "nn", "optimizer", "quantization", "regularizer", "runtime", "safetensors", "static", "tape", "tensor", "utils", "vision",
+    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fluid", "incubate", "dtypes",
+    "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
+    "metric", "nn", "optimizer", "quantization", "reader", "regularizer", "runtime", "safetensors", "static", "tape", "tensor",
+    "utils", "vision",
 )  # fmt: skip
 
 # Of those, what the package is made of: there for who asks, but not listed.
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         data,
         dataset,
         distributed,
+        fluid,
         incubate,
         io,
         jit,

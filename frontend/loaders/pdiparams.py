@@ -20,7 +20,7 @@ from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES, of_numpy
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.reader import Cursor, fields, number, numbers
 
-__all__ = ["read_parameters", "read_tensor", "write_parameters"]
+__all__ = ["read_one", "read_parameters", "read_tensor", "read_tensor_and_levels", "write_one", "write_parameters"]
 
 Array = np.ndarray[Any, Any]
 
@@ -60,13 +60,31 @@ def _bytes_of(file: Path) -> memoryview:
 
 def read_tensor(cursor: Cursor) -> Array:
     """The tensor that starts at the cursor, where its bytes are."""
+    return read_tensor_and_levels(cursor)[0]
+
+
+def read_one(path: str | os.PathLike[str], name: str) -> tuple[Array, list[list[int]]]:
+    """The only tensor of a file, and its levels of detail as offsets. A missing file is a `FileNotFoundError`."""
+    cursor = Cursor(_bytes_of(Path(path)), os.fspath(path), what=f"the variable '{name}'")
+    array, levels = read_tensor_and_levels(cursor)
+    if cursor.left:
+        cursor.fail(f"expected the end of the file but {cursor.left} bytes are left")
+    return array.copy(), levels
+
+
+def read_tensor_and_levels(cursor: Cursor) -> tuple[Array, list[list[int]]]:
+    """The tensor that starts at the cursor, where its bytes are, and its levels of detail as offsets."""
     if (version := cursor.u32("a version")) != 0:
         cursor.fail(f"expected a tensor of version 0 but got {version}")
     levels = cursor.u64("the number of levels of detail")
     if levels > MAX_LOD_LEVELS:
         cursor.fail(f"expected at most {MAX_LOD_LEVELS} levels of detail but got {levels}")
+    offsets = []
     for _ in range(levels):
-        cursor.take(cursor.u64("the size of a level of detail"), "a level of detail")
+        size = cursor.u64("the size of a level of detail")
+        if size % 8:
+            cursor.fail(f"expected a level of detail of whole numbers of 8 bytes but got {size} bytes")
+        offsets.append(np.frombuffer(cursor.take(size, "a level of detail"), "<u8").tolist())
     if (version := cursor.u32("a version")) != 0:
         cursor.fail(f"expected a tensor of version 0 but got {version}")
     size = cursor.i32("the size of the description")
@@ -76,7 +94,7 @@ def read_tensor(cursor: Cursor) -> Array:
     if math.prod(d for d in shape if d) >= 1 << 48:
         cursor.fail(f"expected sizes that memory can hold but got {list(shape)}")
     data = cursor.take(elements * dtype.itemsize, f"{dtype.name}{list(shape)}")
-    return np.frombuffer(data, dtype).reshape(shape)
+    return np.frombuffer(data, dtype).reshape(shape), offsets
 
 
 def _description(desc: Cursor) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -103,15 +121,28 @@ def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) ->
 
     with destination(Path(path)) as stream:
         for name in sorted(arrays):
-            array = np.asarray(arrays[name], order="C")
-            code = _CODES.get(of_numpy(array.dtype).name)
-            if code is None or array.ndim > MAX_RANK:
-                raise LoaderError(
-                    f"expected at most {MAX_RANK} axes of a dtype that the format has for '{name}' but got {array.dtype}{list(array.shape)}"
-                )
-            desc = bytes([0x08, code]) + b"".join(b"\x10" + _varint(d) for d in array.shape)
-            header = (0).to_bytes(4, "little") + (0).to_bytes(8, "little") + (0).to_bytes(4, "little")
-            stream.write(header + len(desc).to_bytes(4, "little") + desc + array.tobytes())
+            stream.write(_tensor_bytes(name, arrays[name], ()))
+
+
+def write_one(path: str | os.PathLike[str], name: str, array: Any, levels: Sequence[Sequence[int]] = ()) -> None:
+    """Write one tensor, with its levels of detail as offsets, as a file of its own."""
+    from polyreme.serialization import destination
+
+    with destination(Path(path)) as stream:
+        stream.write(_tensor_bytes(name, array, levels))
+
+
+def _tensor_bytes(name: str, given: Any, levels: Sequence[Sequence[int]]) -> bytes:
+    array = np.asarray(given, order="C")
+    code = _CODES.get(of_numpy(array.dtype).name)
+    if code is None or array.ndim > MAX_RANK:
+        raise LoaderError(
+            f"expected at most {MAX_RANK} axes of a dtype that the format has for '{name}' but got {array.dtype}{list(array.shape)}"
+        )
+    offsets = b"".join((8 * len(level)).to_bytes(8, "little") + np.asarray(level, "<u8").tobytes() for level in levels)
+    desc = bytes([0x08, code]) + b"".join(b"\x10" + _varint(d) for d in array.shape)
+    header = (0).to_bytes(4, "little") + len(levels).to_bytes(8, "little") + offsets + (0).to_bytes(4, "little")
+    return header + len(desc).to_bytes(4, "little") + desc + array.tobytes()
 
 
 def _varint(value: int) -> bytes:

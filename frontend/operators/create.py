@@ -181,6 +181,12 @@ def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False,
     return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
 
 
+@operator(legacy=spelled("one_hot", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}))
+def one_hot_of_column(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
+    """As `one_hot`, of positions whose last axis, of size 1, gives way."""
+    return one_hot(math.squeeze(x, -1), num_classes, dtype=dtype)
+
+
 @operator("tril")
 def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
     return _triangle(x, diagonal, True)

@@ -95,6 +95,27 @@ def clip(x: Tensor, min: Scalar, max: Scalar) -> Tensor:
     return x
 
 
+@operator("clip_by_norm", legacy=spelled("clip_by_norm"))
+def clip_by_norm(x: Tensor, *, max_norm: float) -> Tensor:
+    """Scaled down to the 2-norm `max_norm` where it has a greater one."""
+    norm = math.sqrt(math.sum(math.square(x)))
+    limit = dispatch.full((), max_norm, norm.type.dtype)
+    return math.multiply(x, math.divide(limit, math.maximum(norm, limit)))
+
+
+def _of_all(name: str, apply: Callable[[Tensor], Tensor], reduce: Callable[[Tensor], Tensor]) -> None:
+    """One of Paddle 1 that says of all elements what its later form says of each."""
+
+    @operator(legacy=spelled(name))
+    def function(x: Tensor) -> Tensor:
+        return math.reshape(reduce(apply(x)), [1])
+
+
+_of_all("isfinite", math.isfinite, math.all)
+_of_all("isinf", math.isinf, math.any)
+_of_all("isnan", math.isnan, math.any)
+
+
 @operator("increment", legacy=spelled("increment", attributes={"step": "value"}))
 def increment(x: Tensor, *, value: Number = 1.0) -> Tensor:
     return math.scale(x, 1, int(value) if x.type.dtype.is_integer else value)

@@ -17,7 +17,7 @@ _TABLES = "entry_config entry table_class table_names trainer_id slot grad_inpla
 # --- read
 
 
-@operator("gather", legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}, types={"axis": "INT"}))
+@operator("gather", legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}, ignored="overwrite", types={"axis": "INT"}))
 def gather(x: Tensor, index: Tensor, axis: Number = 0) -> Tensor:
     flat = math.reshape(index, [-1]) if index.ndim == 2 and index.type.shape[1] == 1 else index
     return math.gather(x, flat, int(axis))

@@ -61,3 +61,45 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
 @operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "label"}, "Loss"))
 def kldiv_loss(x: Tensor, label: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     return functional.kl_div(x, label, reduction, log_target)
+
+
+_LABELLED = {"X": "x", "Label": "label"}
+
+
+@operator(legacy=[spelled("cross_entropy", _LABELLED, "Y"), spelled("cross_entropy2", _LABELLED, "Y XShape MatchX")])
+def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool = False, ignore_index: int = -100) -> Tensor:
+    """-log of the probability of the label's class, or the sum of label * -log(x); the last axis of the result is 1. A loss is at most
+    1e20, that of a probability of 0, and 0 where the label is `ignore_index`.
+    """
+    most = dispatch.full((), 1e20, x.type.dtype)
+    if soft_label:
+        return math.sum(math.multiply(cast_to(label, x.type.dtype), math.minimum(math.scale(math.log(x), -1.0), most)), [-1], keepdim=True)
+    if label.ndim == x.ndim - 1:
+        label = math.unsqueeze(label, -1)
+    ignored = math.equal(label, dispatch.full((), ignore_index, label.type.dtype))
+    place = math.where(ignored, math.zeros_like(label), label)
+    chosen = math.take_along_axis(x, place, -1, broadcast=False)
+    loss = math.minimum(math.scale(math.log(chosen), -1.0), most)
+    return math.where(ignored, dispatch.full((), 0.0, loss.type.dtype), loss)
+
+
+@operator(legacy=spelled("smooth_l1_loss", {"X": "x", "Y": "y", "InsideWeight": "inside", "OutsideWeight": "outside"}, "Diff Out"))
+def smooth_l1_loss(
+    x: Tensor, y: Tensor, inside: Tensor | None = None, outside: Tensor | None = None, *, sigma: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """The difference, and per row the sum of 0.5 * (sigma * d)^2 where |d| is below 1 / sigma^2, of |d| - 0.5 / sigma^2 elsewhere."""
+    d = math.subtract(x, y)
+    if inside is not None:
+        d = math.multiply(d, inside)
+    square, size = sigma * sigma, math.abs(d)
+    near = math.less_than(size, dispatch.full((), 1.0 / square, size.type.dtype))
+    loss = math.where(near, math.scale(math.square(d), 0.5 * square), math.scale(size, 1.0, -0.5 / square))
+    if outside is not None:
+        loss = math.multiply(loss, outside)
+    return d, math.sum(math.reshape(loss, [loss.type.shape[0], -1]), [1], keepdim=True)
+
+
+@operator(legacy=spelled("hinge_loss", {"Logits": "logits", "Labels": "labels"}, "Loss"))
+def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """max(0, 1 - (2 * label - 1) * logit)."""
+    return functional.relu(math.scale(math.multiply(math.scale(labels, 2.0, -1.0), logits), -1.0, 1.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyreme import math
+from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, f32, i64
 from polyreme.nn import functional
@@ -57,6 +57,14 @@ def dropout(
     seed: int = 0,
     fix_seed: bool = False,
 ) -> tuple[Tensor, None]:
-    """In a program for inference only the scaling that the mode asks for; in training by draws of the default generator."""
+    """In a program for inference only the scaling that the mode asks for; in training by draws of the default generator, or with
+    `fix_seed` from `seed`, the same at every run.
+    """
     chosen = "downscale_in_infer" if mode in ("downgrade_in_infer", "downscale_in_infer") else mode
-    return functional.dropout(x, float(p), training=not is_test, mode=chosen), None
+    if is_test or not (fix_seed and seed):
+        return functional.dropout(x, float(p), training=not is_test, mode=chosen), None
+    draws = Generator.plain(seed).uniform(x.type.shape, 0.0, 1.0, f32)
+    kept = math.greater_equal(draws, dispatch.full((), float(p), f32))
+    left = 0.0 if p >= 1.0 else 1.0 / (1.0 - p)
+    scaled = math.scale(x, left) if chosen == "upscale_in_train" else x
+    return math.multiply(scaled, math.cast(kept, x.type.dtype)), None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from polyreme import math
 from polyreme.dialects import nn
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Dim, product
 from polyreme.math.common import common_shape
-from polyreme.operators.arguments import Number, Sizes, axis_in, check_count
+from polyreme.operators.arguments import Number, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -71,6 +71,31 @@ def expand(x: Tensor, shape: Sizes) -> Tensor:
 @operator("expand_as", legacy=spelled("expand_as_v2", {"X": "x", "Y": "y"}))
 def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -> Tensor:
     return math.expand(x, list(y.type.shape) if y is not None else target_shape)
+
+
+_TIMES = {"X": "x", "ExpandTimes": "times", "expand_times_tensor": "times"}
+
+
+@operator(legacy=spelled("expand", _TIMES, attributes={"expand_times": "times"}))
+def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
+    """Repeated so many times along each axis: what Paddle 2 calls `tile`."""
+    return math.tile(x, list(times))
+
+
+@operator(legacy=spelled("expand_as", {"X": "x", "target_tensor": "target"}))
+def repeat_as(x: Tensor, target: Tensor) -> Tensor:
+    """Repeated along each axis to the shape of `target`."""
+    times: list[Dim] = []
+    for size, wanted in zip(x.type.shape, target.type.shape, strict=True):
+        if size == wanted:
+            times.append(1)
+        elif isinstance(size, int) and isinstance(wanted, int) and size and wanted % size == 0:
+            times.append(wanted // size)
+        elif size == 1:
+            times.append(wanted)
+        else:
+            raise UnsupportedError(f"expected sizes that those of the target are a multiple of but got {size} for {wanted}")
+    return math.tile(x, times)
 
 
 @operator("broadcast_tensors", legacy=spelled("broadcast_tensors", {"X": "input"}))

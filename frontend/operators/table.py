@@ -35,6 +35,7 @@ from polyreme.operators import (
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -59,6 +60,7 @@ FAMILIES = (
     indexing,
     linalg,
     loss,
+    metric,
     norm,
     padding,
     pool,
@@ -69,6 +71,7 @@ FAMILIES = (
     search,
     shape,
     slicing,
+    update,
     vision,
 )
 

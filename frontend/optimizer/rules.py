@@ -206,6 +206,22 @@ def _lars(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> t
     return p - v, {"velocity": v}
 
 
+def _decayed_adagrad(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Adagrad whose sum of squares forgets."""
+    moment = s["moment"] * o["decay"] + g * g * (1 - o["decay"])
+    return p - lr * g / (xp.sqrt(moment) + o["epsilon"]), {"moment": moment}
+
+
+def _ftrl(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """McMahan et al., "Ad click prediction: a view from the trenches", algorithm 1, with the penalties raised by 1e-10 as Paddle has it."""
+    l1, l2, power = o["l1"] + 1e-10, o["l2"] + 1e-10, -o["lr_power"]
+    squared = s["squared"] + g * g
+    root = lambda v: xp.sqrt(v) if power == 0.5 else v**power
+    linear = s["linear"] + g - (root(squared) - root(s["squared"])) / lr * p
+    step = (xp.sign(linear) * l1 - linear) / (root(squared) / lr + 2 * l2)
+    return xp.where(xp.abs(linear) > l1, step, xp.zeros_like(step)), {"squared": squared, "linear": linear}
+
+
 _ADAM_SLOTS = (
     Slot("moment1"),
     Slot("moment2"),
@@ -231,3 +247,5 @@ RPROP = Rule((Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rpr
 ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)
 LARS = Rule((Slot("velocity"),), _lars)
 ADADELTA = Rule((Slot("_avg_squared_grad"), Slot("_avg_squared_update")), _adadelta)
+DECAYED_ADAGRAD = Rule((Slot("moment"),), _decayed_adagrad)
+FTRL = Rule((Slot("squared"), Slot("linear")), _ftrl)

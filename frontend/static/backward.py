@@ -35,7 +35,9 @@ def append_backward(
     """Append the gradient operators of `loss` (one element); returns pairs of each trainable parameter and the variable of its gradient.
 
     Gradients are called `NAME@GRAD`. `parameter_list` limits the parameters, by variables or names; no gradient flows through variables in
-    `no_grad_set`. `checkpoints` trade memory for time in Paddle; here the compiler decides what it keeps.
+    `no_grad_set`. A variable's error clip bounds its gradient. `callbacks` are called behind each gradient operator, with `block` and a
+    `context`: the names of variables by those of their gradients. `checkpoints` trade memory for time in Paddle; here the compiler decides
+    what it keeps.
     """
     target = _variable(loss, "loss")
     if product(target.type.shape) != 1:
@@ -50,7 +52,8 @@ def append_backward(
     else:
         parameters = [_parameter(block, p) for p in parameter_list]
     with program.role(OpRole.Backward):
-        found = _Backward(block, _names(no_grad_set), None).run([target], [None])
+        told = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+        found = _Backward(block, _names(no_grad_set), None, told).run([target], [None])
     return [(p, block.vars[found[p.name]]) for p in parameters if p.name in found]
 
 
@@ -97,6 +100,10 @@ def _names(given: Iterable[Any] | None) -> set[str]:
     return {item if isinstance(item, str) else _variable(item, "no_grad_set").name for item in given or ()}
 
 
+# The gradient operators whose names Paddle does not make of those of their forward operators.
+_GRADIENT_TYPES = {"cross_entropy2": "cross_entropy_grad2"}
+
+
 @dataclass
 class _Flow:
     """Where gradients flow through one operator: places of inputs and of outputs."""
@@ -111,10 +118,11 @@ class _Backward:
     With `wanted`, gradients are followed to these variables only; else to everything that does not stop them.
     """
 
-    def __init__(self, block: Block, stopped: set[str], wanted: Sequence[str] | None):
+    def __init__(self, block: Block, stopped: set[str], wanted: Sequence[str] | None, callbacks: Sequence[Any] = ()):
         self.block = block
         self.stopped = stopped
         self.wanted = None if wanted is None else set(wanted)
+        self.callbacks = callbacks
         self.pending: dict[str, list[tuple[Operator, str, int]]] = {}  # gradients that arrived, each as an output slot of an operator
         self.names: dict[str, str] = {}  # what gradients are called in this pass
 
@@ -221,9 +229,8 @@ class _Backward:
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
         attrs = {"forward_inputs": list(read)}
         location = op.location
-        made = Operator(
-            self.block, f"{op.type}_grad", kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location
-        )
+        type = _GRADIENT_TYPES.get(op.type, f"{op.type}_grad")
+        made = Operator(self.block, type, kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location)
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:
@@ -232,6 +239,8 @@ class _Backward:
             counts[slot] = place + 1
             self._gradient_variable(self.block.var_recursive(name), self._name(name))
             self.pending.setdefault(name, []).append((made, slot + GRAD, place))
+        for callback in self.callbacks:
+            callback(block=self.block, context={grad: name for name, grad in self.names.items()})
 
     def _settle(self, name: str) -> str:
         """The gradient of a variable, all contributions summed."""
@@ -245,5 +254,8 @@ class _Backward:
                 op.outputs[slot][place] = part
                 self._gradient_variable(variable, part)
             self.block.add_operator("sum", kind_named("sum"), {"X": renamed}, {"Out": [grad]}, {})
+        clip = self.block.var_recursive(name).error_clip
+        if clip is not None:
+            clip._append_clip_op(self.block, grad)
         return grad
 

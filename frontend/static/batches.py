@@ -8,18 +8,19 @@ from typing import Any
 from polyreme.ir.dims import Dim, substitute, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.transforms.solve_sizes import attribute_sizes
-from polyreme.static.input_spec import BATCH, own_size
+from polyreme.static.input_spec import own_size
 from polyreme.static.kinds import Host
+from polyreme.static.lod.travel import is_shared
 from polyreme.static.program import Program
 
 __all__ = ["may_part", "with_own_batches"]
 
 
 def may_part(program: Program, size: str) -> bool:
-    """Whether feeds may give `size` several values: it must be the batch, and no operator may speak of it, since whose batch that is
-    nothing tells.
+    """Whether feeds may give `size` several values: it must be the batch or the rows of sequences, and no operator may speak of it, since
+    whose batch that is nothing tells.
     """
-    if size != BATCH:
+    if not is_shared(size):
         return False
     return not any(isinstance(op.kind, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)
 
@@ -29,13 +30,17 @@ def _speaks_of(attributes: Mapping[str, Any], size: str) -> bool:
 
 
 def with_own_batches(types: Mapping[str, TensorType], arrays: Mapping[str, Any]) -> dict[str, TensorType]:
-    """The types of feeds, the batch called otherwise for those whose arrays have another one than the first."""
+    """The types of feeds; a batch (or the rows of sequences) is called otherwise for those whose arrays have another one than the first."""
     taken = frozenset().union(*map(type_symbols, types.values()))
-    first: int | None = None
+    first: dict[str, int] = {}
     made = {}
     for name, kind in types.items():
-        batch = next((n for d, n in zip(kind.shape, arrays[name].shape, strict=True) if d == symbol(BATCH)), None)
-        first = batch if first is None else first
-        own: dict[str, Dim] = {} if batch in (None, first) else {BATCH: own_size(name, 0, taken)}
-        made[name] = kind.with_shape(tuple(substitute(d, own) if BATCH in symbols(d) else d for d in kind.shape))
+        own: dict[str, Dim] = {}
+        for axis, (dim, count) in enumerate(zip(kind.shape, arrays[name].shape, strict=True)):
+            for size in symbols(dim):
+                # Offsets are one more than there are sequences.
+                value = count if dim == symbol(size) else count - 1
+                if is_shared(size) and first.setdefault(size, value) != value:
+                    own[size] = own_size(name, axis, taken)
+        made[name] = kind.with_shape(tuple(substitute(d, own) for d in kind.shape)) if own else kind
     return made

@@ -15,7 +15,9 @@ from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
 from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
-from polyreme.static.input_spec import BATCH
+from polyreme.static.lod.tensor import LoDTensor
+from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
+from polyreme.static.operator import RunError
 from polyreme.static.plan import RunPlan, make_plan
 from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
@@ -26,6 +28,11 @@ from polyreme.utils.shown import Shown
 __all__ = ["CompiledProgram", "Executor", "FeedError"]
 
 Array = np.ndarray[Any, Any]
+
+LEVELS_LOST = (
+    "Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. Please set the parameter "
+    "'return_numpy' as 'False' to return LoDTensor itself directly."
+)
 
 
 class FeedError(VariableError):
@@ -72,6 +79,7 @@ class Executor(Shown):
             chosen = self._pruned(chosen, names, tuple(feed or ()))
         block = chosen.global_block()
         arrays: dict[str, Array] = {}
+        types: dict[str, TensorType] = {}
         for name, value in (feed or {}).items():
             variable = block.vars.get(name)
             if variable is None:
@@ -80,17 +88,25 @@ class Executor(Shown):
                     stacklevel=2,
                 )
             else:
-                arrays[name] = _fed(variable, value)
-        misfit = _misfit(block.vars, arrays) if len(arrays) > 1 else None
+                arrays[name], types[name] = _fed(variable, value), variable.type
+                _feed_levels(variable, value, arrays, types)
+        misfit = _misfit(block.vars, types, arrays) if len(arrays) > 1 else None
         if misfit is not None and not may_part(chosen, misfit.size):
             raise misfit.error
         inside = global_scope() if scope is None else scope
         for rate_name, rate in chosen.schedules.items():
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
-        types = {name: block.vars[name].type for name in arrays}
         plan = self._fitting(chosen, types, names, arrays) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
-        results = plan.run(arrays, inside)
-        return results if return_numpy else [Tensor._wrap(a) for a in results]
+        results, levels = plan.run_with_levels(arrays, inside)
+        return [self._given(array, lod, return_numpy) for array, lod in zip(results, levels, strict=True)]
+
+    def _given(self, array: Array, lod: list[Array], return_numpy: bool) -> Any:
+        """A fetched value as the caller wants it."""
+        if lod and return_numpy:
+            raise LevelsLostError(LEVELS_LOST, caller_location())
+        if lod:
+            return LoDTensor(array, [level.tolist() for level in lod])
+        return array if return_numpy else Tensor._wrap(array)
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:
         """The program made ready for these feeds and fetches; kept until it changes."""
@@ -169,6 +185,8 @@ def _fed(variable: Variable, value: Any) -> Array:
     expected = variable.type
     if isinstance(value, Tensor):
         array = value._array("a feed")
+    elif isinstance(value, LoDTensor):
+        array = value._array()
     elif hasattr(value, "__array__"):
         array = np.asarray(value)
     else:
@@ -189,6 +207,25 @@ def _fed(variable: Variable, value: Any) -> Array:
     return array
 
 
+def _feed_levels(variable: Variable, value: Any, arrays: dict[str, Array], types: dict[str, TensorType]) -> None:
+    """Feed the levels of detail of a tensor beside it."""
+    lod = value.lod() if isinstance(value, LoDTensor) else []
+    if not lod:
+        return
+    if not value.has_valid_recursive_sequence_lengths():
+        message = (
+            f"the levels of the fed variable '{variable.name}': expected sequences that make up its {len(value)} rows but got the lengths "
+            f"{value.recursive_sequence_lengths()}"
+        )
+        raise FeedError(Diagnostic(message, variable.location, _here()))
+    if variable.lod_level not in (0, len(lod)):
+        message = f"the levels of the fed variable '{variable.name}': expected {variable.lod_level} but got {len(lod)}"
+        raise FeedError(Diagnostic(message, variable.location, _here()))
+    for i, (level, kind) in enumerate(zip(lod, level_types(len(lod)), strict=True)):
+        name = level_name(variable.name, i)
+        arrays[name], types[name] = np.asarray(level, np.int64), kind
+
+
 def _here() -> tuple[Diagnostic, ...]:
     return (Diagnostic("fed here", caller_location()),)
 
@@ -205,12 +242,14 @@ class _Misfit:
     error: FeedError
 
 
-def _misfit(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> _Misfit | None:
+def _misfit(variables: Mapping[str, Variable], types: Mapping[str, TensorType], arrays: Mapping[str, Array]) -> _Misfit | None:
     """Sizes of one name must be equal; the free sizes of axis 0 are all called the batch. None if they are."""
     found = None
     known: dict[str, tuple[int, str, int]] = {}
     for name, array in arrays.items():
-        for axis, (dim, size) in enumerate(zip(variables[name].type.shape, array.shape, strict=True)):
+        for axis, (dim, size) in enumerate(zip(types[name].shape, array.shape, strict=True)):
+            if is_level(name):
+                dim, size = dim - 1, size - 1
             text = str(dim)
             if isinstance(dim, int) or not SYMBOL.match(text):
                 continue
@@ -220,11 +259,15 @@ def _misfit(variables: Mapping[str, Variable], arrays: Mapping[str, Array]) -> _
                     f"the shape of the fed variable '{name}': expected {first} on axis {axis}, "
                     f"as axis {at} of '{where}' has it, but got {size}; name the size in static.data to set it apart"
                 )
-                misfit = _Misfit(text, FeedError(Diagnostic(message, variables[name].location, _here())))
-                if text != BATCH:
+                misfit = _Misfit(text, FeedError(Diagnostic(message, variables[name.partition(LOD)[0]].location, _here())))
+                if not is_shared(text):
                     return misfit
                 found = found or misfit
     return found
+
+
+class LevelsLostError(RunError):
+    """A fetched tensor with levels of detail where an array was asked for."""
 
 
 class CompiledProgram(Shown):

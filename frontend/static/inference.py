@@ -13,6 +13,7 @@ from polyreme.ir.types import TensorType
 from polyreme.operators.table import LEGACY
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
+from polyreme.static.lod.travel import LOD, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.variable import Variable, named_variable
@@ -43,8 +44,20 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
         )
     for slot, names in write.items():
         for name, made in zip(names, types.get(slot, ()), strict=False):
-            block.var_recursive(name).set_type(made)
+            variable = block.var_recursive(name)
+            variable.set_type(made)
+            told = types.get(slot + LOD)
+            variable.lod_level = max(variable.lod_level, _shared_levels(op, made) if told is None else len(told))
     return op
+
+
+def _shared_levels(op: Operator, made: TensorType) -> int:
+    """How many levels of detail a result has by what it is made of."""
+    for name in op.input_arg_names:
+        variable = op.block.var_recursive(name)
+        if variable.lod_level and variable.has_shape and made.shape and variable.type.shape[:1] == made.shape[:1]:
+            return int(variable.lod_level)
+    return 0
 
 
 def _with_defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +91,10 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
         for slot, names in op.inputs.items()
     }
+    for slot in kind.level_slots(op):
+        counts = [op.block.var_recursive(name).lod_level for name in op.inputs.get(slot.removesuffix(LOD), ())]
+        levels = [(f"{slot}_{i}", level) for count in counts for i, level in enumerate(level_types(count))]
+        inputs[slot] = [source_tensor(ProgramSource("variable", name, level)) for name, level in levels]
     try:
         with dispatch.trace_into(emitter), tape.recording(False):
             made = kind.apply(op, inputs, {})

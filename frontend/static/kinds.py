@@ -22,6 +22,7 @@ from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
 from polyreme.optimizer import rules
+from polyreme.static.lod.travel import LOD
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
 
@@ -82,6 +83,10 @@ class OperatorKind:
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         """The outputs; `applied` has what the gradient of an operator applied earlier needs, by its `uid`."""
         raise NotImplementedError
+
+    def level_slots(self, op: Operator) -> Sequence[str]:
+        """Slots of inputs, `X@LOD`, that take the levels of detail of what is in another slot."""
+        return ()
 
     def differentiable(self, op: Operator) -> bool:
         """Whether gradients flow through it."""
@@ -164,11 +169,21 @@ class TableOperator(OperatorKind):
     def uncomputed(self, op: Operator) -> Collection[str]:
         return find_legacy(op.type)[1].outputs
 
+    def level_slots(self, op: Operator) -> Sequence[str]:
+        return [slot for slot in find_legacy(op.type)[1].inputs if slot.endswith(LOD)]
+
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         try:
-            return apply_legacy(op.type, inputs, {name: value for name, value in op.attrs.items() if name not in ROLE_NAMES})
+            made = apply_legacy(op.type, inputs, {name: value for name, value in op.attrs.items() if name not in ROLE_NAMES})
         except NoMeaningError as error:
             raise OperatorError(error.message, op.location, error.diagnostics[0].code) from None
+        for slot, tensors in made.items():
+            for i, (tensor, name) in enumerate(zip(tensors, op.outputs.get(slot, ()), strict=False)):
+                declared = op.block._find_var_recursive(name)
+                # Programs older than 0-D tensors declare one element where there is now none of the axes.
+                if tensor.ndim == 0 and declared is not None and declared.has_shape and declared.type.shape == (1,):
+                    tensors[i] = dispatch.call(ops.Reshape, tensor, shape=(1,))
+        return made
 
 
 NAMED = TableOperator()

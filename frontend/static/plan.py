@@ -26,6 +26,7 @@ from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import Applied, Host, Slots, gradient_of
+from polyreme.static.lod.travel import LOD, is_level
 from polyreme.static.nested.values import BlockValues
 from polyreme.static.operator import Operator, RunError
 from polyreme.static.variable import GRAD, Parameter, Variable
@@ -58,6 +59,7 @@ class RunPlan:
     arguments: list[Any]
     results: list[Any]
     fetches: list[Any]
+    levels: list[list[Any]]  # the levels of detail of what is fetched
     updates: dict[str, Any]  # persistable variables that get another value, with its key
     tensor_updates: list[tuple[Tensor, Any]]
     executable: Any = None
@@ -72,6 +74,10 @@ class RunPlan:
 
     def run(self, feed: Mapping[str, Array], scope: Any) -> list[Array]:
         """The fetched arrays, once it is loaded. The scope changes only if everything ran."""
+        return self.run_with_levels(feed, scope)[0]
+
+    def run_with_levels(self, feed: Mapping[str, Array], scope: Any) -> tuple[list[Array], list[list[Array]]]:
+        """The fetched arrays, and their levels of detail as offsets."""
         values = {key: _value_of(source, feed, scope) for key, source in self.sources.items()}
         if self.executable is not None:
             values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
@@ -85,7 +91,7 @@ class RunPlan:
         for key in self.fetches:
             found.append(values[key].copy() if key in held else values[key])
             held.add(key)
-        return found
+        return found, [[values[key] for key in keys] for keys in self.levels]
 
 
 def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> Array:
@@ -149,6 +155,9 @@ class _Translation(BlockValues):
         super().__init__(program.global_block(), self._outside)
         self.program = program
         self.values |= {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
+        for name in feeds:
+            if is_level(name):
+                self.levels.setdefault(name.partition(LOD)[0], []).append(self.values[name])
         self.written: dict[str, None] = {}
         self.functions: dict[int, HostFunction] = {}
         self.sources: dict[Any, tuple[ProgramSource, Value]] = {}  # the arguments, by their keys
@@ -222,12 +231,13 @@ class _Translation(BlockValues):
                     f"expected a variable of the program to fetch but got '{name}'{did_you_mean(name, [*self.block.vars])}"
                 )
             found.append(self._kept(self.read(name, None)))
+        levels = [[self._kept(level) for level in self.levels.get(name, ())] for name in fetches]
         updates = {name: self._kept(self.values[name]) for name in self.written if name not in self.program.captured}
         changed = [(self.program.captured[name], self._kept(self.values[name])) for name in self.written if name in self.program.captured]
         changed += [(tensor, self._kept(final)) for tensor, final in self.emitter.restore().values()]
         module = self._module({("scope", name) for name in updates} | {("tensor", id(tensor)) for tensor, _ in changed})
         sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
-        return RunPlan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, updates, changed)
+        return RunPlan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, levels, updates, changed)
 
     def _module(self, written: set[Any]) -> Module | None:
         """What was translated as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import dtypes, tape
+from polyreme import dispatch, dtypes, tape
 from polyreme.dialects import nn as ops
 from polyreme.dispatch import types_of
 from polyreme.ir.core import Op
@@ -168,3 +168,29 @@ def variable_of(tensor: Any, block: Block) -> Variable:
         made = main.create_var(name, tensor.shape, tensor.dtype, persistable=True, stop_gradient=tensor.stop_gradient)
     program.captured[name] = tensor
     return made
+
+
+# --- variables where static mode is off
+
+
+def _appending(name: str) -> Any:
+    """An operator of Python on variables: it appends to the program, also in dygraph mode, where programs may be built by `fluid`."""
+
+    def apply(self: Variable, *args: Any) -> Any:
+        method = getattr(Tensor, name)
+        if dispatch.active_trace() is not None:
+            return method(self, *args)
+        with dispatch.trace_into(RECORDER):
+            return method(self, *args)
+
+    apply.__name__ = name
+    return apply
+
+
+for _name in (
+    *(f"__{r}{n}__" for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul") for r in ("", "r")),
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__", "__getitem__"),
+):
+    setattr(Variable, _name, _appending(_name))
+setattr(Variable, "__hash__", Tensor.__hash__)  # noqa: B010
+setattr(Variable, "astype", _appending("astype"))  # noqa: B010

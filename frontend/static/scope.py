@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.tensor import Tensor
+from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
 from polyreme.utils.shown import Shown
 
 __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard"]
@@ -16,37 +16,32 @@ __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard
 Array = np.ndarray[Any, Any]
 
 
-class ScopeTensor(Shown):
+class ScopeTensor(LoDTensor):
     """The value of a variable in a scope, to read as an array and to set."""
 
     def __init__(self, variable: ScopeVariable):
+        super().__init__()
         self._variable = variable
+        self._lod = variable.lod
 
-    def set(self, array: Any, place: Any = None) -> None:
-        """Replace the value by a copy of an array."""
-        self._variable.array = np.array(array._value if isinstance(array, Tensor) else array)
+    def _put(self, array: Array) -> None:
+        self._variable.array = array
+
+    def _get(self) -> Array | None:
+        return self._variable.array
 
     def _array(self) -> Array:
         if self._variable.array is None:
             raise ValueError(f"expected a value of '{self._variable.name}' in the scope but it has none")
         return self._variable.array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self._array()
-        return array.copy() if dtype is None else array.astype(dtype)
+    def set_lod(self, lod: Any) -> None:
+        super().set_lod(lod)
+        self._variable.lod = self._lod
 
-    def numpy(self) -> Array:
-        return self._array().copy()
-
-    def shape(self) -> list[int]:
-        return list(self._array().shape)
-
-    def _is_initialized(self) -> bool:
-        return self._variable.array is not None
-
-    def lod(self) -> list[Any]:
-        """The values of a scope have no levels of detail."""
-        return []
+    def set_recursive_sequence_lengths(self, recursive_sequence_lengths: Any) -> None:
+        super().set_recursive_sequence_lengths(recursive_sequence_lengths)
+        self._variable.lod = self._lod
 
 
 class ScopeVariable(Shown):
@@ -55,9 +50,17 @@ class ScopeVariable(Shown):
     def __init__(self, name: str):
         self.name = name
         self.array: Array | None = None
+        self.lod: list[list[int]] = []
+        self.tensors: LoDTensorArray | None = None
 
     def get_tensor(self) -> ScopeTensor:
         return ScopeTensor(self)
+
+    def get_lod_tensor_array(self) -> LoDTensorArray:
+        """The list of tensors that the variable is, made when it is none yet."""
+        if self.tensors is None:
+            self.tensors = LoDTensorArray()
+        return self.tensors
 
     def is_initialized(self) -> bool:
         return self.array is not None

@@ -29,12 +29,14 @@ _TYPES: tuple[tuple[type, str], ...] = (
 def initialize(variable: Variable, initializer: Any, block: Block) -> Operator:
     """Append an operator that fills `variable` as the initializer would in dygraph mode, with the same draws."""
     name = next((text for kind, text in _TYPES if isinstance(initializer, kind)), "initialize")
-    attrs: dict[str, Any] = {"shape": list(variable.type.shape), "dtype": variable.dtype.name, "seed": block.program.random_seed}
-    attrs |= (
-        {key: value for key, value in vars(initializer).items() if isinstance(value, (bool, int, float, str))}
-        if hasattr(initializer, "__dict__")
-        else {}
-    )
+    shape = list(variable.type.shape)
+    attrs: dict[str, Any] = {"shape": shape, "dtype": variable.dtype.name, "seed": block.program.random_seed}
+    described = getattr(initializer, "operator", None)
+    if described is not None:
+        name, own = described(shape)
+        attrs |= {**own, "seed": getattr(initializer, "seed", 0) or block.program.random_seed}
+    elif hasattr(initializer, "__dict__"):
+        attrs |= {key: value for key, value in vars(initializer).items() if isinstance(value, (bool, int, float, str))}
     return block.add_operator(name, HOST, {}, {"Out": [variable.name]}, attrs, _Fill(initializer))
 
 

@@ -10,27 +10,40 @@ from polyreme.names import listed
 
 __all__ = ["generate", "guard", "switch"]
 
-_counters: Counter[str] = Counter()
+
+class UniqueNameGenerator(Counter[str]):
+    """Counts per kind, and a prefix that all names get."""
+
+    prefix = ""
+
+
+_counters: Counter[str] = UniqueNameGenerator()
 
 
 def generate(key: str) -> str:
     """`key_N` with the next number of `key`."""
     number = _counters[key]
     _counters[key] += 1
-    return f"{key}_{number}"
+    return f"{getattr(_counters, 'prefix', '')}{key}_{number}"
 
 
 def switch(new_counters: Counter[str] | None = None) -> Counter[str]:
     """Start to count anew (or on from `new_counters`); returns the counters used so far."""
     global _counters
-    old, _counters = _counters, Counter() if new_counters is None else new_counters
+    old, _counters = _counters, UniqueNameGenerator() if new_counters is None else new_counters
     return old
 
 
 @contextmanager
-def guard(new_counters: Counter[str] | None = None) -> Iterator[None]:
-    """Count anew inside the `with`, and go on as before after it."""
-    old = switch(new_counters)
+def guard(new_generator: Counter[str] | str | bytes | None = None) -> Iterator[None]:
+    """Count anew inside the `with`, and go on as before after it. A text is put in front of all names made inside."""
+    counters: Counter[str] | None
+    if isinstance(new_generator, (str, bytes)):
+        counters = UniqueNameGenerator()
+        counters.prefix = new_generator if isinstance(new_generator, str) else new_generator.decode()
+    else:
+        counters = new_generator
+    old = switch(counters)
     try:
         yield
     finally:

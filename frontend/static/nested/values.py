@@ -12,6 +12,7 @@ from polyreme.control_flow import UNDEFINED
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
+from polyreme.static.lod.travel import LOD, levels_to_share
 from polyreme.static.operator import Operator, RunError, located
 from polyreme.tensor import Tensor
 
@@ -30,6 +31,7 @@ class BlockValues:
         self.block = block
         self.outside = outside
         self.values: dict[str, Tensor] = {}
+        self.levels: dict[str, list[Tensor]] = {}  # the levels of detail of what names stand for
         self.applied: dict[int, Applied] = {}
         self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
 
@@ -60,11 +62,21 @@ class BlockValues:
     def add(self, op: Operator) -> None:
         """Apply one operator."""
         inputs = self.inputs_of(op)
+        for slot in op.kind.level_slots(op):
+            inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels.get(name, ())]
         outputs = self.run_host(op, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
         for slot, names in op.write_slots().items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
                 if tensor is not UNDEFINED:
+                    self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
                     self.write(name, tensor)
+
+    def _hand_on_levels(self, op: Operator, slot: str, name: str, tensor: Tensor, inputs: Slots, outputs: Slots) -> None:
+        """Note the levels of detail of a result: those that the operator gives, or those of an input with as many rows."""
+        if slot + LOD in outputs:
+            self.levels[name] = [Tensor._wrap(level._value, level.type) for level in outputs[slot + LOD]]
+        elif self.levels:
+            self.levels[name] = levels_to_share(inputs, op.inputs, self.levels, tensor.type)
 
     def write(self, name: str, tensor: Tensor) -> None:
         """Let a name stand for what an operator gave."""

@@ -1,0 +1,10 @@
+"""`fluid.CompiledProgram` and strategies: those of `paddle.static`."""
+
+from __future__ import annotations
+
+from polyreme.names import listed
+from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy
+
+__all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy"]
+
+__dir__ = listed(__name__)

@@ -1,0 +1,80 @@
+"""`fluid.core`: what Paddle has in its library in C++, as far as programs name it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, is_compiled_with_cuda
+from polyreme.names import listed
+from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
+from polyreme.static.operator import Operator
+from polyreme.static.scope import Scope
+from polyreme.static.variable import Variable
+
+__all__ = [
+    "AttrType", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "LoDTensor", "LoDTensorArray", "OpDesc", "Place", "Scope",
+    "VarDesc", "Variable", "get_cuda_device_count", "is_compiled_with_cuda",
+]  # fmt: skip
+
+
+class EOFException(Exception):
+    """A reader has come to its end."""
+
+
+class AttrType(IntEnum):
+    """The kinds of attributes, by their numbers in program files."""
+
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    INTS = 3
+    FLOATS = 4
+    STRINGS = 5
+    BOOL = 6
+    BOOLS = 7
+    BLOCK = 8
+    LONG = 9
+    BLOCKS = 10
+    LONGS = 11
+
+
+class VarDesc:
+    """Kinds of variables."""
+
+    class VarType(IntEnum):
+        """Element types, and what a variable may be, by their numbers in program files."""
+
+        BOOL = 0
+        INT16 = 1
+        INT32 = 2
+        INT64 = 3
+        FP16 = 4
+        FP32 = 5
+        FP64 = 6
+        LOD_TENSOR = 7
+        SELECTED_ROWS = 8
+        FEED_MINIBATCH = 9
+        FETCH_LIST = 10
+        STEP_SCOPES = 11
+        LOD_RANK_TABLE = 12
+        LOD_TENSOR_ARRAY = 13
+        PLACE_LIST = 14
+        READER = 15
+        CHANNEL = 16
+        RAW = 17
+        TUPLE = 18
+        SIZE_T = 19
+        UINT8 = 20
+        INT8 = 21
+
+
+# An operator describes itself.
+OpDesc = Operator
+
+
+def get_cuda_device_count() -> int:
+    """How many GPUs can be used."""
+    return int(is_compiled_with_cuda())
+
+
+__dir__ = listed(__name__)

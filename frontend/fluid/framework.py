@@ -1,0 +1,149 @@
+"""Programs, blocks, operators and variables under `fluid`: those of `paddle.static`; and whether functions append to a program or run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
+from polyreme.names import listed
+from polyreme.static.creation import cpu_places
+from polyreme.static.current import (
+    default_main_program,
+    default_startup_program,
+    device_guard,
+    name_scope,
+    program_guard,
+    switch_main_program,
+    switch_startup_program,
+)
+from polyreme.static.operator import Operator, OpRole
+from polyreme.static.program import Block, Program
+from polyreme.static.variable import Parameter, Variable, named_variable
+
+__all__ = [
+    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "OpRole", "Operator", "Parameter", "Program", "Variable", "cpu_places",
+    "cuda_pinned_places", "cuda_places", "default_main_program", "default_startup_program", "device_guard", "get_flags", "get_var",
+    "in_dygraph_mode", "is_compiled_with_cuda", "load_op_library", "name_scope", "program_guard", "require_version", "set_flags",
+    "switch_main_program", "switch_startup_program",
+]  # fmt: skip
+
+
+class _Mode(threading.local):
+    dygraph = False
+
+
+_mode = _Mode()
+
+
+def in_dygraph_mode() -> bool:
+    """Whether functions of fluid run at once: inside `fluid.dygraph.guard()`. Everywhere else they append to the default main program."""
+    return _mode.dygraph
+
+
+@contextmanager
+def dygraph_mode(on: bool) -> Iterator[None]:
+    """Let functions of fluid run at once, or append, inside the `with`."""
+    before, _mode.dygraph = _mode.dygraph, on
+    try:
+        yield
+    finally:
+        _mode.dygraph = before
+
+
+def switch_dygraph(on: bool) -> None:
+    """As `dygraph_mode`, until it is switched again."""
+    _mode.dygraph = on
+
+
+def get_var(name: str, program: Program | None = None) -> Variable:
+    """The variable of this name in the global block of `program`, by default of the default main program; `ValueError` if there is none."""
+    if not isinstance(name, str):
+        raise TypeError(f"expected the name of a variable but got {type(name).__name__}")
+    return (program or default_main_program()).global_block().var(name)
+
+
+def variables_of(values: Any) -> list[Variable]:
+    """Variables, of one or a list or tuple of them."""
+    found = []
+    for value in values if isinstance(values, (list, tuple)) else [values]:
+        variable = named_variable(value)
+        if variable is None:
+            raise TypeError(f"expected variables but got {type(value).__name__} ({value!r})")
+        found.append(variable)
+    return found
+
+
+def cuda_places(device_ids: Any = None) -> list[CUDAPlace]:
+    """The GPUs of these numbers, by default the one there is; an error says what is missing for it."""
+    return [CUDAPlace(i) for i in ([0] if device_ids is None else device_ids)]
+
+
+def cuda_pinned_places(device_count: int | None = None) -> list[CUDAPinnedPlace]:
+    """Places of page-locked memory; an error where the build has none."""
+    return [CUDAPinnedPlace() for _ in range(1 if device_count is None else device_count)]
+
+
+# --- flags and versions
+
+_FLAGS: dict[str, Any] = {
+    "FLAGS_eager_delete_tensor_gb": 0.0,
+    "FLAGS_fraction_of_gpu_memory_to_use": 0.92,
+    "FLAGS_check_nan_inf": False,
+    "FLAGS_cpu_deterministic": False,
+    "FLAGS_use_mkldnn": False,
+    "FLAGS_benchmark": False,
+}
+
+
+def set_flags(flags: dict[str, Any]) -> None:
+    """Keep flags of Paddle's runtime, which say how it does things and not what is computed; here they only can be read again."""
+    if not isinstance(flags, dict):
+        raise TypeError("flags in set_flags should be a dict")
+    for name, value in flags.items():
+        if name not in _FLAGS:
+            raise ValueError(f"Flag {name} cannot set its value through this function.")
+        _FLAGS[name] = value
+
+
+def get_flags(flags: Any) -> dict[str, Any]:
+    """The values of flags, by name or a list of names."""
+    names = [flags] if isinstance(flags, str) else list(flags) if isinstance(flags, (list, tuple)) else None
+    if names is None:
+        raise TypeError("Flags in get_flags should be a list, tuple or string.")
+    for name in names:
+        if name not in _FLAGS:
+            raise ValueError(f"Flag {name} cannot get its value through this function.")
+    return {name: _FLAGS[name] for name in names}
+
+
+def require_version(min_version: str, max_version: str | None = None) -> None:
+    """An error unless the version of Paddle that fluid follows here, 1.8.5, lies between these."""
+
+    def parsed(text: Any, what: str) -> tuple[int, ...]:
+        if not isinstance(text, str):
+            raise TypeError(f"The type of '{what}' in require_version must be str, but received {type(text)}.")
+        parts = text.split(".")
+        if not 1 <= len(parts) <= 4 or not all(part.isdigit() for part in parts):
+            raise ValueError(f"The value of '{what}' in require_version must be in format '\\d+(\\.\\d+){{0,3}}', like '1.5.2.0', but "
+                             f"received {text}")
+        return (*map(int, parts), *[0] * (4 - len(parts)))
+
+    own, least = (1, 8, 5, 0), parsed(min_version, "min_version")
+    most = own if max_version is None else parsed(max_version, "max_version")
+    if not least <= own <= most:
+        wanted = f"version >= {min_version}" if max_version is None else f"version in [{min_version}, {max_version}]"
+        raise RuntimeError(f"PaddlePaddle {wanted} required, but fluid follows 1.8.5 here.")
+
+
+def load_op_library(lib_filename: str) -> None:
+    """Operators of one's own are no libraries of C++ here, so that this is an error that says what there is instead."""
+    raise NotImplementedError(
+        f"expected operators in Python but got the library {lib_filename!r}: write the operator with fluid.layers.py_func, or as an op of "
+        f"the IR (docs/add_an_op.md)"
+    )
+
+
+__dir__ = listed(__name__)

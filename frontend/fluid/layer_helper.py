@@ -1,0 +1,259 @@
+"""What the functions of fluid share: one makes variables and parameters, and appends operators by Paddle's names.
+
+Inside `fluid.dygraph.guard()` nothing is appended: the operator is applied at once, by the same entry of `polyreme.operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polyreme import dispatch, dtypes
+from polyreme.fluid.framework import default_main_program, default_startup_program, in_dygraph_mode
+from polyreme.fluid.initializer import Constant, Xavier
+from polyreme.fluid.param_attr import ParamAttr, WeightNormParamAttr
+from polyreme.operators.table import apply_legacy
+from polyreme.parameter import Parameter
+from polyreme.static.inference import appended
+from polyreme.static.operator import Operator
+from polyreme.static.recorder import variable_of
+from polyreme.static.startup import initialize, startup_parameter
+from polyreme.static.variable import Variable
+from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["LayerHelper"]
+
+
+class LayerHelper:
+    """Makes what one layer consists of. `kwargs` are the arguments of its function: `input`, `param_attr`, `bias_attr`, `act`, `name`, …"""
+
+    def __init__(self, layer_type: str, **kwargs: Any):
+        self.layer_type = layer_type
+        self.kwargs = kwargs
+        name = kwargs.get("name")
+        self.name: str = unique_name.generate(layer_type) if name is None else name
+
+    @property
+    def main_program(self) -> Any:
+        return default_main_program()
+
+    @property
+    def startup_program(self) -> Any:
+        return default_startup_program()
+
+    # --- operators
+
+    def append_op(
+        self, type: str, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None, stop_gradient: bool = False,
+    ) -> Operator | None:  # fmt: skip
+        """An operator at the end of the current block; its slots take variables, names, or lists of them. None stands for an absent input,
+        or an attribute as it is by default.
+        """
+        given = {slot: value for slot, value in (inputs or {}).items() if value is not None}
+        made = {slot: value for slot, value in (outputs or {}).items() if value is not None}
+        chosen = {name: value for name, value in (attrs or {}).items() if value is not None}
+        if in_dygraph_mode():
+            self._apply(type, given, made, chosen)
+            return None
+        block = self.main_program.current_block()
+        # Eager tensors, such as parameters of a Layer, are persistable variables of the program.
+        read = {slot: [v if isinstance(v, str) else variable_of(v, block) for v in _listed(value)] for slot, value in given.items()}
+        op = appended(block, type, read, made, {name: _plain(value) for name, value in chosen.items()})
+        block.place(op, len(block.ops))
+        if stop_gradient:
+            for name in op.output_arg_names:
+                block.var_recursive(name).stop_gradient = True
+        return op
+
+    @staticmethod
+    def _apply(type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
+        made = apply_legacy(type, {slot: _listed(value) for slot, value in inputs.items()}, {k: _plain(v) for k, v in attrs.items()})
+        for slot, targets in outputs.items():
+            for target, result in zip(_listed(targets), made.get(slot, ()), strict=False):
+                wanted = getattr(target, "_wanted", None)
+                if wanted == [1] and result.ndim == 0:
+                    result = result.reshape([1])
+                dispatch.assign(target, result)
+                target.stop_gradient = result.stop_gradient
+
+    def append_activation(self, x: Any) -> Any:
+        """What the argument `act`, the name of an activation or a dict with its `type` and attributes, makes of `x`."""
+        act = self.kwargs.get("act")
+        if act is None:
+            return x
+        attrs = {"type": act} if isinstance(act, str) else dict(act)
+        type = attrs.pop("type")
+        out = self.create_variable_for_type_inference(x.dtype)
+        self.append_op(type, {"X": x}, {"Out": out}, attrs)
+        return out
+
+    def append_bias_op(self, x: Any, dim_start: int = 1, dim_end: int | None = None) -> Any:
+        """`x` plus a bias as large as its axes from `dim_start` up to `dim_end`, where `bias_attr` is not False."""
+        attr = ParamAttr.to_attr(self.kwargs.get("bias_attr"))
+        if attr is False:
+            return x
+        bias = self.create_parameter(attr, x.shape[dim_start:dim_end], x.dtype, is_bias=True)
+        out = self.create_variable_for_type_inference(x.dtype)
+        self.append_op("elementwise_add", {"X": x, "Y": bias}, {"Out": out}, {"axis": dim_start})
+        return out
+
+    # --- what a layer is given
+
+    def multiple_input(self, name: str = "input") -> list[Any]:
+        """The tensors of an argument: one, or those of a list."""
+        return _listed(self.kwargs.get(name))
+
+    def input(self, name: str = "input") -> Any:
+        """The only tensor of an argument."""
+        given = self.multiple_input(name)
+        if len(given) != 1:
+            raise ValueError(f"{self.layer_type} expected one input but got {len(given)}")
+        return given[0]
+
+    def input_dtype(self, name: str = "input") -> Any:
+        """The element type that all tensors of an argument have."""
+        found = {t.dtype for t in self.multiple_input(name)}
+        if len(found) != 1:
+            raise ValueError(f"Data Type mismatch: {' to '.join(str(d) for d in found)}")
+        return found.pop()
+
+    @property
+    def param_attr(self) -> Any:
+        return ParamAttr.to_attr(self.kwargs.get("param_attr"))
+
+    @property
+    def bias_attr(self) -> Any:
+        return ParamAttr.to_attr(self.kwargs.get("bias_attr"))
+
+    def multiple_param_attr(self, length: int) -> list[Any]:
+        """One attribute for each of `length` inputs."""
+        given = self.param_attr
+        attrs = given if isinstance(given, list) else [given]
+        if len(attrs) not in (1, length):
+            raise ValueError(f"{self.layer_type} expected one param_attr, or {length}, but got {len(attrs)}")
+        if len(attrs) == length:
+            return attrs
+        if given is not False and given.name is not None and length > 1:
+            raise ValueError(f"{self.layer_type} expected {length} names for the parameters of {length} inputs but got '{given.name}'")
+        return attrs * length
+
+    # --- variables
+
+    def create_variable_for_type_inference(self, dtype: Any, stop_gradient: bool = False, shape: Any = None) -> Any:
+        """A variable for a result, of which an operator will say the shape. `shape` matters for one element: `[1]` is no number here."""
+        if in_dygraph_mode():
+            made = Tensor()
+            made._wanted = shape  # type: ignore[attr-defined]
+            return made
+        block = self.main_program.current_block()
+        name = unique_name.generate(f"{self.name}.tmp")
+        return block.create_var(name, shape, dtype, persistable=False, stop_gradient=stop_gradient)
+
+    create_tmp_variable = create_variable_for_type_inference
+
+    def constant(self, shape: Any, dtype: Any, value: Any) -> Any:
+        """A variable that is `value` everywhere."""
+        out = self.create_variable_for_type_inference(dtype, stop_gradient=True)
+        attrs = {"shape": list(shape), "dtype": dtypes.as_dtype(dtype).name, "value": float(value)}
+        if dtypes.as_dtype(dtype).scalar.is_integer:
+            attrs["str_value"] = str(int(value))
+        self.append_op("fill_constant", {}, {"Out": out}, attrs)
+        return out
+
+    def create_variable(self, *args: Any, **kwargs: Any) -> Variable:
+        return self.main_program.current_block().create_var(*args, **kwargs)
+
+    def create_global_variable(self, persistable: bool = False, *args: Any, **kwargs: Any) -> Variable:
+        """A variable of the first block, without gradients."""
+        kwargs.setdefault("name", unique_name.generate(f"{self.name}.tmp"))
+        return self.main_program.global_block().create_var(*args, persistable=persistable, stop_gradient=True, **kwargs)
+
+    def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Variable, bool]:
+        """A variable of the first block, and whether it was made now."""
+        block = self.main_program.global_block()
+        if block.has_var(name):
+            return block.var(name), False
+        return self.create_global_variable(*args, name=name, **kwargs), True
+
+    def set_variable_initializer(self, var: Variable, initializer: Any) -> Variable:
+        """Let the startup program fill a persistable variable."""
+        block = self.startup_program.global_block()
+        if not block.has_var(var.name):
+            there = block.create_var(var.name, var.shape, var.dtype, persistable=True, stop_gradient=var.stop_gradient)
+            initialize(there, initializer, block)
+        return var
+
+    # --- parameters
+
+    def create_parameter(
+        self, attr: Any, shape: Any, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None, stop_gradient: bool = False
+    ) -> Any:
+        """A parameter in both programs, filled by the initializer of `attr`, or the default one, or Xavier's (zeros for a bias). None where
+        `attr` is False.
+        """
+        chosen = ParamAttr.to_attr(attr)
+        if chosen is False:
+            return None
+        sizes = [int(size) for size in shape]
+        if any(size < 0 for size in sizes):
+            raise ValueError(f"{self.layer_type} expected known sizes for its parameter but got the shape {sizes}")
+        kind = dtypes.as_dtype(dtype) if dtype is not None else self.input_dtype()
+        initializer = chosen.initializer or default_initializer or (Constant(0.0) if is_bias else Xavier())
+        name = chosen.name or unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
+        if isinstance(chosen, WeightNormParamAttr):
+            return self._weight_normalized(chosen, name, sizes, kind, initializer)
+        return self._parameter(chosen, name, sizes, kind, initializer, stop_gradient)
+
+    def _parameter(self, attr: Any, name: str, shape: Any, dtype: Any, initializer: Any, stop_gradient: bool = False) -> Any:
+        if in_dygraph_mode():
+            made: Any = Parameter(initializer.values(tuple(shape), dtype.scalar), trainable=attr.trainable)
+            made.name = name
+        else:
+            main, startup = self.main_program.global_block(), self.startup_program.global_block()
+            made = startup_parameter(main, startup, name, shape, dtype, initializer)
+        made.stop_gradient = stop_gradient or not attr.trainable
+        made.optimize_attr = {"learning_rate": attr.learning_rate}
+        made.regularizer = attr.regularizer
+        made.gradient_clip_attr = attr.gradient_clip
+        made.do_model_average = attr.do_model_average
+        return made
+
+    def _weight_normalized(self, attr: WeightNormParamAttr, name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
+        """g * v / |v|; the startup program lets `g` be |v|."""
+        if attr.dim is not None and not 0 <= attr.dim < len(shape):
+            raise ValueError(f"expected the dim of a WeightNormParamAttr in [0, {len(shape)}) but got {attr.dim}")
+        lengths = [size if axis == attr.dim else 1 for axis, size in enumerate(shape)]
+        g = self._parameter(attr, f"{name}_g", lengths, dtype, Constant(1.0))
+        v = self._parameter(attr, f"{name}_v", shape, dtype, initializer)
+        startup = self.startup_program.global_block()
+        if not in_dygraph_mode() and not startup.has_var(f"{name}_norm"):
+            square, total = (startup.create_var(f"{name}_{part}", None, dtype) for part in ("square", "norm"))
+            for type, read, written, attrs in self._length(startup.var(v.name), square, total, startup.var(g.name), attr.dim, len(shape)):
+                startup.append_op(type, {"X": read}, {"Out": written}, attrs)
+        square, total, length, ratio, weight = (self.create_variable_for_type_inference(dtype) for _ in range(5))
+        for type, read, written, attrs in self._length(v, square, total, length, attr.dim, len(shape)):
+            self.append_op(type, {"X": read}, {"Out": written}, attrs)
+        self.append_op("elementwise_div", {"X": g, "Y": length}, {"Out": ratio})
+        self.append_op("elementwise_mul", {"X": v, "Y": ratio}, {"Out": weight})
+        WeightNormParamAttr.params_with_weight_norm.append(weight)
+        return weight
+
+    @staticmethod
+    def _length(v: Any, square: Any, total: Any, length: Any, dim: int | None, rank: int) -> list[tuple[str, Any, Any, dict[str, Any]]]:
+        """The operators that make |v| along all axes but `dim`."""
+        axes = [axis for axis in range(rank) if axis != dim]
+        reduced = {"dim": axes, "keep_dim": True, "reduce_all": dim is None}
+        return [("square", v, square, {}), ("reduce_sum", square, total, reduced), ("sqrt", total, length, {})]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as operators take it: dtypes by name."""
+    return value.name if isinstance(value, dtypes.dtype) else value
+
+

@@ -1,0 +1,1 @@
+"""What training programs have besides a net: updates of optimizers, and measures."""

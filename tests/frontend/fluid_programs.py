@@ -1,0 +1,160 @@
+"""Programs of `fluid` that Paddle 1.8.5 and ours both run: the functions take the module, so that one text serves both.
+
+Python 3.8 must be able to read this file, since no later one has Paddle 1.8.5.
+"""
+
+import numpy as np
+
+STEPS = 5
+
+
+def _parameters(program):
+    return sorted(p.name for p in program.global_block().all_parameters())
+
+
+def run_training(fluid, build, optimize, steps=STEPS):
+    """Losses of `steps` steps, and all persistable variables after them, of equal parameters at the start; with what was appended."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss, feeds = build(fluid)
+        forward = len(main.global_block().ops)
+        optimize(fluid, loss)
+    scope = fluid.Scope()
+    with fluid.scope_guard(scope):
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup)
+        rng = np.random.RandomState(3)
+        for name in _parameters(main):
+            tensor = scope.find_var(name).get_tensor()
+            tensor.set(rng.uniform(-0.5, 0.5, np.array(tensor).shape).astype("float32"), fluid.CPUPlace())
+        losses = [exe.run(main, feed=feed, fetch_list=[loss])[0] for feed in feeds(steps)]
+        state = {
+            v.name: np.array(scope.find_var(v.name).get_tensor())
+            for v in main.list_vars()
+            if v.persistable and v.name not in ("feed", "fetch")
+        }
+    types = [op.type for op in main.global_block().ops]
+    return {"losses": np.array(losses).reshape(-1), "state": state, "forward": types[:forward], "appended": types[forward:]}
+
+
+# --- nets
+
+
+def regression(fluid):
+    """Two layers, of which the second has a name, a rate and a penalty of its own."""
+    x = fluid.layers.data(name="x", shape=[4], dtype="float32")
+    y = fluid.layers.data(name="y", shape=[1], dtype="float32")
+    hidden = fluid.layers.fc(input=x, size=5, act="tanh")
+    attr = fluid.ParamAttr(name="last", learning_rate=0.5, regularizer=fluid.regularizer.L2Decay(0.1))
+    out = fluid.layers.fc(input=hidden, size=1, param_attr=attr)
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(input=out, label=y))
+    return loss, _regression_feeds
+
+
+def _regression_feeds(steps):
+    rng = np.random.RandomState(1)
+    for _ in range(steps):
+        x = rng.uniform(-1, 1, (6, 4)).astype("float32")
+        yield {"x": x, "y": (x.sum(1, keepdims=True) ** 2).astype("float32")}
+
+
+def classifier(fluid):
+    """A convolution, batch normalization and pooling."""
+    image = fluid.layers.data(name="image", shape=[1, 8, 8], dtype="float32")
+    label = fluid.layers.data(name="label", shape=[1], dtype="int64")
+    made = fluid.layers.conv2d(input=image, num_filters=3, filter_size=3, padding=1, act="relu")
+    made = fluid.layers.batch_norm(input=made, act="relu")
+    made = fluid.layers.pool2d(input=made, pool_size=2, pool_type="max", pool_stride=2)
+    made = fluid.layers.fc(input=made, size=4, act="softmax")
+    return fluid.layers.mean(fluid.layers.cross_entropy(input=made, label=label)), _classifier_feeds
+
+
+def _classifier_feeds(steps):
+    rng = np.random.RandomState(2)
+    for _ in range(steps):
+        yield {"image": rng.uniform(-1, 1, (5, 1, 8, 8)).astype("float32"), "label": rng.randint(0, 4, (5, 1)).astype("int64")}
+
+
+# --- optimizers
+
+
+def _minimize(make):
+    return lambda fluid, loss: make(fluid).minimize(loss)
+
+
+def _with_clip(fluid, loss):
+    clip = fluid.clip.GradientClipByGlobalNorm(clip_norm=0.5)
+    fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L1Decay(0.01), grad_clip=clip).minimize(loss)
+
+
+def _clipped(make):
+    return lambda fluid, loss: fluid.optimizer.SGD(0.1, grad_clip=make(fluid)).minimize(loss)
+
+
+def _set_clip(fluid, loss):
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByNorm(0.3))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+
+
+def _error_clip(fluid, loss):
+    block = loss.block
+    hidden = [op for op in block.ops if op.type == "tanh"][0].output("Out")[0]
+    block.var(hidden)._set_error_clip(fluid.clip.ErrorClipByValue(max=0.01))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+
+
+def _by_hand(fluid, loss):
+    optimizer = fluid.optimizer.Momentum(0.1, 0.9)
+    pairs = optimizer.backward(loss)
+    optimizer.apply_gradients(pairs)
+
+
+def _decayed(make):
+    return lambda fluid, loss: fluid.optimizer.SGD(learning_rate=make(fluid.layers)).minimize(loss)
+
+
+OPTIMIZERS = {
+    "sgd": _minimize(lambda fluid: fluid.optimizer.SGD(0.1)),
+    "momentum": _minimize(lambda fluid: fluid.optimizer.Momentum(0.1, 0.9)),
+    "nesterov": _minimize(lambda fluid: fluid.optimizer.MomentumOptimizer(0.1, 0.9, use_nesterov=True)),
+    "adagrad": _minimize(lambda fluid: fluid.optimizer.Adagrad(0.1, initial_accumulator_value=0.1)),
+    "adam": _minimize(lambda fluid: fluid.optimizer.Adam(0.1, beta1=0.8)),
+    "adamax": _minimize(lambda fluid: fluid.optimizer.Adamax(0.1)),
+    "decayed_adagrad": _minimize(lambda fluid: fluid.optimizer.DecayedAdagrad(0.1)),
+    "adadelta": _minimize(lambda fluid: fluid.optimizer.Adadelta(0.1, epsilon=1e-3)),
+    "rmsprop": _minimize(lambda fluid: fluid.optimizer.RMSProp(0.05, momentum=0.5)),
+    "centered_rmsprop": _minimize(lambda fluid: fluid.optimizer.RMSProp(0.05, centered=True)),
+    "ftrl": _minimize(lambda fluid: fluid.optimizer.Ftrl(0.1, l1=0.01, l2=0.01)),
+    "ftrl_of_power": _minimize(lambda fluid: fluid.optimizer.Ftrl(0.1, lr_power=-0.7)),
+    "lamb": _minimize(lambda fluid: fluid.optimizer.Lamb(0.1)),
+    "lamb_without": _minimize(lambda fluid: fluid.optimizer.Lamb(0.1, exclude_from_weight_decay_fn=lambda p: p.name.endswith(".b_0"))),
+    "lars": _minimize(lambda fluid: fluid.optimizer.LarsMomentum(0.1, 0.9)),
+    "global_norm": _with_clip,
+    "by_norm": _clipped(lambda fluid: fluid.clip.GradientClipByNorm(0.2)),
+    "by_value": _clipped(lambda fluid: fluid.clip.GradientClipByValue(0.1, -0.05)),
+    "set_clip": _set_clip,
+    "error_clip": _error_clip,
+    "by_hand": _by_hand,
+}
+
+DECAYS = {
+    "exponential": _decayed(lambda layers: layers.exponential_decay(0.1, 3, 0.5)),
+    "exponential_stairs": _decayed(lambda layers: layers.exponential_decay(0.1, 3, 0.5, staircase=True)),
+    "natural_exp": _decayed(lambda layers: layers.natural_exp_decay(0.1, 3, 0.5)),
+    "inverse_time": _decayed(lambda layers: layers.inverse_time_decay(0.1, 3, 0.5, staircase=True)),
+    "polynomial": _decayed(lambda layers: layers.polynomial_decay(0.1, 3, 0.01, power=2.0)),
+    "polynomial_cycle": _decayed(lambda layers: layers.polynomial_decay(0.1, 2, 0.01, cycle=True)),
+    "piecewise": _decayed(lambda layers: layers.piecewise_decay([2, 4], [0.1, 0.05, 0.01])),
+    "noam": _decayed(lambda layers: layers.noam_decay(8, 3)),
+    "cosine": _decayed(lambda layers: layers.cosine_decay(0.1, 2, 3)),
+    "warmup": _decayed(lambda layers: layers.linear_lr_warmup(0.1, 3, 0.01, 0.1)),
+    "warmup_decay": _decayed(lambda layers: layers.linear_lr_warmup(layers.exponential_decay(0.1, 3, 0.5), 3, 0.01, 0.1)),
+}
+
+
+def cases():
+    """The trainings by name."""
+    found = {name: (regression, optimize) for name, optimize in {**OPTIMIZERS, **DECAYS}.items()}
+    found["classifier_momentum"] = (classifier, OPTIMIZERS["momentum"])
+    found["classifier_adam"] = (classifier, _minimize(lambda fluid: fluid.optimizer.Adam(0.001)))
+    return found

@@ -1,0 +1,44 @@
+"""Five steps of every optimizer of `fluid`, and of every decay, against Paddle 1.8.5: losses, parameters, and the state by its names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme import fluid
+from tests.frontend import fluid_programs as programs
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+RECORDED = dict(np.load(FIXTURES / "fluid.npz"))
+APPENDED = json.loads((FIXTURES / "fluid.json").read_text())
+CASES = programs.cases()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_five_steps_are_those_of_paddle(name: str) -> None:
+    build, optimize = CASES[name]
+    found: dict[str, Any] = programs.run_training(fluid, build, optimize)
+    np.testing.assert_allclose(found["losses"], RECORDED[f"{name}/losses"], rtol=1e-5, atol=1e-5)
+    prefix = f"{name}/state/"
+    recorded = {key.removeprefix(prefix): value for key, value in RECORDED.items() if key.startswith(prefix)}
+    assert sorted(found["state"]) == sorted(recorded)
+    for key, value in recorded.items():
+        assert found["state"][key].shape == value.shape and found["state"][key].dtype == value.dtype, key
+        np.testing.assert_allclose(found["state"][key], value, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_appended_is_what_paddle_appends(name: str) -> None:
+    build, optimize = CASES[name]
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()), fluid.unique_name.guard():
+        loss, _ = build(fluid)
+        forward = len(main.global_block().ops)
+        optimize(fluid, loss)
+    types = [op.type for op in main.global_block().ops]
+    assert types[:forward] == APPENDED[name]["forward"]
+    assert types[forward:] == APPENDED[name]["appended"]
