@@ -16,6 +16,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op
+from polyreme.ir.diagnostics import PassError
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
 from polyreme.jit.saving import trace_model
@@ -172,13 +173,27 @@ def test_networks_have_no_cliffs(network: Network, machine: str) -> None:
         assert network_cliffs(module, prepare, machine) == []
 
 
-def test_a_cliff_is_said_on_the_first_rung_of_the_debug_ladder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def steep(monkeypatch: pytest.MonkeyPatch) -> Module:
+    """A module of one product, where every kernel counts as a cliff."""
     monkeypatch.setattr(cliffs, "STEEP", 0.0)
     monkeypatch.setattr(cliffs, "SMALL", 0.0)
     module = Module.empty()
     func = product(32, 32, 32)
     func.attributes = {**func.attributes, "sym_name": "main"}
     module.block.append(func)
+    return module
+
+
+def test_a_cliff_is_said_on_the_first_rung_of_the_debug_ladder(
+    steep: Module, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POLYREME_CLIFFS", "")
     monkeypatch.setenv("POLYREME_DEBUG", "1")
-    lower(module, WIDE)
+    lower(steep, WIDE)
     assert "// cliff: 'contract' by 'contract'" in capsys.readouterr().err
+
+
+def test_tests_refuse_cliffs(steep: Module) -> None:
+    with pytest.raises(PassError, match="expected a kernel that is not slow beyond reason: 'contract' by 'contract'"):
+        lower(steep, WIDE)
