@@ -179,6 +179,7 @@ def test_a_cliff_is_said_on_the_first_rung_of_the_debug_ladder(monkeypatch: pyte
     func = product(32, 32, 32)
     func.attributes = {**func.attributes, "sym_name": "main"}
     module.block.append(func)
+    monkeypatch.delenv("POLYREME_CLIFFS")
     monkeypatch.setenv("POLYREME_DEBUG", "1")
     lower(module, WIDE)
     assert "// cliff: 'contract' by 'contract'" in capsys.readouterr().err
