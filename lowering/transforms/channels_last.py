@@ -31,7 +31,7 @@ from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.dilation import without_dilation
-from polyreme.lowering.transforms.larger_groups import larger_groups
+from polyreme.lowering.transforms.grouped_convolutions import larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
 Axes = tuple[int, ...]
@@ -49,10 +49,10 @@ class ChannelsLast(FuncPass):
     """contract(window(x), w): NCabmn,OCmn->NOab  ->  transpose(contract(window(transpose(x)), w): NabCmn,OCmn->NabO), and transposes sunk
     through ops behind it
 
-    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the
-    result or more (depthwise ones with 16), and which give back less than they compute on the way: with few channels, lanes along a row of
-    pixels do better, and a training step gives all back. Runs before reshapes are sunk and before fusion, which find longer chains
-    afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
+    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with at least `channels` output
+    channels (depthwise ones: 16). With few channels, lanes along a row of pixels do better. Functions that return all that they compute,
+    such as training steps, stay as they are. Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With
+    `blocks`, convolutions with very few channels compute several pixels at once.
     """
 
     name: ClassVar[str] = "channels-last"
@@ -437,7 +437,7 @@ def _contract(converter: _LayoutConverter, op: tensor.Contract, b: Builder) -> _
     if op.dtype is None and _gives_one_each(conv, image, weight):
         return None
     if _is_depthwise(conv, image, weight) and not _channels_are_last(image, conv):
-        image = _turned(b, image[0], image[1], conv)
+        image = _windows_channels_last(b, image[0], image[1], conv)
     return _convolution(b, conv, image, weight, op.dtype, converter.blocks)
 
 
@@ -469,7 +469,7 @@ def _channels_are_last(image: tuple[Value, str], conv: _Conv) -> bool:
     return "".join(inside).endswith(conv.places + "".join(c for c in conv.channels if c in inside))
 
 
-def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
+def _windows_channels_last(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
     """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a
     vector, and each is read for many windows.
     """
