@@ -33,7 +33,7 @@ from polyreme.reader import (
     xmap_readers,
 )
 from polyreme.static import io
-from polyreme.static.executor import CompiledProgram
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.io import load_program_state, set_program_state
 from polyreme.static.operator import RunError
 
