@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from polyreme.names import listed
-from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy
+from polyreme.static.parallel.compiled_program import CompiledProgram
+from polyreme.static.parallel.strategies import BuildStrategy, ExecutionStrategy
 
 __all__ = ["BuildStrategy", "CompiledProgram", "ExecutionStrategy"]
 

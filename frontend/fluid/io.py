@@ -33,9 +33,9 @@ from polyreme.reader import (
     xmap_readers,
 )
 from polyreme.static import io
-from polyreme.static.executor import CompiledProgram
 from polyreme.static.io import load_program_state, set_program_state
 from polyreme.static.operator import RunError
+from polyreme.static.parallel.compiled_program import CompiledProgram
 
 __all__ = [
     "batch", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         name_scope,
         program_guard,
     )
-    from polyreme.static.executor import BuildStrategy, CompiledProgram, ExecutionStrategy, Executor
+    from polyreme.static.executor import Executor
     from polyreme.static.host_function import py_func
     from polyreme.static.io import (
         load,
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     )
     from polyreme.static.nn.weight_norm import WeightNormParamAttr
     from polyreme.static.operator import Operator, OpRole
+    from polyreme.static.parallel.compiled_program import CompiledProgram
+    from polyreme.static.parallel.parallel_executor import ParallelExecutor
+    from polyreme.static.parallel.strategies import BuildStrategy, ExecutionStrategy
     from polyreme.static.program import Block, Program
     from polyreme.static.scope import Scope, global_scope, scope_guard
     from polyreme.static.variable import Parameter, Variable
@@ -56,11 +59,14 @@ _HOMES = {
     "polyreme.static.api.print": ("Print",),
     "polyreme.static.api.setting": ("setitem",),
     "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter", "cuda_places", "xpu_places"),
-    "polyreme.static.executor": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor"),
+    "polyreme.static.executor": ("Executor",),
     "polyreme.static.io": (
         "load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state",
     ),
     "polyreme.static.operator": ("OpRole", "Operator"),
+    "polyreme.static.parallel.compiled_program": ("CompiledProgram",),
+    "polyreme.static.parallel.parallel_executor": ("ParallelExecutor",),
+    "polyreme.static.parallel.strategies": ("BuildStrategy", "ExecutionStrategy"),
     "polyreme.static.current": ("data", "default_main_program", "default_startup_program", "device_guard", "name_scope", "program_guard"),
     "polyreme.static.program": ("Block", "Program"),
     "polyreme.static.host_function": ("py_func",),
@@ -73,12 +79,12 @@ _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "ExponentialMovingAverage", "InputSpec",
-    "IpuCompiledProgram", "IpuStrategy", "OpRole", "Operator", "ParamAttr", "Parameter", "Print", "Program", "Scope", "Variable",
-    "WeightNormParamAttr", "accuracy", "append_backward", "auc", "cpu_places", "create_global_var", "create_parameter",
-    "ctr_metric_bundle", "cuda_places", "data", "default_main_program", "default_startup_program", "device_guard", "global_scope",
-    "gradients", "ipu_shard_guard", "load", "load_from_file", "load_inference_model", "load_program_state", "name_scope", "nn",
-    "normalize_program", "program_guard", "py_func", "save", "save_inference_model", "save_to_file", "scope_guard", "set_ipu_shard",
-    "set_program_state", "setitem", "xpu_places",
+    "IpuCompiledProgram", "IpuStrategy", "OpRole", "Operator", "ParallelExecutor", "ParamAttr", "Parameter", "Print", "Program",
+    "Scope", "Variable", "WeightNormParamAttr", "accuracy", "append_backward", "auc", "cpu_places", "create_global_var",
+    "create_parameter", "ctr_metric_bundle", "cuda_places", "data", "default_main_program", "default_startup_program", "device_guard",
+    "global_scope", "gradients", "ipu_shard_guard", "load", "load_from_file", "load_inference_model", "load_program_state",
+    "name_scope", "nn", "normalize_program", "program_guard", "py_func", "save", "save_inference_model", "save_to_file", "scope_guard",
+    "set_ipu_shard", "set_program_state", "setitem", "xpu_places",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from polyreme.static.current import default_main_program
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
 from polyreme.static.operator import RunError
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.plan import RunPlan, make_plan
 from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
@@ -25,7 +27,7 @@ from polyreme.static.variable import Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
-__all__ = ["CompiledProgram", "Executor", "FeedError"]
+__all__ = ["Executor", "FeedError"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +35,8 @@ LEVELS_LOST = (
     "Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. Please set the parameter "
     "'return_numpy' as 'False' to return LoDTensor itself directly."
 )
+
+_making = threading.RLock()
 
 
 class FeedError(VariableError):
@@ -71,6 +75,10 @@ class Executor(Shown):
 
         `feed` has an array by name for each input. With `use_prune` only the operators are run that the fetched variables need.
         """
+        if isinstance(program, CompiledProgram):
+            found = program.run_replicas(self, feed, _listed(fetch_list), global_scope() if scope is None else scope)
+            if found is not None:
+                return found if return_numpy else [Tensor._wrap(a) for a in found]
         chosen = _program(program)
         if not chosen.global_block().ops and not fetch_list:
             return []
@@ -111,9 +119,11 @@ class Executor(Shown):
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:
         """The program made ready for these feeds and fetches; kept until it changes."""
         key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
-        found: RunPlan | None = program.plans.get(key)
-        if found is None:
-            found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
+        # Translation takes hold of tensors that the program writes to, so that one thread at a time does it.
+        with _making:
+            found: RunPlan | None = program.plans.get(key)
+            if found is None:
+                found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
         return found
 
 
@@ -268,61 +278,3 @@ def _misfit(variables: Mapping[str, Variable], types: Mapping[str, TensorType], 
 
 class LevelsLostError(RunError):
     """A fetched tensor with levels of detail where an array was asked for."""
-
-
-class CompiledProgram(Shown):
-    """A program that is marked for compilation. All programs are compiled here, so that it only holds one."""
-
-    def __init__(self, program_or_graph: Any, build_strategy: Any = None):
-        if not isinstance(program_or_graph, Program):
-            raise TypeError(f"The type of program to be optimized must be Program, but received {type(program_or_graph)}")
-        self.program = program_or_graph
-        self._build_strategy = build_strategy
-
-    def _shown(self) -> dict[str, Any]:
-        return {"ops": sum(len(block.ops) for block in self.program.blocks)}
-
-    def with_data_parallel(
-        self,
-        loss_name: str | None = None,
-        build_strategy: Any = None,
-        exec_strategy: Any = None,
-        share_vars_from: Any = None,
-        places: Any = None,
-    ) -> CompiledProgram:
-        """The program itself: one device runs it."""
-        if places is not None and len(_listed(places)) > 1:
-            raise ValueError(f"expected one place but got {len(_listed(places))}: use paddle.DataParallel for several devices")
-        return self
-
-
-class BuildStrategy(Shown):
-    """Options of Paddle's graph passes, kept as they are set: the compiler here decides by itself."""
-
-    class ReduceStrategy:
-        AllReduce = 0
-        Reduce = 1
-
-    class GradientScaleStrategy:
-        CoeffNumDevice = 0
-        One = 1
-        Customized = 2
-
-    def __init__(self) -> None:
-        self.reduce_strategy = self.ReduceStrategy.AllReduce
-        self.gradient_scale_strategy = self.GradientScaleStrategy.CoeffNumDevice
-
-    def _shown(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-class ExecutionStrategy(Shown):
-    """Options of Paddle's schedulers, kept as they are set."""
-
-    def __init__(self) -> None:
-        self.num_threads = 0
-        self.num_iteration_per_drop_scope = 100
-        self.num_iteration_per_run = 1
-        self.use_thread_barrier = False
-
-    def _shown(self) -> dict[str, Any]:
-        return dict(vars(self))

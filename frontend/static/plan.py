@@ -84,7 +84,7 @@ class RunPlan:
         for name, key in self.updates.items():
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
-            tensor._put(values[key])
+            scope.put_into(tensor, values[key])
         # What somebody else holds (the scope, the caller's feed) is given away as a copy, and what is asked for twice is given twice.
         held = {*self.sources, *self.updates.values(), *(key for _, key in self.tensor_updates)}
         found = []
@@ -98,7 +98,8 @@ def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> A
     if source.kind == "feed":
         return feed[source.name]
     if source.kind == "tensor":
-        return source.payload._value
+        found: Array = scope.array_of(source.payload)
+        return found
     stored = scope.find_var(source.name)
     if stored is None or stored.array is None:
         what = "the parameter" if isinstance(source.payload, Parameter) else "the persistable variable"

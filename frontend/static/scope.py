@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
+from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
 __all__ = ["Scope", "ScopeTensor", "ScopeVariable", "global_scope", "scope_guard"]
@@ -91,6 +92,15 @@ class Scope(Shown):
                 return scope._variables[name]
             scope = scope._parent
         return None
+
+    def array_of(self, tensor: Tensor) -> Array:
+        """The contents of an eager tensor that a program uses."""
+        value: Array = tensor._value
+        return value
+
+    def put_into(self, tensor: Tensor, array: Array) -> None:
+        """Give such a tensor the contents that a run has made."""
+        tensor._put(array)
 
     def new_scope(self) -> Scope:
         """A child, which lives until `drop_kids`."""
