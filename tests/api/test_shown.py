@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from tests.api.test_dir import MODULES
+from tests.api.test_dir import MODULES, there
 
 CLASSES = {
     f"{name}.{attribute}": value
     for name, module in sorted(MODULES.items())
     for attribute in dir(module)
-    if inspect.isclass(value := getattr(module, attribute))
+    if inspect.isclass(value := there(module, attribute))
 }
 
 # Of these nothing can be made here: they stand for devices that there are not.
