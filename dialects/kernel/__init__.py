@@ -15,7 +15,7 @@ Conventions of the whole dialect:
   that a read before the first write shows.
 """
 
-from polyreme.dialects.kernel.block import DotBlock
+from polyreme.dialects.kernel.bf16x3 import DotTerms
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
 from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, Threads, While, Yield
@@ -35,8 +35,8 @@ from polyreme.dialects.kernel.grid import (
     ThreadId,
     WarpShuffle,
 )
+from polyreme.dialects.kernel.int8_block import DotBlock
 from polyreme.dialects.kernel.memory import Alloc, Data, FetchAdd, Gather, Load, Prefetch, Scatter, Store, UntilAligned, View
-from polyreme.dialects.kernel.terms import DotTerms
 from polyreme.dialects.kernel.values import (
     Apply,
     Broadcast,

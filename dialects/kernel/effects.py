@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from polyreme.dialects.kernel.block import DotBlock
+from polyreme.dialects.kernel.bf16x3 import DotTerms
 from polyreme.dialects.kernel.control import Call, For, If, While
 from polyreme.dialects.kernel.grid import Atomic, CopyAsync, Launch
+from polyreme.dialects.kernel.int8_block import DotBlock
 from polyreme.dialects.kernel.memory import FetchAdd, Scatter, Store, View
-from polyreme.dialects.kernel.terms import DotTerms
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from polyreme.dialects.kernel.block import COLUMNS, MOST_ROWS, STEP
+from polyreme.dialects.kernel.int8_block import COLUMNS, MOST_ROWS, STEP
 from polyreme.ir.core import Value
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Axis

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from polyreme.dialects.kernel.block import COLUMNS, STEP
-from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, PRODUCTS, TERMS
+from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, PRODUCTS, TERMS
+from polyreme.dialects.kernel.int8_block import COLUMNS, STEP
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import i32
 from polyreme.lowering.emit.llvm.function import FunctionEmitter

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
-from polyreme.dialects.kernel.block import STEP
+from polyreme.dialects.kernel.int8_block import STEP
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major

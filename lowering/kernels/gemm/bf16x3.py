@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
-from polyreme.dialects.kernel.terms import HALF, LANES, PAIRS, STEPS, TERMS
+from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, STEPS, TERMS
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value

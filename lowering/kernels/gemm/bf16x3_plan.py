@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
-from polyreme.dialects.kernel.terms import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
+from polyreme.dialects.kernel.bf16x3 import LANES, MOST_ROWS, PAIRS, PRODUCTS, STEPS, TERMS
 from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from polyreme.dialects import kernel
-from polyreme.dialects.kernel.terms import LANES, PAIRS, TERMS, cut
+from polyreme.dialects.kernel.bf16x3 import LANES, PAIRS, TERMS, cut
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate

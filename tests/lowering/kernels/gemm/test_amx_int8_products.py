@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from polyreme.dialects import kernel
-from polyreme.dialects.kernel.block import COLUMNS, STEP
+from polyreme.dialects.kernel.int8_block import COLUMNS, STEP
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import kernel
-from polyreme.dialects.kernel.terms import LANES, PAIRS, STEPS
+from polyreme.dialects.kernel.bf16x3 import LANES, PAIRS, STEPS
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op
 from polyreme.ir.evaluate import evaluate

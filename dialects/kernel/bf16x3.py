@@ -1,6 +1,4 @@
-"""A block of a matrix product of float32 numbers that are given as sums of three bf16 numbers: what processors with tile registers compute
-by them.
-"""
+"""`kernel.dot_terms`: a block of a float32 matrix product on AMX, with each number split into three bf16 terms (bf16x3)."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ from polyreme.ir.define import attr, op, operand, optional
 from polyreme.ir.diagnostics import check_attr, check_type
 from polyreme.ir.types import Type, f32, i32
 
-# What a step multiplies: so many steps of the contracted axis, whose pairs are the words of a row of a tile, and the lanes of a panel, two
-# tiles wide.
+# A step multiplies so many elements of the contracted axis, in pairs that are the words of a tile's row, by the lanes of a panel, two tiles
+# wide.
 STEPS, PAIRS, LANES = 32, 16, 32
 MOST_ROWS = 16
-# Terms of a number, and the pairs of one of A's with one of B's that are multiplied: the others are below what float32 holds. Neighbours
-# have a term in common, so that one tile is loaded for each.
+# Terms of a number, and the pairs of a term of A and one of B that are multiplied; the others are below what float32 holds. Neighbours share
+# a term, so that one tile is loaded for each.
 TERMS = 3
 PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
 
@@ -29,8 +27,7 @@ HALF = 0x8000
 
 @op("kernel.dot_terms")
 class DotTerms(Op):
-    """Adds products of some rows of A by 32 lanes of B to sums, each number being the sum of three terms of bf16, while terms of other
-    numbers are made.
+    """Adds products of rows of A by 32 lanes of B to sums, each number as three bf16 terms, and splits other numbers of B meanwhile.
 
         kernel.dot_terms %a, %i, %b, %j, %sums, %k, %k, %source, %l, %m, %n {rows = 16, steps = 2, cuts = 4, apart = 64}
         // %a: buffer<4096xi32>, %i: index, %b: buffer<8192xi32>, %j: index, %sums: buffer<1024xf32>, %k: index, %source: buffer<2048xf32>,
@@ -42,14 +39,14 @@ class DotTerms(Op):
     has 32 lanes of each pair, `[term][pair][32]` from `at_b` on, `16 * steps` pairs of each term. Rows of sums are 32 numbers from
     `at_sums` on; they begin as those from `at_begun` on, or as zeros.
 
-    Products of terms are added up in float32 one after the other, but for the three whose terms are the smallest, which are left out: those
-    are below what float32 holds. Numbers below 2^-126 count as zero.
+    Products of terms are added up in float32 one after the other. The three with the smallest terms are left out, because they are below
+    what float32 holds. Numbers below 2^-126 count as zero.
 
-    With `source`, each step makes terms of `cuts` pairs: 32 numbers of each of two rows, `apart` from row to row, of `source` from
-    `at_source` on become words of B `[term][pair][32]` from `at_into` on, again `16 * steps` pairs apart from term to term. As many rows
-    from `at_ahead` on are asked for, which are needed later.
+    With `source` each step splits `cuts` pairs of rows. 32 numbers of each of two rows, `apart` from row to row, from `at_source` on become
+    words of B `[term][pair][32]` from `at_into` on, again `16 * steps` pairs apart from term to term. As many rows from `at_ahead` on are
+    prefetched.
 
-    For processors with tile registers (`amx-bf16`); on numpy sums are rounded once a step.
+    For processors with tile registers (`amx-bf16`). On numpy sums are rounded once a step.
     """
 
     a = operand()

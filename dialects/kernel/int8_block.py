@@ -1,4 +1,4 @@
-"""A block of a matrix product of bytes: what processors with tile registers compute by them."""
+"""`kernel.dot_block`: a block of an int8 matrix product on AMX."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ class DotBlock(Op):
         kernel.dot_block %a, %i, %b, %j, %sums, %next {rows = 4, row = 48, starts = [0], places = [0], columns = 16, width = 16,
             counts = [3], moves_a = [16], moves_b = [256], lines = 1}
 
-    Run k has the `rows` rows of A that begin entry k of `starts` behind `at_a` and stand `row` words apart; its sums become the rows of
-    `sums` from entry k of `places` on, which are `columns` long (16 or 32). Each step takes 16 words of each row, bytes without a sign, by
-    as many rows of B, `width` words apart, whose bytes have signs; there is a step for every place on axes of `counts` places each, along
-    which A moves by `moves_a` and B by `moves_b`. Sums wrap around in 32 bits. Runs may overlap: what is written twice is the same.
+    Run k has the `rows` rows of A that begin entry k of `starts` behind `at_a`, `row` words apart. Its sums become the rows of `sums` from
+    entry k of `places` on, which are `columns` long (16 or 32). A step takes 16 words of each row, unsigned bytes, by as many rows of B,
+    `width` words apart, of signed bytes. There is a step for every place on axes of `counts` places each, along which A moves by `moves_a`
+    and B by `moves_b`. Sums wrap around in 32 bits. Runs may overlap: what is written twice is the same.
 
-    With `ahead`, a position of B, each step asks for `lines` lines of memory from there on, one after the other: what is needed next,
-    brought to L2 beside the products.
+    With `ahead`, a position of B, each step prefetches `lines` lines from there on to L2, one after the other.
 
-    For processors with tile registers (`amx-int8`); on numpy it is exact everywhere.
+    For processors with tile registers (`amx-int8`). On numpy it is exact everywhere.
     """
 
     a = operand()
