@@ -71,7 +71,7 @@ MODEL = "polyreme_model"
 # Up to so many bytes of constants go into the library itself; more go to a file, which is mapped on demand.
 MAX_INSIDE_BYTES = 8 << 20
 # Constants of fewer bytes get no file before the rest is known.
-WORTH_WRITING = 1 << 20
+MIN_BYTES_FOR_FILE = 1 << 20
 
 # Gives a file for at least so many bytes, or None.
 Room = Callable[[int], Draft | None]
@@ -99,7 +99,7 @@ def build_artifact(
     with timed("plan-memory"):
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
-    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= WORTH_WRITING else None
+    draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= MIN_BYTES_FOR_FILE else None
     objects, written = make_objects(module, target, MODEL, _writing(data, draft), early)
     manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
     artifact = Artifact(manifest, b"".join(objects), data)
@@ -123,7 +123,7 @@ def _writing(data: Pieces, draft: Draft | None) -> list[tuple[int, Callable[[], 
             group.append((at, part))
             count += len(part)
         at += len(part)
-        if count >= WORTH_WRITING or (group and part is data.parts[-1]):
+        if count >= MIN_BYTES_FOR_FILE or (group and part is data.parts[-1]):
             works.append((count, partial(_written, draft, tuple(group))))
             group, count = [], 0
     return works

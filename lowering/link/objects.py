@@ -24,7 +24,7 @@ from polyreme.lowering.machines.targets import Target
 __all__ = ["EarlyObjects", "kept_object", "make_objects"]
 
 # Modules of fewer ops are one object: to fork takes about as long as to compile so many.
-WORTH_SPLITTING = 2000
+MIN_OPS_TO_SPLIT = 2000
 # As many bytes of packed weights take as long to make as the code of one op does.
 BYTES_PER_OP = 30_000
 
@@ -63,7 +63,7 @@ class EarlyObjects:
                 self._numbers[func.sym_name] = self._works.add(partial(self._object, func.sym_name))
                 self._waiting += ops
         self._looked_at = len(kernels)
-        if self._waiting >= WORTH_SPLITTING and self._works.may_start():
+        if self._waiting >= MIN_OPS_TO_SPLIT and self._works.may_start():
             load_llvm(self._target)
             self._works.start()
             self._waiting = 0
@@ -101,7 +101,7 @@ def make_objects(
     some of the objects already.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
-    main, *kernels = split_llvm(module, target, name, WORTH_SPLITTING)
+    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT)
     kept = _kept()
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.

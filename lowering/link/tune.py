@@ -32,7 +32,7 @@ __all__ = ["build_tuned_contract", "time_tiles"]
 # Tiles that are tried, interleaved rounds of them, and seconds of a measurement.
 CANDIDATES, ROUNDS, TURN = 6, 5, 0.004
 # Products of fewer operations are not tuned.
-WORTH_TUNING = 1_000_000
+MIN_OPERATIONS_TO_TUNE = 1_000_000
 
 Tile = tuple[int, int]
 
@@ -41,7 +41,7 @@ def build_tuned_contract(request: Request) -> KernelPlan | None:
     """As `build_contract`, with the fastest of the first tiles on this machine."""
     tiles = tiles_of(request)[:CANDIDATES]
     operations = cost_of(request.func).operations
-    if len(tiles) < 2 or not isinstance(operations, int) or operations < WORTH_TUNING:
+    if len(tiles) < 2 or not isinstance(operations, int) or operations < MIN_OPERATIONS_TO_TUNE:
         return build_contract(request)
     return build_with_tile(request, _fastest(request, tiles))
 

@@ -147,7 +147,7 @@ class _Bufferize:
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
         # by weight, what `prepare` makes of it, and the argument of `main` that gets it
-        self.ahead: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}
+        self.prepared: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}
         self.last_uses = self.find_last_uses(main)
         self.new = self._new_main()
         self.results = self.new.args[len(main.args) :]
@@ -444,9 +444,9 @@ class _Bufferize:
         """The packed form of a value: made now for a constant, by kernels in front of the first use for anything else."""
         memory = self.memory[value]
         if isinstance(memory, Widened):
-            return self._pack_ahead(memory.weight, memory.pack, pack)
+            return self._pack_in_prepare(memory.weight, memory.pack, pack)
         if isinstance(memory, Value) and memory in self.weights:
-            return self._pack_ahead(memory, pack)
+            return self._pack_in_prepare(memory, pack)
         key = (memory, (structure(pack.func.block), pack.form))
         if key not in self.packed:
             if isinstance(memory, Dense):
@@ -462,25 +462,25 @@ class _Bufferize:
 
     # --- weights, packed ahead of the run
 
-    def _pack_ahead(self, weight: Value, *packs: Pack) -> Value:
+    def _pack_in_prepare(self, weight: Value, *packs: Pack) -> Value:
         """The form of a weight that the packs make of it one after another: an argument, which `prepare` fills."""
         key = (weight, tuple(structure(p.func.block) for p in packs))
         if key not in self.packed:
             type = packs[-1].type
             name = f"{weight.name or 'weight'}_packed"
             self.packed[key] = buffer = _add_argument(self.new, BufferType(type.shape, type.dtype), name, "packed")
-            self.ahead.setdefault(weight, []).append((packs, buffer))
+            self.prepared.setdefault(weight, []).append((packs, buffer))
         return self.packed[key]
 
     def _prepare(self) -> list[Func]:
         """The function `prepare`, if anything is packed ahead."""
-        if not self.ahead:
+        if not self.prepared:
             return []
         args: list[tuple[Value, str]] = []
-        for weight, made in self.ahead.items():
+        for weight, made in self.prepared.items():
             args += [(weight, "param"), *((buffer, "output") for _, buffer in made)]
         names = distinct(v.name or "weight" for v, _ in args)
-        types = [BufferType((len(self.ahead),), i64), *(v.type for v, _ in args)]
+        types = [BufferType((len(self.prepared),), i64), *(v.type for v, _ in args)]
         func = Func.empty(
             "prepare",
             types,
@@ -491,7 +491,7 @@ class _Bufferize:
         places = {value: arg for (value, _), arg in zip(args, func.args[1:], strict=True)}
         self.b = self.top = Builder.at_end(func.block, self.old.location)
         code = Code(self.b)
-        for i, (weight, made) in enumerate(self.ahead.items()):
+        for i, (weight, made) in enumerate(self.prepared.items()):
             with code.when(code.apply("ne", code.load(func.args[0], i), code.constant(0, i64))):
                 for packs, buffer in made:
                     source = places[weight]
@@ -529,7 +529,7 @@ class _Bufferize:
         if isinstance(memory, Value):
             return memory
         if isinstance(memory, Widened):
-            return self._pack_ahead(memory.weight, memory.pack)
+            return self._pack_in_prepare(memory.weight, memory.pack)
         if memory not in self.data:
             self.data[memory] = self.top(kernel.Data, value=memory)
         return self.data[memory]

@@ -64,17 +64,17 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
     last = _reader(middle)
     # If the result is a wide image again, the next block begins with the product that makes it.
     ends = [] if last is None or (after := _reader(last)) is not None and _is_sliding(after) else [last]
-    for chain in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
-        fused = _joined(chain)
+    for roots in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
+        fused = _joined(roots)
         if find_inverted_residual(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:
             fused.drop_operands()
             continue
-        at = chain[-1]
+        at = roots[-1]
         at.parent.insert(fused, at)  # type: ignore[union-attr]
         for old, new in zip(at.results, fused.results, strict=True):
             new.name = old.name
             old.replace_all_uses_with(new)
-        for op in reversed(_with_reshapes(chain)):
+        for op in reversed(_with_reshapes(roots)):
             op.erase()
         return
 
@@ -101,19 +101,19 @@ def _reader(op: Op) -> Op | None:
     return users[0] if len(users) == 1 and len(_contracts(users[0])) == 1 else None
 
 
-def _with_reshapes(chain: list[Op]) -> list[Op]:
+def _with_reshapes(roots: list[Op]) -> list[Op]:
     """The roots of a fused inverted residual with the reshapes between them, in order."""
-    found = [chain[0]]
-    for op in chain[1:]:
+    found = [roots[0]]
+    for op in roots[1:]:
         while (user := next(iter(found[-1].results[0].users))) is not op:
             found.append(user)
         found.append(op)
     return found
 
 
-def _joined(chain: list[Op]) -> tensor.Fused:
+def _joined(roots: list[Op]) -> tensor.Fused:
     """The roots as one."""
-    ops = _with_reshapes(chain)
+    ops = _with_reshapes(roots)
     made = {op.results[0] for op in ops}
     inputs = list(dict.fromkeys(x for op in ops for x in op.operands if x not in made))
     block = Block([v.type for v in inputs], [v.name for v in inputs])

@@ -29,7 +29,7 @@ from polyreme.lowering.transforms.fuse import is_free
 # What all images leave at a layer is this many times L2 where it pays, and weights of this part of it are read again
 # for each image: fewer of floats, which Winograd's algorithm may make larger, than of bytes, whose sums are four times as large as they
 # are.
-WORTH_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
+MIN_CACHES, SMALL_WEIGHTS, SMALL_BYTES = 2, 4, 1
 # What the next layers read is at most this part of what the layers themselves hand on to each other.
 MOST_GIVEN = 4
 
@@ -143,7 +143,7 @@ class _Tiling:
             # Elementwise ops fuse with what they read: what they are handed never is in memory.
             return False
         images = self.batch if isinstance(self.batch, int) else 2
-        if images * max(self._bytes_of_image(v) for v in made) < WORTH_CACHES * cache:
+        if images * max(self._bytes_of_image(v) for v in made) < MIN_CACHES * cache:
             return False
         given = sum(self._bytes_of_image(v) for v in self._given(inside))
         return given * MOST_GIVEN <= sum(self._bytes_of_image(v) for v in made)

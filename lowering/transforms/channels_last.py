@@ -437,7 +437,7 @@ def _contract(converter: _LayoutConverter, op: tensor.Contract, b: Builder) -> _
     if op.dtype is None and _gives_one_each(conv, image, weight):
         return None
     if _is_depthwise(conv, image, weight) and not _channels_are_last(image, conv):
-        image = _turned(b, image[0], image[1], conv)
+        image = _windows_channels_last(b, image[0], image[1], conv)
     return _convolution(b, conv, image, weight, op.dtype, converter.blocks)
 
 
@@ -469,7 +469,7 @@ def _channels_are_last(image: tuple[Value, str], conv: _Conv) -> bool:
     return "".join(inside).endswith(conv.places + "".join(c for c in conv.channels if c in inside))
 
 
-def _turned(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
+def _windows_channels_last(b: Builder, windows: Value, letters: str, conv: _Conv) -> tuple[Value, str]:
     """The windows of an image that comes with its channels in front, over the image with these last: a channel's pixels are no lanes of a
     vector, and each is read for many windows.
     """

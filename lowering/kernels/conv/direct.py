@@ -376,11 +376,11 @@ class DirectTask:
             return lambda position: [code.add(position, m) for m in moved]
         begin = code.add(weights, further, code.mul(code.mod(number, count), -(-typical(size) // (count * lanes)) * lanes))
 
-        def ask(position: Index) -> list[Index]:
+        def prefetch(position: Index) -> list[Index]:
             done = code.mul(code.div(code.sub(position, weights), count * lanes), lanes)
             return [code.add(begin, done, i * lanes) for i in range(lines)]
 
-        return ask
+        return prefetch
 
     def _whole_rows(self, count: Index, tile: Callable[[Index, int, bool], None]) -> Value:
         """Tiles of whole rows of numbered pixels, where a task has all of an image, and its rows are of few pixels; how many pixels are

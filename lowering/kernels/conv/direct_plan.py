@@ -407,9 +407,9 @@ class Direct:
         """Panels of a task, if the pixels of an image are cut into so many pieces: few enough for the threads."""
         tasks = self._around * pieces
         parts = min(self.count, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / pieces))
-        return min(max(-(-self.count // max(1, parts)), self._worth_copying()), self.count)
+        return min(max(-(-self.count // max(1, parts)), self._min_panels_to_copy()), self.count)
 
-    def _worth_copying(self) -> int:
+    def _min_panels_to_copy(self) -> int:
         """The least number of panels that pays for a task's copy of the image."""
         if self.pad is None:
             return 1

@@ -80,14 +80,14 @@ def build_winograd(request: Request) -> KernelPlan | None:
     if image is None:
         return None
     cuts = choose_blockings(image)
-    return build_cut(image, cuts) if cuts and not _is_better_by_pairs(request, cuts) else None
+    return build_cut(image, cuts) if cuts and not _prefers_inner_product(request, cuts) else None
 
 
-def _is_better_by_pairs(request: Request, cuts: Sequence[Blocking]) -> bool:
+def _prefers_inner_product(request: Request, cuts: Sequence[Blocking]) -> bool:
     """Whether Winograd's inner product takes less time. Estimates here are in cycles of two multiply-adds."""
-    by_pairs = find_winograd_inner_product(request)
+    inner_product = find_winograd_inner_product(request)
     cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
-    return by_pairs is not None and cycles > INNER_PRODUCT_SHARE * by_pairs.cycles
+    return inner_product is not None and cycles > INNER_PRODUCT_SHARE * inner_product.cycles
 
 
 def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:

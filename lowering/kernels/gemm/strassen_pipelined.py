@@ -115,7 +115,7 @@ class PipelinedWork:
             with code.when(run.is_shared):
                 variables.note(CONTINUES, run.tickets.are_done(run.owner, did, items))
             with code.when(variables.is_on(CONTINUES)):
-                self._put_together(items)
+                self._combine_products(items)
 
     def _take(self, items: Value) -> None:
         """Notes the next item, `items` if there is none. Of another thread it takes as many as there is memory for."""
@@ -234,19 +234,19 @@ class PipelinedWork:
         code, cut, inner, lanes = self.code, self.cut, self.inner, self.cut.lanes
         depth, rounds = cut.depth, cut.depth // UNROLL
         lines = inner.steps * inner.lanes * depth * cut.vectors
-        asked = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
+        prefetched = -(-lines // ((inner.products - 1) * cut.tiles * rounds))
 
         def overlapped(at: Index) -> Overlapped:
             # Tiles of fewer rows than the first ones do what these leave.
             each = -(-depth * cut.rows // (cut.piece * rounds))
             tile = code.div(at, cut.rows)
             begin = code.mul(tile, rounds * each)
-            line0 = code.mul(code.add(code.mul(product, cut.tiles), tile), rounds * asked)
+            line0 = code.mul(code.add(code.mul(product, cut.tiles), tile), rounds * prefetched)
 
             def write(item: Value) -> None:
                 step = code.value(code.add(begin, code.mul(item, each)))
-                for i in range(asked):
-                    line = code.add(line0, code.mul(item, asked), i)
+                for i in range(prefetched):
+                    line = code.add(line0, code.mul(item, prefetched), i)
                     code.prefetch(self.task.memory.right, code.add(following, code.mul(line, lanes)))
                 # A block of its own also keeps LLVM from loading early what the tile multiplies, for which there are no registers.
                 with code.when(code.apply("lt", step, code.value(depth))):
@@ -288,7 +288,7 @@ class PipelinedWork:
         code = self.code
         return code.value(code.add(code.mul(self.task.first, self.outer.products), number, 1))
 
-    def _put_together(self, items: Value) -> None:
+    def _combine_products(self, items: Value) -> None:
         """Adds up the products that are left of all items, in their order."""
         code, run = self.code, self.share
         with code.loop(0, items, name="turn") as item:

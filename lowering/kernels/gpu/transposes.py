@@ -41,7 +41,7 @@ def build_transposes(request: Request) -> KernelPlan | None:
     ops = needed_ops([op for op in func.block if not isinstance(op, Return)], values)
     if any(shape_of(v) != shape for v in values) or not all(isinstance(op, _FLAT) for op in ops):
         return None
-    found = _turned(values, shape)
+    found = _transposed_values(values, shape)
     if found is None:
         return None
     axis, transposed = found
@@ -115,7 +115,7 @@ class _Board:
         return code.add(code.mul(line, TILE + 1), lane)
 
 
-def _turned(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
+def _transposed_values(values: Sequence[Value], shape: Sequence[Dim]) -> tuple[int, list[Value]] | None:
     """The axis of the results along which transposed values are contiguous, and these values; None if there are none, too many, or none
     that pay.
     """

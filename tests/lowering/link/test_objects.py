@@ -64,7 +64,7 @@ def arrays(n=17):
 @pytest.fixture
 def split(monkeypatch, tmp_path):
     """Every module is split, and objects are kept in an empty folder."""
-    monkeypatch.setattr(objects, "WORTH_SPLITTING", 0)
+    monkeypatch.setattr(objects, "MIN_OPS_TO_SPLIT", 0)
     monkeypatch.setenv("POLYREME_CACHE", str(tmp_path / "cache"))
     cache_in.cache_clear()
 
