@@ -74,8 +74,7 @@ class Registers:
         return self.count * 3 // 4
 
     def most_rows(self, vectors: int) -> int:
-        """The most rows of a tile of so many vectors whose accumulators leave room for as many vectors of B, and for A: where there are 16
-        registers, LLVM else keeps B's on the stack, and a tile of 2 x 6 takes twice as long.
+        """The most rows of a tile of so many vectors that leave registers for as many vectors of B, and for A's number; else LLVM spills.
         """
         return min(self.accumulators, self.count - vectors - self.factors) // vectors
 

@@ -79,22 +79,22 @@ Progress = Callable[[Func, Sequence[Func]], None]
 class TensorToKernel(Pass):
     """Turn a fused `main` at tensor level into one at kernel level.
 
-    Before: tensor ops and groups on values.  After: `main` on buffers, its outputs as last arguments, and the kernels it calls.
-    Runs after fusion, which says what a kernel is, and before memory is planned, which needs to know all buffers.
+    Before: tensor ops and groups on values.  After: `main` on buffers, its outputs as last arguments, and the kernels it calls. Runs after
+    fusion, which says what a kernel is, and before memory is planned, which needs to know all buffers.
 
-    With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed",
-    for
+    With `prepare`, packs of weights (arguments of role "param") leave `main`, which takes the packed buffers as arguments of role "packed".
+    If there are any they are made by
 
         func @prepare(%changed: buffer<Pxi64>, a weight, its packed buffers, another weight, …)
         // the weights whose entry in `changed` is not 0
 
-    if there are any; and weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that are worth
-    making at every run, "always" packs weights wherever a constant would be.
+    Weights that `main` needs in no other form are no arguments of it any more. "worth" moves the packs that pay even at every run, "always"
+    packs weights wherever a constant would be.
 
     `preferred_order` gives the order in which a root prefers one of its operands; the root that makes that operand may choose it.
 
-    `watch` is told of each root, its plan and the calls made for it, `progress` after each root of how far the new `main` has come, and of
-    its kernels.
+    `watch` is told of each root, its plan and the calls made for it. `progress` is told after each root of how far the new `main` has come,
+    and of its kernels.
     """
 
     name: ClassVar[str] = "tensor-to-kernel"

@@ -49,10 +49,10 @@ class ChannelsLast(FuncPass):
     """contract(window(x), w): NCabmn,OCmn->NOab  ->  transpose(contract(window(transpose(x)), w): NabCmn,OCmn->NabO), and transposes sunk
     through ops behind it
 
-    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with `channels` channels of the
-    result or more (depthwise ones with 16), and which give back less than they compute on the way: with few channels, lanes along a row of
-    pixels do better, and a training step gives all back. Runs before reshapes are sunk and before fusion, which find longer chains
-    afterwards. With `blocks`, convolutions with very few channels compute several pixels at once.
+    Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with at least `channels` output
+    channels (depthwise ones: 16). With few channels, lanes along a row of pixels do better. Functions that return all that they compute,
+    such as training steps, stay as they are. Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With
+    `blocks`, convolutions with very few channels compute several pixels at once.
     """
 
     name: ClassVar[str] = "channels-last"

@@ -28,11 +28,9 @@ class FoldBatchNorm(FuncPass):
     through a transpose
 
     Before and after: `nn` ops.  Where weights and statistics are constants, as in a model that is compiled for inference, and nothing else
-    uses the product.
-    s is found in float64, and the folded weights are rounded once. 16-bit weights stay as they are: rounded again, they would lose more
-    than the norm costs;
-    their norm becomes x s + t in float32, with s and t constants.
-    Runs after canonicalization, which gives reshaped and sliced constants their final form.
+    uses the product. s is computed in float64, and the folded weights are rounded once. 16-bit weights stay, since rounding them again
+    loses more than the norm costs; their norm becomes x s + t in float32, with constant s and t. Runs after canonicalization, which gives
+    reshaped and sliced constants their final form.
     """
 
     name: ClassVar[str] = "fold-batch-norm"

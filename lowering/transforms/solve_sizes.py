@@ -138,12 +138,11 @@ def windows_of(func: Func) -> list[Dim]:
 @register_pass
 @dataclass(frozen=True)
 class SolveDims(Pass):
-    """Give sizes their values, as far as `sizes` ("N=1 T=128") says them, check that a run can tell the others, and guard what ops need of
-    them.
+    """Replace sizes by the values in `sizes` ("N=1 T=128"), check that a run can tell the others, and guard what ops need of them.
 
-    Before: any module.  After: no name in `sizes` is left; each other name is told by the shape of an argument of `main`; no size of a
-    result of an op in `main` is negative where its guards hold, and no guard follows from another or holds anyway. Runs first, because
-    everything after compares shapes.
+    Before: any module.  After: no name in `sizes` is left. Each other name is told by the shape of an argument of `main`. If the guards
+    hold, no size of a result in `main` is negative, and no guard follows from another. Runs first, because everything after compares
+    shapes.
     """
 
     name: ClassVar[str] = "solve-dims"

@@ -19,9 +19,11 @@ from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_L3, pref
 
 @dataclass(frozen=True)
 class TaskRows:
-    """What depends on the number of rows of a chunk, `m`, in a kernel: whether these are `enough` (None: there is nothing to ask), how many
-    products that makes and the first one's number, rows of a part, pieces that these are cut into and rows of one, the distances from one
-    of A's combinations to the next and from the sums of one product to the next one's, and how many rows others make, those before.
+    """What depends in a kernel on `m`, the number of rows of a chunk.
+
+    `enough`: whether they are cut into parts (None: always). `products`: how many products that makes; `first`: the first one's number.
+    `height`: rows of a part, in `pieces` pieces of `piece` rows. `matrix` and `plane`: distances between A's combinations, and between the
+    sums of two products. `before`: rows of the chunks before.
     """
 
     code: Code

@@ -33,9 +33,10 @@ SET_STRIDE, SETS_SHARE = 1 << 17, 4
 
 @dataclass(frozen=True)
 class Packing:
-    """How B in memory, `k` steps of `n` lanes, becomes panels of `lanes` lanes, filled up with zeros to whole groups of `group` steps; with
-    each lane's scale within `bounds`, and the sum of its pairs' products; and with the `facts`, of each step of a period its sign and
-    whether it begins a pair.
+    """How B, `k` steps of `n` lanes, becomes panels of `lanes` lanes, padded with zeros to whole groups of `group` steps.
+
+    Behind the panels follow each lane's scale, within `bounds`, the sum of its pairs' products, and the `facts`: of each step of a period
+    its sign, and whether it begins a pair.
     """
 
     access: Access

@@ -31,8 +31,8 @@ MOST_UNROLLED = 4
 
 @dataclass(frozen=True)
 class RowSlide:
-    """Windows along one axis of the image: the letters of the pixels that come out and of the taps, the axis' size, pixels from one window
-    to the next and from one tap to the next, how many taps there are, and zeros before the image. Without a letter there is one pixel.
+    """Windows along one axis of the image: the letters of the pixels and of the taps, the axis' `size`, stride, dilation, taps, padding
+    before it (`low`), and pixels of the result. Without a letter there is one pixel.
     """
 
     letter: str
@@ -56,10 +56,10 @@ class RowSlide:
 
 @dataclass(frozen=True)
 class WinogradInnerProductRows:
-    """A product of m rows and k steps by weights of n lanes: row `letters` of the result, its `lane`, and the letters of the steps, of
-    which the last one's elements are neighbours in A. `left` is where A's elements are, or those of the image under windows, which `slides`
-    along some of its axes. With `are_joined` all rows are as far from each other in memory. At each place of the `outer` letters, whose
-    sizes are known, there is such a product, of other weights.
+    """A product of m rows and k steps by weights of n lanes, or one for each place of the `outer` letters.
+
+    `letters` are the rows in the result, `lane` its lanes, `steps` the contracted letters, the last of which is contiguous in A. `left` is
+    A, or the image under windows, which `slides` along some of its axes. With `are_joined` all rows are equally far apart in memory.
     """
 
     problem: Problem
