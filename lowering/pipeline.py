@@ -47,12 +47,11 @@ from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, h
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.regions import is_host_op, sizes_learnt
+from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
 from polyreme.lowering.transforms.batch_tiling import TileBatch
 from polyreme.lowering.transforms.channels_last import ChannelsLast
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.transforms.control_cleanup import HoistFromLoops
-from polyreme.lowering.transforms.count_ranks import CountRanks
-from polyreme.lowering.transforms.extremes import ExtremesInTwoPasses
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.group_attention import GroupAttention
@@ -63,6 +62,7 @@ from polyreme.lowering.transforms.quantized import IntegerProducts
 from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 from polyreme.lowering.transforms.solve_sizes import SolveDims
+from polyreme.lowering.transforms.sort_short_rows import CountRanks
 from polyreme.lowering.transforms.split_complex import SplitComplex
 from polyreme.lowering.transforms.widen_halves import WidenHalves
 

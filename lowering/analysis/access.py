@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
-from polyreme.lowering.analysis.halves import is_widening
+from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.rows import shape_of
 
 Linear = tuple[Dim, dict[str, Dim]]

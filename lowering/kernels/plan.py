@@ -34,7 +34,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.timing import timed
 from polyreme.ir.types import BufferType, TensorType
-from polyreme.lowering.analysis.halves import is_widening
+from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.machines.targets import Target
 
 

@@ -28,7 +28,7 @@ from polyreme.ir.passes import Pass
 from polyreme.ir.timing import announce
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.analysis.costs import cost_of
-from polyreme.lowering.analysis.halves import is_widening
+from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.names import argument_names, distinct, free_name, result_names
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.analysis.rows import shape_of

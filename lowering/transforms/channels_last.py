@@ -31,7 +31,7 @@ from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.dilation import without_dilation
-from polyreme.lowering.transforms.larger_groups import larger_groups
+from polyreme.lowering.transforms.grouped_convolutions import larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
 Axes = tuple[int, ...]

@@ -21,7 +21,7 @@ from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.types import element_type, f32
-from polyreme.lowering.analysis.halves import HALVES, is_widening
+from polyreme.lowering.analysis.half_floats import HALVES, is_widening
 
 # Up to so many rows a product is bound by reading its weights, and has time to widen them.
 FEW_ROWS = 16

@@ -9,7 +9,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType, i32, i64, scalar_type
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.transforms.extremes import ExtremesInTwoPasses
+from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
 
 
 def module_of(shape, dtype, fn, axis=-1, keepdims=False, positions=i64):

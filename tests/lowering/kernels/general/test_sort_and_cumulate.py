@@ -14,7 +14,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, scalar_type
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.lowering.transforms.count_ranks import CountRanks
+from polyreme.lowering.transforms.sort_short_rows import CountRanks
 from polyreme.runtime.threads import get_num_threads, set_num_threads
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8"]
