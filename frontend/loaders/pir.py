@@ -24,7 +24,8 @@ from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters
-from polyreme.loaders.program import MAX_OPERATORS, MAX_RANK, ProgramBuilder, check_type
+from polyreme.loaders.program import ProgramBuilder, check_type
+from polyreme.loaders.program_desc import MAX_OPERATORS, MAX_RANK
 from polyreme.operators.table import apply_pir, is_misdeclared
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor

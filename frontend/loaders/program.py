@@ -20,6 +20,7 @@ from polyreme.ir.types import TensorType
 from polyreme.jit.capture.trace import Trace, Traced
 from polyreme.jit.structure import flatten
 from polyreme.loaders.errors import LoaderError
+from polyreme.loaders.program_desc import MAX_RANK
 from polyreme.math.contents import is_small
 from polyreme.parameter import Parameter
 from polyreme.static import InputSpec
@@ -28,8 +29,6 @@ from polyreme.tensor import Tensor
 
 __all__ = ["ProgramBuilder", "check_type"]
 
-MAX_RANK = 9
-MAX_OPERATORS = 200_000
 
 
 class _Recorder(Trace):

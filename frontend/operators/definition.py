@@ -226,13 +226,17 @@ _HINTS = {
     "struct_name", "place", "place_type", "stop_gradient", "persistable", "with_quant_attr", "num_threads", "is_test", "workspace_size_MB",
     "exhaustive_search", "mkldnn_data_type", "dst_place_type", "Scale_in", "Scale_out", "skip_quant", "enable_int8", "seed", "force_cpu",
     "numeric_stable_mode", "infer_flags", "is_distributed", "remote_prefetch", "is_sparse", "sparse", "execution_stream",
+    "scale_x", "scale_y", "scale_out", "Scale_x", "Scale_y", "Scale_weights", "Scale_in_eltwise", "fuse_alpha", "fuse_beta",
+    "fuse_brelu_threshold", "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", "trainer_id",
     "scheduling_priority", "event_to_record", "events_to_wait", "force_record_event", "manual_schedule",
 }  # fmt: skip
 _HINT_PREFIXES = ("op_", "use_", "__")
+# Options with the values at which they are off.
+_OFF = {"head_number": 1, "overwrite": True, "in_dtype": -1, "out_dtype": -1, "entry": "none", "entry_config": "none", "table_class": "none"}
 
 
 def is_meaningless(name: str, value: Any) -> bool:
     """Whether an attribute that an operator does not know may be passed over: a hint, or an option that is off."""
-    if name in _HINTS or name.startswith(_HINT_PREFIXES):
+    if name in _HINTS or name.startswith(_HINT_PREFIXES) or name in _OFF and value == _OFF[name]:
         return True
     return value is None or value is False or (isinstance(value, (int, float, str, list, tuple)) and not value)

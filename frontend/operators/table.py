@@ -34,6 +34,7 @@ from polyreme.operators import (
     vision,
 )
 from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
@@ -69,6 +70,7 @@ FAMILIES = (
     recurrent,
     reduce,
     search,
+    selection,
     shape,
     slicing,
     update,

@@ -175,8 +175,7 @@ class _Backward:
         """The inputs that gradients can flow to: of a gradient operator its forward operator's inputs and the gradients that came in."""
         if not isinstance(op.kind, Gradient):
             return dict(op.read_slots())
-        forward = op.attrs["forward_inputs"]
-        return {slot: names for slot, names in op.inputs.items() if slot in forward or slot.endswith(GRAD)}
+        return {slot: names for slot, names in op.inputs.items() if slot in op.data.reads or slot.endswith(GRAD)}
 
     def _reached(self, name: str, reached: dict[str, bool]) -> bool:
         if name not in reached:
@@ -227,10 +226,9 @@ class _Backward:
         for slot, i in flow.inputs:
             outputs.setdefault(slot + GRAD, []).append(self._name(read[slot][i]))
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
-        attrs = {"forward_inputs": list(read)}
         location = op.location
         type = _GRADIENT_TYPES.get(op.type, f"{op.type}_grad")
-        made = Operator(self.block, type, kind, inputs, outputs, {**attrs, **self.block.program.role_attributes()}, data, location)
+        made = Operator(self.block, type, kind, inputs, outputs, self.block.program.role_attributes(), data, location)
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:

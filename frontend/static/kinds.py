@@ -94,7 +94,7 @@ class OperatorKind:
 
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         """The kind and the data of the operator's gradient, of these inputs from these outputs (slots and places)."""
-        return GRADIENT, GradientOf(op.uid, wrt, seeds)
+        return GRADIENT, GradientOf(op.uid, wrt, seeds, tuple(op.read_slots()))
 
 
 # --- ops of the nn dialect
@@ -198,6 +198,7 @@ class GradientOf(NamedTuple):
     uid: int
     wrt: tuple[tuple[str, int], ...]
     seeds: tuple[tuple[str, int], ...]
+    reads: tuple[str, ...] = ()  # the slots of the forward operator's inputs
 
 
 class Gradient(OperatorKind):
@@ -205,7 +206,8 @@ class Gradient(OperatorKind):
 
     def optional(self, op: Operator) -> Collection[str]:
         """What the forward operator read is known from there."""
-        return [slot for slot in op.inputs if not slot.endswith("@GRAD")]
+        arrived = {f"{slot}@GRAD" for slot, _ in op.data.seeds}
+        return [slot for slot in op.inputs if slot not in arrived]
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         of: GradientOf = op.data
@@ -218,7 +220,7 @@ class Gradient(OperatorKind):
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
         targets = [forward.inputs[slot][i] for slot, i in of.wrt]
         present = [x for x in targets if x is not None]
-        pairs = [(forward.outputs[slot][i], dy) for (slot, i), dy in zip(of.seeds, weights, strict=True)]
+        pairs = [(forward.outputs[slot][i], _shaped(dy, forward.outputs[slot][i])) for (slot, i), dy in zip(of.seeds, weights, strict=True)]
         pairs = [(y, dy) for y, dy in pairs if isinstance(y, Tensor) and not y.stop_gradient]
         found: list[Tensor | None] = [None] * len(present)
         if pairs:
@@ -238,6 +240,14 @@ class Gradient(OperatorKind):
         """Its inputs as a gradient of it must see them: those of the operator it differentiates are the very tensors of that one."""
         forward = applied[op.data.uid]
         return {**inputs, **forward.inputs, **{slot: inputs[slot] for slot in inputs if slot.endswith("@GRAD")}}
+
+
+def _shaped(dy: Tensor, y: Any) -> Tensor:
+    """A gradient of one element in the shape of what it is of: programs older than 0-D tensors have one axis more."""
+    if isinstance(y, Tensor) and dy.type.shape != y.type.shape and dy.type.elements == 1 and y.type.elements == 1:
+        made: Tensor = dispatch.call(ops.Reshape, dy, shape=tuple(y.type.shape))
+        return made
+    return dy
 
 
 GRADIENT = Gradient()

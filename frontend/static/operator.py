@@ -72,12 +72,16 @@ class Operator:
         self.data = data
         self.location = caller_location() if location is None else location
         self.uid = next(_numbers)
+        self.slots_kept: Any = None  # of a gradient operator from there, its slots as they are there
+        self.attr_kinds: dict[str, int] = {}  # of an operator from Paddle's bytes, the kinds that its attributes have there
 
     def copy_into(self, block: Block) -> Operator:
         """The same operator in a block of another program, whose blocks its attributes name."""
         attrs = {name: _in_program(value, block.program) for name, value in self.attrs.items()}
         copy = Operator(block, self.type, self.kind, self.inputs, self.outputs, attrs, self.data, self.location)
         copy.uid = self.uid
+        copy.slots_kept = self.slots_kept
+        copy.attr_kinds = dict(self.attr_kinds)
         return copy
 
     # --- arguments

@@ -8,6 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.loaders.program_desc import ProgramDesc, write_program
 from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
@@ -286,6 +287,7 @@ def _copied(variable: Variable, block: Block, persistable: bool) -> Any:
         flags = {f: getattr(variable, f) for f in ("stop_gradient", "is_data", "need_check_feed", "lod_level", "location")}
         made = Variable(block, variable.name, None, variable.dtype, persistable, **flags)
         made._type = variable._type
+        made.kind, made.desc_kept, made.error_clip = variable.kind, variable.desc_kept, variable.error_clip
     return made
 
 
@@ -325,6 +327,12 @@ class Program:
         return self.blocks[-1]
 
     _create_block = create_block
+
+    def add_blocks(self, parents: Sequence[int]) -> None:
+        """Make the program one of empty blocks with these parents."""
+        self.blocks = [Block(self, idx, parent) for idx, parent in enumerate(parents)]
+        self.current_block_idx = 0
+        self.touch()
 
     def rollback(self) -> None:
         """Go back to the parent of the current block."""
@@ -559,6 +567,46 @@ class Program:
                 "expected a program that computes something for these fetches but it only hands on what it is given", code="E0607"
             )
         return plan.module
+
+    # --- bytes
+
+    def serialize_to_string(self) -> bytes:
+        """The program as Paddle's own bytes, a `ProgramDesc`: Paddle reads them, and so does `parse_from_string`.
+
+        Operators that functions of the API recorded are written as Paddle's. One that it lacks, such as a call of a Python function, is an
+        `OperatorError` (a `ValueError`) at its line. Values of variables are no part of a program.
+        """
+        from polyreme.static.desc.write import describe
+
+        return write_program(describe(self))
+
+    @property
+    def desc(self) -> ProgramDesc:
+        """The program as Paddle's `ProgramDesc` has it: blocks of variables and operators, as plain values."""
+        return self.get_desc()
+
+    def get_desc(self) -> ProgramDesc:
+        """The same; changes to it leave the program as it is."""
+        from polyreme.static.desc.write import describe
+
+        return describe(self, strict=False)
+
+    @staticmethod
+    def parse_from_string(binary_str: bytes) -> Program:
+        """The program in Paddle's bytes. Parameters become persistable variables: what only parameters have is not in there.
+
+        Damaged bytes are a `LoaderError` (a `ValueError`), which says where. Operators that are not supported stay in the program, and are
+        refused when it runs.
+        """
+        from polyreme.static.desc.read import fill_program
+
+        if not isinstance(binary_str, (bytes, bytearray, memoryview)):
+            raise TypeError(f"expected the bytes of a program but got {type(binary_str).__name__}")
+        program = Program()
+        fill_program(program, bytes(binary_str))
+        return program
+
+    # --- text
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""

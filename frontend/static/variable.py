@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["GRAD", "Parameter", "Variable", "VariableError", "named_variable", "variable_type"]
 
 GRAD = "@GRAD"
+# The number of dense tensors among the kinds of variables that Paddle's programs have.
+DENSE = 7
 
 
 class VariableError(PolyremeError, ValueError):
@@ -99,6 +101,8 @@ class Variable(Tensor):
         self.op = None
         self.error_clip: Any = None
         self.is_tensor_array = False
+        self.kind = DENSE
+        self.desc_kept: Any = None  # what Paddle's bytes say of a variable that is no dense tensor
         self.location = caller_location(name) if location is None else location
 
     # --- what it is

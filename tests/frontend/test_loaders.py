@@ -169,7 +169,7 @@ def test_a_loaded_model_is_saved_again_and_becomes_part_of_another(tmp_path):
 
 def test_parameters_may_stand_elsewhere_and_in_a_file_each(tmp_path):
     from polyreme.loaders.pdiparams import read_parameters, write_parameters
-    from polyreme.loaders.pdmodel import read_program
+    from polyreme.loaders.program_desc import read_program
 
     (x,), (y,) = expected("mlp", "legacy")
     shutil.copy(MODELS / "legacy" / "mlp.pdmodel", tmp_path / "mlp.pdmodel")

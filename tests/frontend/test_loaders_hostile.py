@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters, write_parameters
-from polyreme.loaders.pdmodel import read_program
+from polyreme.loaders.program_desc import read_program
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
 PIR = (MODELS / "pir" / "mlp.json").read_bytes()

@@ -10,7 +10,7 @@ from typing import Any
 
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.types import TensorType
-from polyreme.operators.blocks import (
+from polyreme.operators.control.blocks import (
     BRANCHES,
     RECURRENT,
     WHILE,

@@ -1,0 +1,1 @@
+"""What operators with blocks of operators do."""

@@ -1,0 +1,1 @@
+"""Programs as Paddle's own bytes, `ProgramDesc`: writing ours and reading theirs."""
