@@ -1,7 +1,9 @@
 """`fluid.layers`: functions that append operators to the default main program, or run at once inside `fluid.dygraph.guard()`."""
 
+from polyreme.fluid.layers.control_flow import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.io import *
+from polyreme.fluid.layers.learning_rate_scheduler import *
 from polyreme.fluid.layers.loss import *
 from polyreme.fluid.layers.metric_op import *
 from polyreme.fluid.layers.nn import *
