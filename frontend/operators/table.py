@@ -35,6 +35,7 @@ from polyreme.operators import (
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.operators.sequence import pooling, ways
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -64,6 +65,7 @@ FAMILIES = (
     norm,
     padding,
     pool,
+    pooling,
     quantize,
     random,
     recurrent,
@@ -73,6 +75,7 @@ FAMILIES = (
     slicing,
     update,
     vision,
+    ways,
 )
 
 

@@ -8,4 +8,5 @@ from polyreme.fluid.layers.loss import *
 from polyreme.fluid.layers.metric_op import *
 from polyreme.fluid.layers.nn import *
 from polyreme.fluid.layers.ops import *
+from polyreme.fluid.layers.sequence_lod import *
 from polyreme.fluid.layers.tensor import *
