@@ -40,7 +40,8 @@ from polyreme.static.operator import RunError
 from polyreme.static.parallel.compiled_program import CompiledProgram
 
 __all__ = [
-    "DataLoader", "PyReader", "batch", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
+    "DataLoader", "PyReader", "batch", "get_parameter_value",
+    "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
     "load", "load_checkpoint", "load_params", "load_persistables", "load_program_state", "load_vars", "save",
     "save_checkpoint", "save_params", "save_persistables", "save_vars", "set_program_state", "ComposeNotAligned", "buffered", "cache",
     "chain", "compose", "firstn", "map_readers", "multiprocess_reader", "shuffle", "xmap_readers",

@@ -170,9 +170,8 @@ class Switch:
         self.inside_scope = True
         return self
 
-    def __exit__(self, *error: Any) -> bool:
+    def __exit__(self, *error: Any) -> None:
         self.inside_scope = False
-        return False
 
     def _check(self) -> None:
         if not self.inside_scope:

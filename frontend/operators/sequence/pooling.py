@@ -21,7 +21,9 @@ _LEVELS = {"X": "x", "X@LOD": "levels"}
 def last_level(levels: Sequence[Tensor], what: str) -> Tensor:
     """The offsets of the sequences that are rows; an error for a tensor without any."""
     if not levels:
-        raise UnsupportedError(f"expected sequences in '{what}' but it has no levels of detail; feed a LoDTensor, with lod_level=1 in data()")
+        raise UnsupportedError(
+            f"expected sequences in '{what}' but it has no levels of detail; declare the input with lod_level=1 and feed a LoDTensor"
+        )
     return levels[-1]
 
 
