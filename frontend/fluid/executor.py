@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.fluid.framework import Program, default_main_program
+from polyreme.fluid.reader import feeds_of_readers
 from polyreme.names import listed
 from polyreme.static import executor
 from polyreme.static.lod.tensor import LoDTensor
@@ -14,6 +16,12 @@ from polyreme.static.scope import Scope, _switch_scope, global_scope, scope_guar
 from polyreme.static.variable import Variable
 
 __all__ = ["Executor", "Scope", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"]
+
+
+def _program_of(program: Any) -> Program:
+    if isinstance(program, executor.CompiledProgram):
+        return program.program
+    return program if isinstance(program, Program) else default_main_program()
 
 
 class OneElement(np.ndarray[Any, Any]):
@@ -61,9 +69,15 @@ class Executor(executor.Executor):
             (feed,) = feed
         if feed is not None and not isinstance(feed, Mapping):
             raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+        readers = feeds_of_readers(_program_of(program))
+        if readers:
+            feed = {**readers, **(feed or {})}
         return super().run(
             program, feed, fetch_list, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache, use_prune
         )
+
+    def close(self) -> None:
+        """Nothing is held that Python does not let go of by itself; a reader ends with its `reset`."""
 
     def _given(self, array: Any, lod: Any, return_numpy: bool) -> Any:
         made = super()._given(array, lod, return_numpy)

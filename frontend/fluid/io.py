@@ -16,6 +16,7 @@ import numpy as np
 
 from polyreme.fluid.executor import global_scope
 from polyreme.fluid.framework import Parameter, Program, Variable, default_main_program
+from polyreme.fluid.reader import DataLoader, PyReader
 from polyreme.hapi.readers import batch
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_one, read_parameters, write_one, write_parameters
@@ -32,13 +33,15 @@ from polyreme.reader import (
     shuffle,
     xmap_readers,
 )
+from polyreme.serialization import save as save_file
 from polyreme.static import io
 from polyreme.static.io import load_program_state, set_program_state
 from polyreme.static.operator import RunError
 from polyreme.static.parallel.compiled_program import CompiledProgram
 
 __all__ = [
-    "batch", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
+    "DataLoader", "PyReader", "batch", "get_parameter_value",
+    "get_parameter_value_by_name", "get_program_parameter", "get_program_persistable_vars",
     "load", "load_checkpoint", "load_params", "load_persistables", "load_program_state", "load_vars", "save",
     "save_checkpoint", "save_params", "save_persistables", "save_vars", "set_program_state", "ComposeNotAligned", "buffered", "cache",
     "chain", "compose", "firstn", "map_readers", "multiprocess_reader", "shuffle", "xmap_readers",
@@ -186,7 +189,14 @@ def get_parameter_value_by_name(name: str, executor: Any, program: Any = None) -
 
 def save(program: Any, model_path: str) -> None:
     """Write the values of parameters to `MODEL_PATH.pdparams`, those of other persistable variables to `MODEL_PATH.pdopt`."""
-    io.save(_program(program), model_path)
+    chosen = _program(program)
+    if not os.path.basename(model_path):
+        raise ValueError("model_path MUST be format of dirname/filename [dirname\\filename in window], Now filename is empty str")
+    for suffix, mode in ((".pdparams", "param"), (".pdopt", "opt")):
+        file = Path(model_path + suffix)
+        save_file(chosen.state_dict(mode), str(file), protocol=2)
+        # The name that arrays have for all versions of numpy: the first one in the file, since pickle names a global once.
+        file.write_bytes(file.read_bytes().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n", 1))
 
 
 def load(program: Any, model_path: str, executor: Any = None, var_list: Any = None) -> None:

@@ -631,10 +631,8 @@ class ExponentialMovingAverage(_Swap):
             self._decay_var = self._decay_variable()
         for parameter in self._params:
             with program.optimized_guard([parameter]):
-                prefix = f"{self._name}." if self._name else ""
-                self._means[parameter.name] = layers.create_global_var(
-                    list(parameter.shape), 0.0, parameter.dtype, True, name=unique_name.generate(f"{prefix}{parameter.name}.ema")
-                )
+                name = unique_name.generate(f"{self._name}{parameter.name}_ema")
+                self._means[parameter.name] = layers.create_global_var(list(parameter.shape), 0.0, parameter.dtype, True, name=name)
         self._counter = layers.create_global_var([1], 0, "int64", True, name=self._step_counter_name)
         for parameter in self._params:
             self._swap_in(parameter, lambda parameter=parameter: self._corrected(parameter))

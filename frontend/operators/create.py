@@ -259,3 +259,9 @@ def share_data(x: Tensor) -> Tensor:
 def c_identity(x: Tensor, *, ring_id: int = 0) -> Tensor:
     """The same value, for all ranks of a group."""
     return x
+
+
+@operator(legacy=spelled("delete_var", outputs=""))
+def delete_var(x: list[Tensor]) -> tuple[()]:
+    """Nothing: it says that nobody needs these values any more, which the compiler knows by itself."""
+    return ()

@@ -36,6 +36,7 @@ from polyreme.operators import (
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.operators.sequence import pooling, ways
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -65,6 +66,7 @@ FAMILIES = (
     norm,
     padding,
     pool,
+    pooling,
     quantize,
     random,
     recurrent,
@@ -75,6 +77,7 @@ FAMILIES = (
     slicing,
     update,
     vision,
+    ways,
 )
 
 

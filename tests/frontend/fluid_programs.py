@@ -158,3 +158,117 @@ def cases():
     found["classifier_momentum"] = (classifier, OPTIMIZERS["momentum"])
     found["classifier_adam"] = (classifier, _minimize(lambda fluid: fluid.optimizer.Adam(0.001)))
     return found
+
+# --- runs of programs with blocks and with sequences
+
+
+def run_fetches(fluid, build):
+    """For each feed the fetched values, with their levels of detail."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        fetches, feeds = build(fluid)
+    scope = fluid.Scope()
+    with fluid.scope_guard(scope):
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup)
+        rng = np.random.RandomState(3)
+        for name in _parameters(main):
+            tensor = scope.find_var(name).get_tensor()
+            tensor.set(rng.uniform(-0.5, 0.5, np.array(tensor).shape).astype("float32"), fluid.CPUPlace())
+        found = []
+        for feed in feeds(fluid):
+            found.append([(np.array(t), t.lod()) for t in exe.run(main, feed=feed, fetch_list=fetches, return_numpy=False)])
+    return found
+
+
+def a_loop(fluid):
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[3], dtype="float32")
+    i = layers.fill_constant([1], "int64", 0)
+    limit = layers.fill_constant([1], "int64", 4)
+    total = layers.scale(x, 1.0)
+    again = layers.less_than(i, limit)
+    loop = layers.While(again)
+    with loop.block():
+        layers.assign(layers.elementwise_add(layers.scale(total, 0.5), x), total)
+        layers.increment(i)
+        layers.less_than(i, limit, cond=again)
+    return [total, i], lambda fluid: [{"x": np.arange(6).reshape(2, 3).astype("float32")}]
+
+
+def rows_go_two_ways(fluid):
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[3], dtype="float32")
+    y = layers.data(name="y", shape=[1], dtype="float32")
+    ways = layers.IfElse(layers.less_than(y, layers.fill_constant_batch_size_like(y, [-1, 1], "float32", 0.0)))
+    with ways.true_block():
+        ways.output(layers.scale(ways.input(x), 2.0))
+    with ways.false_block():
+        ways.output(layers.fc(ways.input(x), size=3))
+    (out,) = ways()
+    loss = layers.mean(out)
+    fluid.backward.append_backward(loss)
+    feed = {"x": np.arange(12).reshape(4, 3).astype("float32"), "y": np.array([[1], [-1], [2], [-3]], "float32")}
+    return [out, loss, "fc_0.w_0@GRAD"], lambda fluid: [feed]
+
+
+def a_recurrent_net(fluid):
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[5, 2, 3], append_batch_size=False, dtype="float32", stop_gradient=False)
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        word = rnn.step_input(x)
+        before = rnn.memory(shape=[-1, 4], batch_ref=word, ref_batch_dim_idx=1)
+        hidden = layers.fc([word, before], size=4, act="tanh")
+        rnn.update_memory(before, hidden)
+        rnn.step_output(hidden)
+    out = rnn()
+    loss = layers.mean(out)
+    fluid.backward.append_backward(loss)
+    feed = {"x": np.random.RandomState(0).rand(5, 2, 3).astype("float32")}
+    return [out, loss, "fc_0.w_0@GRAD", "fc_0.w_1@GRAD"], lambda fluid: [feed]
+
+
+def sequences(fluid):
+    layers = fluid.layers
+    words = layers.data(name="words", shape=[1], dtype="int64", lod_level=1)
+    table = layers.embedding(words, size=[10, 4])
+    pools = [layers.sequence_pool(table, kind) for kind in ("average", "sum", "sqrt", "max", "first", "last")]
+    weights = layers.sequence_softmax(layers.fc(table, size=1))
+    back = layers.sequence_expand(pools[0], table)
+    joined = layers.fc(layers.sequence_pool(layers.elementwise_mul(table, back), "sum"), size=4)
+    loss = layers.mean(layers.elementwise_add(layers.sums(pools), joined))
+    fluid.backward.append_backward(loss)
+
+    def feeds(fluid):
+        for ids, lengths in (([1, 2, 3, 4, 9], [[2, 3]]), ([1, 7, 3], [[1, 1, 1]])):
+            array = np.array(ids, "int64").reshape(-1, 1)
+            yield {"words": fluid.create_lod_tensor(array, lengths, fluid.CPUPlace())}
+
+    return pools + [table, weights, back, loss, "embedding_0.w_0@GRAD"], feeds
+
+
+def labels_of_words(fluid):
+    """Two inputs of the same sequences, and a third one of others."""
+    layers = fluid.layers
+    words = layers.data(name="words", shape=[1], dtype="int64", lod_level=1)
+    marks = layers.data(name="marks", shape=[1], dtype="int64", lod_level=1)
+    others = layers.data(name="others", shape=[2], dtype="float32", lod_level=1)
+    scores = layers.fc(layers.embedding(words, size=[10, 4]), size=3, act="softmax")
+    loss = layers.mean(layers.cross_entropy(scores, marks))
+    ends = layers.elementwise_add(layers.sequence_last_step(scores), layers.fc(layers.sequence_first_step(others), size=3))
+
+    def feeds(fluid):
+        make = lambda array, lengths: fluid.create_lod_tensor(array, lengths, fluid.CPUPlace())
+        for first, second in (([2, 1], [1, 3]), ([1, 1, 2], [2, 2, 1])):
+            rows, more = sum(first), sum(second)
+            yield {
+                "words": make(np.arange(rows).reshape(-1, 1).astype("int64"), [first]),
+                "marks": make((np.arange(rows) % 3).reshape(-1, 1).astype("int64"), [first]),
+                "others": make(np.arange(2 * more).reshape(-1, 2).astype("float32"), [second]),
+            }
+
+    return [loss, ends, scores], feeds
+
+
+FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words]

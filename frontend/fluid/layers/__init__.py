@@ -1,9 +1,33 @@
 """`fluid.layers`: functions that append operators to the default main program, or run at once inside `fluid.dygraph.guard()`."""
 
+from polyreme.fluid.layers import (
+    control_flow,
+    elementwise,
+    io,
+    learning_rate_scheduler,
+    loss,
+    metric_op,
+    nn,
+    ops,
+    sequence_lod,
+    tensor,
+)
+from polyreme.fluid.layers.control_flow import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.io import *
+from polyreme.fluid.layers.learning_rate_scheduler import *
 from polyreme.fluid.layers.loss import *
 from polyreme.fluid.layers.metric_op import *
 from polyreme.fluid.layers.nn import *
 from polyreme.fluid.layers.ops import *
+from polyreme.fluid.layers.sequence_lod import *
 from polyreme.fluid.layers.tensor import *
+from polyreme.names import listed
+
+__all__ = sorted(
+    name
+    for module in (control_flow, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, sequence_lod, tensor)
+    for name in module.__all__
+)
+
+__dir__ = listed(__name__)

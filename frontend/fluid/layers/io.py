@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme.fluid.framework import default_main_program
+from polyreme.fluid.reader import ReaderVariable
 from polyreme.names import listed
 from polyreme.static.lod.travel import ROWS
+from polyreme.utils import unique_name
 
-__all__ = ["data"]
+__all__ = ["create_py_reader_by_data", "data", "double_buffer", "py_reader", "read_file"]
 
 
 def data(
@@ -35,6 +37,45 @@ def declare(name: str, shape: Sequence[Any], dtype: Any, lod_level: int, stop_gr
     )
     made.stop_gradient = stop_gradient
     return made
+
+
+def py_reader(
+    capacity: int, shapes: Sequence[Any], dtypes: Sequence[Any], lod_levels: Sequence[int] | None = None, name: str | None = None,
+    use_double_buffer: bool = True,
+) -> ReaderVariable:  # fmt: skip
+    """A reader whose batches the program pulls: `read_file(reader)` gives a variable of each shape and dtype.
+
+    `reader.decorate_paddle_reader(...)` says where batches come from; between `reader.start()` and `reader.reset()` each `Executor.run`
+    takes the next one, of which `capacity` are read ahead. At the end a run raises `fluid.core.EOFException`.
+    """
+    own = unique_name.generate("create_py_reader") if name is None else name
+    levels = [0] * len(shapes) if lod_levels is None else list(lod_levels)
+    if not len(shapes) == len(dtypes) == len(levels):
+        raise ValueError(f"expected as many dtypes and lod_levels as shapes but got {len(shapes)}, {len(dtypes)} and {len(levels)}")
+    variables = [
+        declare(unique_name.generate(f"{own}.out"), list(shape), dtype, level, True, need_check_feed=False)
+        for shape, dtype, level in zip(shapes, dtypes, levels, strict=True)
+    ]
+    return ReaderVariable(own, variables, capacity)
+
+
+def create_py_reader_by_data(
+    capacity: int, feed_list: Sequence[Any], name: str | None = None, use_double_buffer: bool = True
+) -> ReaderVariable:
+    """As `py_reader`, for variables that there are."""
+    return ReaderVariable(unique_name.generate("create_py_reader") if name is None else name, feed_list, capacity)
+
+
+def double_buffer(reader: ReaderVariable, place: Any = None, name: str | None = None) -> ReaderVariable:
+    """The reader itself, which reads at least two batches ahead."""
+    reader.capacity = max(2, reader.capacity)
+    return reader
+
+
+def read_file(reader: ReaderVariable) -> Any:
+    """The variables that each run fills with the next batch of a reader: one, or a list."""
+    found = reader.read()
+    return found[0] if len(found) == 1 else found
 
 
 __dir__ = listed(__name__)

@@ -1,4 +1,4 @@
-"""Five steps of every optimizer of `fluid`, and of every decay, against Paddle 1.8.5: losses, parameters, and the state by its names."""
+"""Programs of `fluid` against Paddle 1.8.5: five steps of every optimizer and decay, with the state by its names; blocks and sequences."""
 
 from __future__ import annotations
 
@@ -42,3 +42,15 @@ def test_what_is_appended_is_what_paddle_appends(name: str) -> None:
     types = [op.type for op in main.global_block().ops]
     assert types[:forward] == APPENDED[name]["forward"]
     assert types[forward:] == APPENDED[name]["appended"]
+
+
+@pytest.mark.parametrize("build", programs.FETCHES, ids=lambda build: build.__name__)
+def test_blocks_and_sequences_give_what_paddle_gives(build: Any) -> None:
+    name = build.__name__
+    runs = programs.run_fetches(fluid, build)
+    assert [[lod for _, lod in run] for run in runs] == APPENDED[name]["lods"]
+    for i, run in enumerate(runs):
+        for j, (array, _) in enumerate(run):
+            expected = RECORDED[f"{name}/{i}/{j}"]
+            assert array.shape == expected.shape and array.dtype == expected.dtype
+            np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5, err_msg=f"{name}, run {i}, value {j}")

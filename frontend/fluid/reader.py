@@ -1,0 +1,183 @@
+"""Readers that a program pulls its batches from, and loaders that a training loop does: threads read ahead, and end when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyreme.fluid.core import EOFException
+from polyreme.fluid.data_feeder import DataFeeder
+from polyreme.fluid.framework import CPUPlace, Variable, default_main_program
+from polyreme.names import listed
+from polyreme.reader.decorator import Ahead
+from polyreme.static.kinds import Applied, OperatorKind, Slots
+from polyreme.static.lod.tensor import LoDTensor
+from polyreme.static.operator import Operator
+from polyreme.static.program import Program
+
+__all__ = ["DataLoader", "PyReader", "ReaderVariable"]
+
+
+class Reads(OperatorKind):
+    """`read`: its outputs are fed by the executor, from the reader that is the operator's `data`."""
+
+    def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
+        return {}
+
+    def differentiable(self, op: Operator) -> bool:
+        return False
+
+
+READS = Reads()
+
+
+class Batches:
+    """Where batches come from: a function that returns an iterator over feeds, and the thread that reads ahead."""
+
+    def __init__(self, variables: Sequence[Variable], capacity: int):
+        self.variables = list(variables)
+        self.capacity = max(1, int(capacity))
+        self._make: Callable[[], Iterable[dict[str, Any]]] | None = None
+        self._ahead: Ahead | None = None
+
+    # --- what is read
+
+    def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
+        """Take batches from `reader`: lists of samples, with a value for each variable."""
+        feeder = DataFeeder(self.variables, CPUPlace(), self.variables[0].block.program)
+        self._make = lambda: map(feeder.feed, reader())
+        return self
+
+    def decorate_sample_generator(
+        self, sample_generator: Callable[[], Iterable[Any]], batch_size: int, drop_last: bool = True, places: Any = None
+    ) -> Any:
+        """Take samples from a generator, `batch_size` of them a batch."""
+        from polyreme.hapi.readers import batch
+
+        def samples() -> Iterator[Any]:
+            for sample in sample_generator():
+                yield sample if isinstance(sample, (list, tuple)) else (sample,)
+
+        return self.decorate_sample_list_generator(batch(samples, batch_size, drop_last), places)
+
+    def decorate_batch_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
+        """Take batches from `reader` as they are: an array or LoDTensor for each variable."""
+        names = [v.name for v in self.variables]
+
+        def batches() -> Iterator[dict[str, Any]]:
+            for arrays in reader():
+                given = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
+                if len(given) != len(names):
+                    raise ValueError(f"expected an array for each of {', '.join(names)} but the reader gave {len(given)}")
+                yield {name: a if isinstance(a, LoDTensor) else np.asarray(a) for name, a in zip(names, given, strict=True)}
+
+        self._make = batches
+        return self
+
+    decorate_paddle_reader = set_sample_list_generator = decorate_sample_list_generator
+    decorate_tensor_provider = set_batch_generator = decorate_batch_generator
+    set_sample_generator = decorate_sample_generator
+
+    # --- a pass
+
+    def start(self) -> None:
+        """Begin a pass: a thread reads ahead from now on."""
+        if self._make is None:
+            raise ValueError("expected a reader to start but nothing says what it reads; call decorate_paddle_reader first")
+        if self._ahead is not None:
+            raise RuntimeError("expected a reader that is not started, or was reset, but it reads already")
+        self._ahead = Ahead(self._make, self.capacity)
+
+    def reset(self) -> None:
+        """End the pass, wherever it is: the thread is gone when this returns."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
+    def next_feed(self) -> dict[str, Any]:
+        """The next batch; `EOFException` when the pass is over, after which the reader is reset and started for another."""
+        if self._ahead is None:
+            raise RuntimeError("expected a reader that was started; call start() before the program runs")
+        try:
+            found: dict[str, Any] = self._ahead.next()
+        except StopIteration:
+            raise EOFException("There is no next data.") from None
+        return found
+
+    def batches(self) -> Iterator[dict[str, Any]]:
+        """All batches of a pass of its own, whose thread ends with who reads."""
+        if self._make is None:
+            raise ValueError("expected a loader that knows what it reads; call set_sample_list_generator first")
+        return iter(Ahead(self._make, self.capacity))
+
+
+class ReaderVariable(Batches):
+    """A reader in a program. `read_file(reader)` gives the variables that each run fills with the next batch."""
+
+    def __init__(self, name: str, variables: Sequence[Variable], capacity: int):
+        super().__init__(variables, capacity)
+        self.name = name
+
+    def read(self) -> list[Variable]:
+        """Append the operator that fills the variables."""
+        block = default_main_program().current_block()
+        block.add_operator("read", READS, {}, {"Out": [v.name for v in self.variables]}, {}, self)
+        return self.variables
+
+
+def feeds_of_readers(program: Program) -> dict[str, Any]:
+    """The next batch of every reader of a program."""
+    found: dict[str, Any] = {}
+    for op in program.global_block().ops:
+        if isinstance(op.kind, Reads):
+            found |= op.data.next_feed()
+    return found
+
+
+class PyReader(Batches):
+    """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run` (lists of arrays with
+    `return_list`); otherwise the program pulls them, between `start` and `reset`.
+    """
+
+    def __init__(
+        self, feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
+        iterable: bool = True, return_list: bool = False,
+    ):  # fmt: skip
+        if not feed_list:
+            raise ValueError("expected the variables to feed as feed_list but got none")
+        super().__init__(feed_list, capacity or 2)
+        self._iterable, self._return_list = iterable, return_list
+        if not iterable:
+            block = self.variables[0].block
+            block.add_operator("read", READS, {}, {"Out": [v.name for v in self.variables]}, {}, self, index=0)
+
+    @property
+    def iterable(self) -> bool:
+        """Whether a loop goes over it."""
+        return self._iterable
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._iterable:
+            raise RuntimeError("expected a loader made with iterable=True to go over; call start() and run the program")
+        for feed in self.batches():
+            yield [feed[v.name] for v in self.variables] if self._return_list else feed
+
+
+class DataLoader:
+    """`DataLoader.from_generator`: a `PyReader` under its later name."""
+
+    @staticmethod
+    def from_generator(
+        feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
+        iterable: bool = True, return_list: bool = False, use_multiprocess: bool = False,
+    ) -> PyReader:  # fmt: skip
+        """A loader of batches for the variables in `feed_list`."""
+        return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
+
+
+__dir__ = listed(__name__)
