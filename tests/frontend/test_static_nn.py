@@ -147,6 +147,32 @@ def test_arrays_in_branches_and_nested_loops() -> None:
     assert found == [[[1], [1.0, 1.0], [1.0, 1.0]], [[6], [0.0, 0.0], [3.0, 3.0]]]
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_gradients_of_arrays_that_grow_in_a_loop(reads: bool) -> None:
+    x, n = static.data("x", [None, 2], "float32"), static.data("n", [1], "int64")
+    x.stop_gradient = False
+    zero = paddle.zeros([1], "int64")
+    items = paddle.tensor.array_write(x, zero) if reads else paddle.tensor.create_array("float32")
+
+    def body(i: Any, y: Any) -> Any:
+        now = paddle.tensor.array_read(items, i - 1) if reads else y
+        paddle.tensor.array_write(now * 2, i, items)
+        return [i + 1, y + x]
+
+    static.nn.while_loop(lambda i, y: i < n, body, [zero + 1 if reads else zero, x])
+    count = paddle.tensor.array_length(items)
+    last = paddle.tensor.array_read(items, count - 1)
+    (slope,) = static.gradients([(last * last).sum()], [x])
+    executor = static.Executor()
+    for rounds in (3, 2):
+        feed = {"x": numbers(2, 2), "n": np.array([rounds])}
+        length, found, dx = executor.run(feed=feed, fetch_list=[count, last, slope])
+        factor = 2 ** (rounds - 1) if reads else 2 * rounds
+        assert length.tolist() == [rounds]
+        np.testing.assert_allclose(found, feed["x"] * factor, rtol=1e-6)
+        np.testing.assert_allclose(dx, 2 * factor**2 * feed["x"], rtol=1e-5)
+
+
 def test_arrays_are_lists_in_dygraph_mode() -> None:
     paddle.disable_static()
     items = paddle.tensor.create_array("float32")
