@@ -15,8 +15,8 @@ from polyreme.names import absent_from
 
 _MODULES = (
     "average", "backward", "clip", "compiler", "core", "data_feeder", "dygraph", "executor", "framework", "initializer", "io",
-    "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "param_attr", "profiler", "reader", "regularizer", "transpiler",
-    "unique_name",
+    "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "parallel_executor", "param_attr",
+    "profiler", "reader", "regularizer", "transpiler", "unique_name",
 )  # fmt: skip
 
 _HOMES = {
@@ -35,6 +35,7 @@ _HOMES = {
     "input": ("data", "embedding", "one_hot"),
     "io": ("load", "load_program_state", "save", "set_program_state"),
     "lod_tensor": ("create_lod_tensor", "create_random_int_lodtensor"),
+    "parallel_executor": ("ParallelExecutor",),
     "param_attr": ("ParamAttr", "WeightNormParamAttr"),
     "regularizer": ("L1Decay", "L2Decay"),
     "transpiler": ("memory_optimize", "release_memory"),

@@ -12,6 +12,7 @@ from polyreme.fluid.reader import feeds_of_readers
 from polyreme.names import listed
 from polyreme.static import executor
 from polyreme.static.lod.tensor import LoDTensor
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.scope import Scope, _switch_scope, global_scope, scope_guard
 from polyreme.static.variable import Variable
 
@@ -63,6 +64,11 @@ class Executor(executor.Executor):
         others are gone when the run ends. A program is compiled once for the names that are fed and fetched, and again when it has changed,
         whatever `use_program_cache` says.
         """
+        if isinstance(program, CompiledProgram):
+            inside = global_scope() if scope is None else scope
+            found = program.run_replicas(self, feed, list(fetch_list or []), inside, return_merged)
+            if found is not None:
+                return found
         if isinstance(feed, (list, tuple)):
             if len(feed) != 1:
                 raise ValueError(f"expected feeds for one device but got a list of {len(feed)}")

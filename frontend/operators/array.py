@@ -10,7 +10,7 @@ from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-__all__ = ["array_length", "array_read", "array_write"]
+__all__ = ["array_length", "array_read", "array_write", "index_of"]
 
 
 @operator("array_write_", legacy=spelled("write_to_array", {"X": "x", "I": "i", "Array": "array"}))
@@ -21,7 +21,7 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
     if array is None:
         array = dispatch.full((0, *x.type.shape), 0, x.type.dtype)
     _check_element(x, array)
-    index = _index(i)
+    index = index_of(i)
     length = array.type.shape[0]
     known = _known(index)
     row = math.unsqueeze(x, 0)
@@ -43,7 +43,7 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
 @operator("array_read", legacy=spelled("read_from_array", {"X": "array", "I": "i"}))
 def array_read(array: Tensor, i: Tensor) -> Tensor:
     """Element `i`. One that is not there is an error where that is known, and else an arbitrary element or zeros."""
-    index, length = _index(i), array.type.shape[0]
+    index, length = index_of(i), array.type.shape[0]
     known = _known(index)
     if known is not None and isinstance(length, int) and not 0 <= known < length:
         raise UnsupportedError(f"expected the number of one of {length} elements of a tensor array but got {known}")
@@ -56,7 +56,8 @@ def array_length(array: Tensor) -> Tensor:
     return math.reshape(_count(array), [1])
 
 
-def _index(i: Tensor) -> Tensor:
+def index_of(i: Tensor) -> Tensor:
+    """The number of an element, int64 []."""
     if i.type.elements != 1:
         raise UnsupportedError(f"expected one number as the place in a tensor array but got shape {list(i.shape)}")
     return math.reshape(i, []).astype("int64")

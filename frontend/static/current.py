@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from polyreme import dtypes
-from polyreme.static.program import Program
+from polyreme.static.program import LABELS, Program
 from polyreme.static.variable import Variable
 
 __all__ = [
@@ -77,20 +78,61 @@ def data(name: str, shape: Sequence[Any], dtype: Any = None, lod_level: int = 0)
     )
 
 
+class _Part:
+    """A named part of a program, and how often names were given inside it."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self.given: Counter[str] = Counter()
+
+
+_parts = [_Part("/")]
+
+
 @contextmanager
 def name_scope(prefix: str | None = None) -> Iterator[None]:
-    """A name for a part of the program, for the reader: it changes nothing."""
+    """A name for a part of the program, for the reader: operators inside have it in `op_namescope`, as in "/block/attention/".
+
+    A name that is given again gets a number.
+    """
     if prefix is not None and not isinstance(prefix, str):
         raise TypeError(f"expected a str for name_scope but got {type(prefix).__name__}")
-    yield
+    assert prefix, "namescope prefix can not be empty."
+    around = _parts[-1]
+    number = around.given[prefix]
+    around.given[prefix] += 1
+    _parts.append(_Part(f"{around.path}{prefix}_{number}/" if number else f"{around.path}{prefix}/"))
+    with _labelled("op_namescope", _parts[-1].path):
+        try:
+            yield
+        finally:
+            _parts.pop()
 
 
 @contextmanager
 def device_guard(device: str | None = None) -> Iterator[None]:
-    """The device of the operators inside: "cpu", or None for whatever the executor has."""
-    if device not in (None, "cpu", "gpu") and not str(device).startswith("gpu:"):
+    """The device of the operators inside: "cpu", "gpu", "gpu:1" or None, which they have in `op_device`.
+
+    A program runs on the device of its executor all the same.
+    """
+    if device not in (None, "", "cpu", "gpu") and not str(device).startswith("gpu:"):
         raise ValueError(
             f"The Attr(device) should be 'cpu' or 'gpu', and it can also be empty string or None when there is no need to specify device. "
             f"But received {device}"
         )
-    yield
+    with _labelled("op_device", device or ""):
+        yield
+
+
+@contextmanager
+def _labelled(label: str, value: str) -> Iterator[None]:
+    """Give operators appended inside this attribute."""
+    saved = LABELS.get(label)
+    LABELS[label] = value
+    try:
+        yield
+    finally:
+        if saved is None:
+            LABELS.pop(label, None)
+        else:
+            LABELS[label] = saved

@@ -15,7 +15,11 @@ from polyreme.static.variable import Parameter, Variable, VariableError, named_v
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["Block", "Program"]
+__all__ = ["LABELS", "Block", "Program"]
+
+# Attributes of all operators that are being appended: the part of the program that they are of, and their device.
+LABELS: dict[str, Any] = {}
+
 
 class Block:
     """Variables by name and operators in order. A child block sees the variables of its parents."""
@@ -392,7 +396,7 @@ class Program:
         self.op_role_var = names
 
     def role_attributes(self) -> dict[str, Any]:
-        return {"op_role": self._role, "op_role_var": list(self._role_vars)}
+        return {"op_role": self._role, "op_role_var": list(self._role_vars), **LABELS}
 
     @contextmanager
     def role(self, role: int, variables: Sequence[Any] = ()) -> Iterator[None]:

@@ -223,6 +223,20 @@ def loops_write_to_arrays(paddle, np):
     return [[value.reshape(-1) for value in run(paddle, feed, [last, count])] for feed in feeds]
 
 
+@check("paddle.tensor.array_write", "paddle.tensor.array_read")
+def gradients_flow_through_arrays_that_loops_write(paddle, np):
+    x, limit, tensor = variable(paddle, "x", 2, 3), paddle.static.data("limit", [1], "int64"), paddle.tensor
+    items = tensor.array_write(x * 2, index(paddle, 0))
+
+    def body(i, items):
+        before = tensor.array_read(items, i - 1)
+        return [i + 1, tensor.array_write(before * before * 0.5 + x, i, items)]
+
+    _, items = paddle.static.nn.while_loop(lambda i, items: i < limit, body, [index(paddle, 1), items])
+    y = tensor.array_read(items, limit - 1) + tensor.array_read(items, index(paddle, 1))
+    return with_gradients(paddle, {"x": numbers(2, 3), "limit": np.array([4])}, y, [x])
+
+
 @check("paddle.tensor.create_array")
 def arrays_refuse_what_is_no_tensor(paddle, np):
     return [caught(lambda: paddle.tensor.create_array("float32", 3)), caught(lambda: paddle.tensor.create_array("float32", [1.0]))]

@@ -63,7 +63,7 @@ def array_write(x: Tensor, i: Tensor, array: Any = None) -> Any:
                 dispatch.assign(array, made)
         else:
             _begin(variable, x)
-            held.put(variable, meanings.array_write(x, i, held.contents(variable)))
+            held.write(variable, x, i)
         return array
     block = default_main_program().current_block()
     out = variable_of(array, block)
@@ -83,7 +83,7 @@ def array_read(array: Any, i: Tensor) -> Tensor:
     _check_array(array, "array_read")
     if isinstance(dispatch.active_trace(), ProgramRecorder):
         return _appended("read_from_array", {"X": array, "I": i})
-    return meanings.array_read(held.contents(array), i)
+    return held.read(array, i)
 
 
 def array_length(array: Any) -> Any:
@@ -95,7 +95,7 @@ def array_length(array: Any) -> Any:
     _check_array(array, "array_length")
     if isinstance(dispatch.active_trace(), ProgramRecorder):
         return _appended("lod_array_length", {"X": array})
-    return meanings.array_length(held.contents(array))
+    return held.length(array)
 
 
 def _in_program() -> bool:

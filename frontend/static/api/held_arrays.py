@@ -2,29 +2,132 @@
 
 A body cannot change the sizes of what is outside, and an array that grows does. So each body is run once on trial, which tells the arrays
 it writes to. The op takes and gives the contents of these besides what the user hands on.
+
+A loop whose carried values change their sizes has no gradients. So an array of floats has room for all elements before the loop begins: a
+first loop, without gradients, finds how many there will be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from polyreme import control_flow, dispatch, tape
+from polyreme import control_flow, dispatch, math, tape
+from polyreme.dialects import host
 from polyreme.ir.diagnostics import caller_location
+from polyreme.ir.types import TensorType, i64
 from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.traced import TraceError
+from polyreme.operators import array as meanings
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["branch", "contents", "loop", "put"]
+__all__ = ["branch", "length", "loop", "read", "write"]
+
+
+class ArrayContents(Protocol):
+    """What an array holds, as tensors that an op can carry."""
+
+    @property
+    def parts(self) -> list[Tensor]: ...
+
+    def of(self, parts: Sequence[Tensor]) -> ArrayContents:
+        """The same kind of contents, of other tensors."""
+
+    def write(self, x: Tensor, i: Tensor) -> ArrayContents: ...
+
+    def read(self, i: Tensor) -> Tensor: ...
+
+    def length(self) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements along the first axis of a tensor, which is as long as there are."""
+
+    tensor: Tensor
+
+    @property
+    def parts(self) -> list[Tensor]:
+        return [self.tensor]
+
+    def of(self, parts: Sequence[Tensor]) -> Elements:
+        return Elements(*parts)
+
+    def write(self, x: Tensor, i: Tensor) -> Elements:
+        return Elements(meanings.array_write(x, i, self.tensor))
+
+    def read(self, i: Tensor) -> Tensor:
+        return meanings.array_read(self.tensor, i)
+
+    def length(self) -> Tensor:
+        # As an operator where there may be one: what the length is called while a program is built says nothing when it runs.
+        recorder: Any = dispatch.active_trace()
+        made = recorder.operator("lod_array_length", {"X": self.tensor}, {"Out": TensorType((1,), i64)}, {})
+        return meanings.array_length(self.tensor) if made is None else made["Out"]
+
+
+class _ElementsNeededError(Exception):
+    """Somebody reads an element where only their number is known."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many elements there are, int64 [], and none of them."""
+
+    count: Tensor
+
+    @property
+    def parts(self) -> list[Tensor]:
+        return [self.count]
+
+    def of(self, parts: Sequence[Tensor]) -> Count:
+        return Count(*parts)
+
+    def write(self, x: Tensor, i: Tensor) -> Count:
+        return Count(math.maximum(self.count, meanings.index_of(i) + 1))
+
+    def read(self, i: Tensor) -> Tensor:
+        raise _ElementsNeededError
+
+    def length(self) -> Tensor:
+        return math.reshape(self.count, [1])
+
+
+@dataclass(frozen=True)
+class Room:
+    """Elements along the first axis of a tensor that has room for more, and how many there are, int64 []."""
+
+    tensor: Tensor
+    count: Tensor
+
+    @property
+    def parts(self) -> list[Tensor]:
+        return [self.tensor, self.count]
+
+    def of(self, parts: Sequence[Tensor]) -> Room:
+        return Room(*parts)
+
+    def write(self, x: Tensor, i: Tensor) -> Room:
+        index = meanings.index_of(i)
+        places = math.reshape(math.arange(0, self.tensor.type.shape[0], 1, "int64"), [-1, *[1] * (self.tensor.ndim - 1)])
+        made = math.where(math.equal(places, index), math.unsqueeze(x, 0), self.tensor)
+        return Room(made, math.maximum(self.count, index + 1))
+
+    def read(self, i: Tensor) -> Tensor:
+        return meanings.array_read(self.tensor, i)
+
+    def length(self) -> Tensor:
+        return math.reshape(self.count, [1])
 
 
 class _Body:
     """What arrays hold in a body that is being recorded; `written` are those that it wrote to."""
 
-    def __init__(self, variables: Sequence[Variable] = (), values: Sequence[Tensor] = ()):
+    def __init__(self, variables: Sequence[Variable] = (), values: Sequence[ArrayContents] = ()):
         self.values = {v.name: value for v, value in zip(variables, values, strict=True)}
         self.written: dict[str, Variable] = {}
 
@@ -32,22 +135,36 @@ class _Body:
 _bodies: list[_Body] = []
 
 
-def contents(array: Tensor) -> Tensor:
-    """What an array holds where the program is being built now."""
+def read(array: Tensor, i: Tensor) -> Tensor:
+    """Element `i` of an array where the program is being built now."""
+    return _contents(array).read(i)
+
+
+def length(array: Tensor) -> Tensor:
+    """How many elements it has there: int64 [1]."""
+    return _contents(array).length()
+
+
+def write(variable: Variable, x: Tensor, i: Tensor) -> None:
+    """Put `x` into an array as element `i`, from here on."""
+    _put(variable, _contents(variable).write(x, i))
+
+
+def _contents(array: Tensor) -> ArrayContents:
     variable = named_variable(array)
     if variable is not None:
         for body in reversed(_bodies):
             if variable.name in body.values:
                 return body.values[variable.name]
-    return array
+    return Elements(array)
 
 
-def put(variable: Variable, value: Tensor) -> None:
-    """Let an array hold something else from here on."""
+def _put(variable: Variable, value: ArrayContents) -> None:
     if not _bodies:
+        tensor = value.parts[0]
         with tape.no_grad():  # what it held does not count as a leaf
-            dispatch.assign(variable, value)
-        variable.stop_gradient = value.stop_gradient
+            dispatch.assign(variable, tensor)
+        variable.stop_gradient = tensor.stop_gradient
         return
     _bodies[-1].values[variable.name] = value
     for body in _bodies:
@@ -60,19 +177,19 @@ def branch(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], A
     arrays = _written(functions) if control_flow.is_traced(pred) else []
     if not arrays:
         return control_flow.branch(pred, then_fn, else_fn)
-    now = [contents(v) for v in arrays]
+    now = [_contents(v) for v in arrays]
 
     def held(fn: Callable[[], Any] | None) -> Callable[[], Any]:
         def run() -> Any:
             with _inside(arrays, now) as body:
                 result = None if fn is None else fn()
-                return result, [body.values[v.name] for v in arrays]
+                return result, [body.values[v.name].parts for v in arrays]
 
         return run
 
     result, after = control_flow.branch(pred, held(then_fn), held(else_fn))
-    for variable, value in zip(arrays, after, strict=True):
-        put(variable, value)
+    for variable, value, parts in zip(arrays, now, after, strict=True):
+        _put(variable, value.of(parts))
     return result
 
 
@@ -88,35 +205,92 @@ def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequ
         given = iter(values)
         return [own[i] if i in own else next(given) for i in range(len(carried))]
 
-    def again(*values: Any) -> Any:
-        with _inside(arrays, values[len(others) :]):
-            return cond_fn(*all_of(values[: len(others)]))
+    def run(start: Sequence[ArrayContents]) -> tuple[list[Any], list[ArrayContents]]:
+        """The loop with these contents: what it gives, and the contents then."""
+        count = len(others)
 
-    def step(*values: Any) -> list[Any]:
-        with _inside(arrays, values[len(others) :]) as body:
-            made = body_fn(*all_of(values[: len(others)]))
-            for i, variable in own.items():
-                if made[i] is not variable:
-                    raise TraceError(
-                        f"expected the body of the loop to return the array '{variable.name}' as it is given it but got another value in "
-                        f"its place",
-                        caller_location(),
-                    )
-            return [*(made[i] for i in others), *(body.values[v.name] for v in arrays)]
+        def again(*values: Any) -> Any:
+            with _inside(arrays, _like(start, values[count:])):
+                return cond_fn(*all_of(values[:count]))
 
-    made = control_flow.loop(again, step, [*(carried[i] for i in others), *(contents(v) for v in arrays)])
-    for variable, value in zip(arrays, made[len(others) :], strict=True):
-        put(variable, value)
-    return all_of(made[: len(others)])
+        def step(*values: Any) -> list[Any]:
+            with _inside(arrays, _like(start, values[count:])) as body:
+                made = body_fn(*all_of(values[:count]))
+                for i, variable in own.items():
+                    if made[i] is not variable:
+                        raise TraceError(
+                            f"expected the body of the loop to return the array '{variable.name}' as it is given it but got another value "
+                            f"in its place",
+                            caller_location(),
+                        )
+                return [*(made[i] for i in others), *(part for v in arrays for part in body.values[v.name].parts)]
+
+        made = control_flow.loop(again, step, [*(carried[i] for i in others), *(part for value in start for part in value.parts)])
+        return all_of(made[:count]), _like(start, made[count:])
+
+    start = [_contents(v) for v in arrays]
+    if tape.is_grad_enabled() and any(isinstance(value, Elements) and value.tensor.type.dtype.is_float for value in start):
+        start = _with_room(start, _lengths_after(run, start))
+    made, after = run(start)
+    for variable, value in zip(arrays, after, strict=True):
+        _put(variable, value)
+    return made
+
+
+def _like(contents: Sequence[ArrayContents], parts: Sequence[Tensor]) -> list[ArrayContents]:
+    """ArrayContents of the same kinds, of these parts one after the other."""
+    found, at = [], 0
+    for value in contents:
+        count = len(value.parts)
+        found.append(value.of(parts[at : at + count]))
+        at += count
+    return found
+
+
+def _lengths_after(run: Callable[[Sequence[ArrayContents]], Any], start: Sequence[ArrayContents]) -> list[Tensor]:
+    """How many elements each array has after the loop: int64 [1]."""
+    counts = [Count(math.reshape(value.length(), [])) if isinstance(value, Elements) else value for value in start]
+    with tape.no_grad():
+        try:
+            with _names_free():
+                after = run(counts)[1]
+        except _ElementsNeededError:
+            with _names_free():
+                after = run(start)[1]
+        return [value.length() for value in after]
+
+
+def _with_room(start: Sequence[ArrayContents], lengths: Sequence[Tensor]) -> list[ArrayContents]:
+    """The same contents, with room for as many elements."""
+    made: list[ArrayContents] = []
+    for value, wanted in zip(start, lengths, strict=True):
+        if not isinstance(value, Elements):
+            made.append(value)
+            continue
+        recorder: Any = dispatch.active_trace()
+        places = dispatch.call(host.Range, math.reshape(wanted, []), count=recorder.fresh_size())
+        kind, count = value.tensor.type, math.reshape(value.length(), [])
+        rows = math.concat([value.tensor, dispatch.full((1, *kind.shape[1:]), 0, kind.dtype)], 0)
+        made.append(Room(math.gather(rows, math.minimum(places, count), 0), count))
+    return made
 
 
 @contextmanager
-def _inside(arrays: Sequence[Variable], values: Sequence[Tensor]) -> Iterator[_Body]:
+def _inside(arrays: Sequence[Variable], values: Sequence[ArrayContents]) -> Iterator[_Body]:
     _bodies.append(_Body(arrays, values))
     try:
         yield _bodies[-1]
     finally:
         _bodies.pop()
+
+
+@contextmanager
+def _names_free() -> Iterator[None]:
+    """Names that are taken inside are free again, so that the loop proper makes the same parameters."""
+    counters = unique_name.switch()
+    unique_name.switch(counters)
+    with unique_name.guard(counters.copy()):
+        yield
 
 
 def _written(functions: Sequence[Callable[[], Any]]) -> list[Variable]:
@@ -128,10 +302,7 @@ def _written(functions: Sequence[Callable[[], Any]]) -> list[Variable]:
     found: dict[str, Variable] = {}
     bodies = recorder if hasattr(recorder, "inside") else recorder.bodies()
     for function in functions:
-        # Names that the trial run takes are free again, so that the real one makes the same parameters.
-        counters = unique_name.switch()
-        unique_name.switch(counters)
-        with unique_name.guard(counters.copy()), _inside((), ()) as body, bodies.inside(CapturedBody()):
+        with _names_free(), _inside((), ()) as body, bodies.inside(CapturedBody()):
             function()
         found |= body.written
     return list(found.values())

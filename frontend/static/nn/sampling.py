@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from polyreme import dispatch
 from polyreme import math as functions
+from polyreme.ir.types import TensorType, f32
 from polyreme.nn import functional as F
+from polyreme.sizes import plain_size
 from polyreme.static.nn.parameters import known_size, layer_name, parameter
 from polyreme.tensor import Tensor
 
@@ -76,5 +79,18 @@ def _probabilities(sampler: str, classes: int, given: Sequence[float] | None) ->
 def _draws(probabilities: np.ndarray[Any, Any], rows: Any, count: int, seed: int) -> Tensor:
     """Classes for each row, by inverting the cumulative distribution at uniform numbers: int64 [rows, count]."""
     levels = functions.to_tensor(np.cumsum(probabilities)[:-1].astype(np.float32))
-    points = functions.uniform([rows, count], "float32", 0.0, 1.0, seed)
+    points = _uniform(rows, count, seed)
     return functions.sum((functions.unsqueeze(points, -1) >= levels).astype("int64"), -1)
+
+
+def _uniform(rows: Any, count: int, seed: int) -> Tensor:
+    """Numbers in [0, 1), float32 [rows, count]; with a seed the same ones in every run."""
+    recorder = dispatch.active_trace()
+    if seed and recorder is not None:
+        shape = (plain_size(rows), count)
+        attributes = {"shape": shape, "min": 0.0, "max": 1.0, "dtype": "float32", "seed": seed}
+        made = recorder.operator("uniform_random", {}, {"Out": TensorType(shape, f32)}, attributes)
+        if made is not None:
+            drawn: Tensor = made["Out"]
+            return drawn
+    return functions.uniform([rows, count], "float32", 0.0, 1.0, seed)

@@ -28,6 +28,8 @@ class ParallelExecutor(Shown):
     given for training. `share_vars_from`, another one, lets this one use its parameters, for a test beside training.
     """
 
+    executor: type[Executor] = Executor
+
     def __init__(
         self,
         use_cuda: bool,
@@ -51,7 +53,7 @@ class ParallelExecutor(Shown):
         program = default_main_program() if main_program is None else main_program
         check_loss(program, loss_name)
         self.device_count = 1 if use_cuda else config.cpu_number()
-        self._executor = Executor(CUDAPlace(0) if use_cuda else CPUPlace())
+        self._executor = self.executor(CUDAPlace(0) if use_cuda else CPUPlace())
         self._execution = exec_strategy or ExecutionStrategy()
         self._program = program
         ready = reducing_program(program, self.device_count, strategy)

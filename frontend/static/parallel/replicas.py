@@ -135,8 +135,14 @@ class Replicas:
             return [feed]
         made: list[dict[str, Any]] = [{} for _ in range(self.count)]
         for name, value in feed.items():
-            array = value if hasattr(value, "shape") and hasattr(value, "__getitem__") else np.asarray(value)
-            rows = int(array.shape[0]) if len(array.shape) else 0
+            if callable(lod := getattr(value, "lod", None)) and lod():
+                raise VariableError(
+                    f"expected '{name}' without levels of detail to share it out but it has {len(lod())}; feed a list with a dict for each "
+                    f"device",
+                    caller_location(),
+                )
+            array = np.asarray(value)
+            rows = array.shape[0] if array.ndim else 0
             if rows < self.count:
                 raise VariableError(
                     f"expected at least {self.count} samples of '{name}', one for each device, but got {rows}; drop a last small batch",
