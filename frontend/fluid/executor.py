@@ -12,6 +12,7 @@ from polyreme.fluid.reader import feeds_of_readers
 from polyreme.names import listed
 from polyreme.static import executor
 from polyreme.static.lod.tensor import LoDTensor
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.scope import Scope, _switch_scope, global_scope, scope_guard
 from polyreme.static.variable import Variable
 
@@ -19,7 +20,7 @@ __all__ = ["Executor", "Scope", "_switch_scope", "as_numpy", "fetch_var", "globa
 
 
 def _program_of(program: Any) -> Program:
-    if isinstance(program, executor.CompiledProgram):
+    if isinstance(program, CompiledProgram):
         return program.program
     return program if isinstance(program, Program) else default_main_program()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from polyreme.fluid.framework import Program
 from polyreme.names import listed
-from polyreme.static.executor import CompiledProgram
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.inference import appended
 
 __all__ = ["MemorySaving", "memory_optimize", "release_memory"]
