@@ -1,4 +1,6 @@
-"""The examples of Paddle's pages on layers run with only the import changed, and pass the checks on what the pages say."""
+"""The examples of Paddle's pages on layers, and on programs of `fluid`, run with only the import changed, and pass the checks on what the
+pages say.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import polyreme as paddle
+from polyreme import fluid
 
 FOLDER = Path(__file__).parent / "fixtures" / "page_examples"
 # These start several processes, or expect to be one of several.
@@ -32,7 +35,8 @@ def test_an_example_runs_and_passes_its_checks(name: str, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)  # some save files
     state = paddle.get_rng_state()
     try:
-        with paddle.utils.unique_name.guard(), warnings.catch_warnings():
+        programs = fluid.program_guard(fluid.Program(), fluid.Program())
+        with paddle.utils.unique_name.guard(), programs, fluid.scope_guard(fluid.Scope()), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an example asks for float16 on a CPU
             exec(compile(text, name, "exec"), {"__name__": "__main__"})
     finally:

@@ -20,7 +20,7 @@ __all__ = ["Executor", "Scope", "_switch_scope", "as_numpy", "fetch_var", "globa
 
 
 def _program_of(program: Any) -> Program:
-    if isinstance(program, executor.CompiledProgram):
+    if isinstance(program, CompiledProgram):
         return program.program
     return program if isinstance(program, Program) else default_main_program()
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from polyreme.fluid.framework import Program
 from polyreme.names import listed
-from polyreme.static.executor import CompiledProgram
 from polyreme.static.inference import appended
+from polyreme.static.parallel.compiled_program import CompiledProgram
 
 __all__ = ["MemorySaving", "memory_optimize", "release_memory"]
 
