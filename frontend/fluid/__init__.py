@@ -14,14 +14,15 @@ from typing import Any
 from polyreme.names import absent_from
 
 _MODULES = (
-    "average", "backward", "clip", "compiler", "core", "data_feeder", "dygraph", "executor", "framework", "initializer", "io",
-    "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "parallel_executor", "param_attr",
-    "profiler", "reader", "regularizer", "transpiler", "unique_name",
+    "average", "backward", "clip", "compiler", "concurrency", "core", "data_feeder", "dygraph", "executor", "framework", "inferencer",
+    "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "parallel_executor", "param_attr",
+    "profiler", "reader", "regularizer", "trainer", "transpiler", "unique_name",
 )  # fmt: skip
 
 _HOMES = {
     "backward": ("append_backward", "gradients"),
     "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
+    "concurrency": ("Go", "Select", "channel_close", "channel_recv", "channel_send", "make_channel"),
     "core": ("CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "LoDTensor", "LoDTensorArray", "Scope"),
     "data_feed_desc": ("DataFeedDesc",),
     "data_feeder": ("DataFeeder",),
@@ -33,11 +34,13 @@ _HOMES = {
         "is_compiled_with_cuda", "load_op_library", "name_scope", "program_guard", "require_version", "set_flags",
     ),
     "input": ("data", "embedding", "one_hot"),
+    "inferencer": ("Inferencer",),
     "io": ("load", "load_program_state", "save", "set_program_state"),
     "lod_tensor": ("create_lod_tensor", "create_random_int_lodtensor"),
     "parallel_executor": ("ParallelExecutor",),
     "param_attr": ("ParamAttr", "WeightNormParamAttr"),
     "regularizer": ("L1Decay", "L2Decay"),
+    "trainer": ("BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Trainer"),
     "transpiler": ("memory_optimize", "release_memory"),
 }  # fmt: skip
 _NAMES = {name: home for home, names in _HOMES.items() for name in names} | {"Tensor": "core"}

@@ -215,8 +215,8 @@ def save_checkpoint(
 ) -> int:  # fmt: skip
     """Write all persistable variables into a new folder `checkpoint_N` of `checkpoint_dir` (by default the current folder); its number.
 
-    `trainer_args` are numbers of the trainer's own, an epoch and a step, say. A checkpoint counts once it is whole; of those that are, the
-    last `max_num_checkpoints` are kept.
+    `trainer_args` are numbers or arrays of the trainer's own, an epoch and a step, say. A checkpoint counts once it is whole; of those
+    that are, the last `max_num_checkpoints` are kept.
     """
     folder = Path(os.getcwd() if checkpoint_dir is None else checkpoint_dir)
     number = max(_serials(folder), default=-1) + 1
@@ -227,7 +227,10 @@ def save_checkpoint(
     if own is not None:
         own.mkdir(parents=True)
         for name, value in (trainer_args or {}).items():
-            (own / _file_name(name)).write_text(str(value))
+            if isinstance(value, np.ndarray):
+                np.save(own / f"{_file_name(name)}.npy", value, allow_pickle=False)
+            else:
+                (own / _file_name(name)).write_text(str(value))
     (unfinished / _MODEL / _DONE).write_text("")
     os.replace(unfinished, folder / f"{_PREFIX}_{number}")
     for old in sorted(_serials(folder))[: -max(1, max_num_checkpoints)]:
@@ -253,7 +256,7 @@ def get_latest_checkpoint_serial(checkpoint_dir: str) -> int:
 def load_checkpoint(
     executor: Any, checkpoint_dir: str, serial: int | None = None, main_program: Any = None, trainer_id: int = 0,
     trainer_args: Sequence[str] = (),
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     """Give persistable variables the values of a checkpoint, by default the last one; the trainer's numbers of the names in `trainer_args`.
 
     A `FileNotFoundError` when there is no such checkpoint.
@@ -263,14 +266,21 @@ def load_checkpoint(
     if number < 0 or not (folder / _MODEL / _DONE).is_file():
         raise FileNotFoundError(f"expected a checkpoint in {checkpoint_dir!r} but there is none" + (f" of number {number}" * (number >= 0)))
     load_persistables(executor, str(folder / _MODEL), main_program)
-    return {name: int((folder / f"{_TRAINER}_{trainer_id}" / _file_name(name)).read_text()) for name in trainer_args}
+    return {name: _trainer_value(folder / f"{_TRAINER}_{trainer_id}" / _file_name(name)) for name in trainer_args}
+
+
+def _trainer_value(path: Path) -> Any:
+    stored = path.with_name(f"{path.name}.npy")
+    return np.load(stored, allow_pickle=False) if stored.is_file() else int(path.read_text())
 
 
 def clean_checkpoint(checkpoint_dir: str, delete_dir: bool = False) -> None:
-    """Delete all checkpoints of a folder, and with `delete_dir` the folder, when nothing else is in it."""
+    """Delete all checkpoints of a folder, also unfinished ones, and with `delete_dir` the folder, when nothing else is in it."""
     folder = Path(checkpoint_dir)
     for number in _serials(folder):
         shutil.rmtree(folder / f"{_PREFIX}_{number}")
+    for unfinished in folder.glob(f"{_PREFIX}_*.partial"):
+        shutil.rmtree(unfinished)
     if delete_dir and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 

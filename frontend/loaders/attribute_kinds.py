@@ -1,7 +1,7 @@
 """Of which kind the attributes of Paddle's operators are in ProgramDesc files, which tell a float from a whole number, and 32 bits from 64.
 
-The numbers are those of the format. `attribute_kinds.txt` has an operator a line: of each attribute the letter of its kind and its name, and
-the value that Paddle gives it where a program leaves it out.
+The numbers are those of the format. `attribute_kinds.txt` has an operator a line: of each attribute the letter of its kind and its name,
+and the value that Paddle gives it where a program leaves it out.
 """
 
 from __future__ import annotations

@@ -232,7 +232,15 @@ _HINTS = {
 }  # fmt: skip
 _HINT_PREFIXES = ("op_", "use_", "__")
 # Options with the values at which they are off.
-_OFF = {"head_number": 1, "overwrite": True, "in_dtype": -1, "out_dtype": -1, "entry": "none", "entry_config": "none", "table_class": "none"}
+_OFF = {
+    "head_number": 1,
+    "overwrite": True,
+    "in_dtype": -1,
+    "out_dtype": -1,
+    "entry": "none",
+    "entry_config": "none",
+    "table_class": "none",
+}
 
 
 def is_meaningless(name: str, value: Any) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import polyreme as paddle
 from polyreme import static
 from polyreme.loaders.program_desc import ProgramDesc, read_program
 from polyreme.operators.table import LEGACY

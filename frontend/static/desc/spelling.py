@@ -179,7 +179,17 @@ def _slice(w: Words) -> None:
     flags = [1] * len(axes)
     if any(s != 1 for s in strides):
         chosen = [strides[axis] for axis in axes]
-        w.say("strided_slice", {"Input": x}, {"Out": w.out}, axes=axes, starts=starts, ends=ends, strides=chosen, decrease_axis=[], infer_flags=flags)
+        w.say(
+            "strided_slice",
+            {"Input": x},
+            {"Out": w.out},
+            axes=axes,
+            starts=starts,
+            ends=ends,
+            strides=chosen,
+            decrease_axis=[],
+            infer_flags=flags,
+        )
     elif axes:
         w.say("slice", {"Input": x}, {"Out": w.out}, axes=axes, starts=starts, ends=ends, decrease_axis=[], infer_flags=flags)
     else:

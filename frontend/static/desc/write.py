@@ -91,7 +91,13 @@ class _Writer:
             raise words.refuse("it calls Python functions, which no file can hold")
         else:
             words.said.append(_as_it_is(op))
-            if op.type == "fill_constant" and not op.attr_kinds and not op.attrs.get("shape") and not op.inputs and words.only_beside_larger(words.out):
+            if (
+                op.type == "fill_constant"
+                and not op.attr_kinds
+                and not op.attrs.get("shape")
+                and not op.inputs
+                and words.only_beside_larger(words.out)
+            ):
                 # As where a number is recorded: older Paddle has no tensors of rank 0.
                 words.said[0].attrs["shape"] = [1]
                 words.made[words.out] = TensorType((1,), words.type(words.out).dtype)

@@ -1,0 +1,1 @@
+"""The older API, `polyreme.fluid`."""
