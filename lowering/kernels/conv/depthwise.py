@@ -5,9 +5,10 @@ For each row of the window the pixels below are read once, and go to every accum
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is not made. Rows of the window outside of the image are left out of the loop over rows. Columns outside are left out
-of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a row, the last one moved back to
-its end; pixels that may lie outside are read as padding. Weights lie in panels `[C / lanes][taps][lanes]`.
+A pad around the image is usually not made (`_sliding` decides). Rows of the window outside of the image are left out of the loop over
+rows. Columns outside are left out of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a
+row, and the last one ends with the row, over pixels of the one before; pixels that may lie outside are read as padding. Weights lie in
+panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
