@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from polyreme.lowering.link.artifact import Room
 
 # Up to so many elements of a row are sorted by comparing each with each, in place of a radix sort.
-SHORT_ROW = 32
+SHORT_ROW_TO_SORT = 32
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -172,7 +172,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         WidenHalves(),
         HoistFromScans(),
         HoistFromLoops(),
-        CountRanks(SHORT_ROW),
+        CountRanks(SHORT_ROW_TO_SORT),
         Canonicalize(),
         # Once more: what was folded in a step is a constant now.
         HoistFromScans(),

@@ -31,7 +31,7 @@ from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
-from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
@@ -185,7 +185,7 @@ def _sliding(
     kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
     if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
         return None
-    epilogue = follow(request, op)
+    epilogue = find_epilogue(request, op)
     if epilogue is None or epilogue.pools:
         return None
     rank = len(shape_of(window.x))
