@@ -27,9 +27,9 @@ from polyreme.lowering.kernels.gemm.bf16x3_plan import (
     MOST_TILES,
     VECTOR,
     Bf16x3Plan,
-    arguments,
     find_bf16x3,
-    scattered,
+    find_strided_rows,
+    find_unknown_b,
 )
 from polyreme.lowering.kernels.gemm.strassen_plan import find_matrices
 from polyreme.lowering.kernels.general.loops import build_loops
@@ -204,7 +204,7 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
         plans.append(plan)
 
     def build_strided(request: Request) -> None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None
         plans.append(Bf16x3Builder(Bf16x3Plan(found, TERMS_TARGET)).build())
 
@@ -233,7 +233,7 @@ ARGUMENTS = {
 
 
 def plan_of_arguments(request: Request) -> Bf16x3Plan | None:
-    found = arguments(request)
+    found = find_unknown_b(request)
     return None if found is None else Bf16x3Plan(found, request.target)
 
 
@@ -304,7 +304,7 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
     module, inputs = convolution(case)
 
     def build(request: Request) -> KernelPlan | None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None and found.m == np.prod([case.x[0], *case.places]) and find_matrices(request) is None
         return Bf16x3Builder(Bf16x3Plan(found, target)).build()
 
@@ -342,7 +342,7 @@ def open_by_terms(target: Target) -> Module:
     module, _ = convolution(OPEN_STRIDED)
 
     def build(request: Request) -> KernelPlan | None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None and not isinstance(found.m, int)
         return Bf16x3Builder(Bf16x3Plan(found, target)).build()
 
