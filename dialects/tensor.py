@@ -1,4 +1,4 @@
-"""The `tensor` level: what is computed, in a dozen general ops and no framework words.
+"""The `tensor` level: what is computed, in fewer than thirty general ops and no framework words.
 
 Values are immutable arrays of any rank; sizes may be symbolic wherever a size stands. A convolution is a `contract` of a `window` of a
 `pad`, a pooling is a `reduce` of one, and their gradients go through `fold`, the adjoint of `window`.

@@ -1,7 +1,7 @@
 """The tape: what eager ops leave behind so that gradients can flow back through them.
 
 Every differentiable result points to the `Node` that made it; a node points to the nodes of its operands. `backward` visits the nodes
-against the order of their making and calls the gradient rules of `lowering.gradients.autodiff` through the dispatch point, so the gradients
+against the order of their making and calls the gradient rules (`lowering/gradients/table.py`) through the dispatch point, so the gradients
 of gradients are recorded like everything else when `create_graph` asks for it. The arrays behind tensors are never written in place (an
 in-place function replaces the array and counts up the tensor's version), so a node may keep them without copies.
 """
@@ -290,7 +290,7 @@ def _places_before(outputs: Sequence[Tensor]) -> set[tuple[int, int]]:
 
 
 def gradient_rules() -> dict[type[Op], Callable[..., Any]]:
-    """The table of `lowering.gradients.autodiff`, imported when the first differentiable op is met."""
+    """The table of gradient rules (`lowering/gradients/table.py`), imported with the rules when the first differentiable op is met."""
     global _rules
     if _rules is None:
         from polyreme.lowering.gradients.autodiff import GRADIENTS

@@ -34,7 +34,7 @@ from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.gemm.strassen import build_strassen
 from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.general.cumulate import build_cumulate
-from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
+from polyreme.lowering.kernels.general.interleave import build_interleave
 from polyreme.lowering.kernels.general.loops import build_loops
 from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
@@ -55,22 +55,23 @@ from polyreme.lowering.transforms.control_cleanup import HoistFromLoops
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 from polyreme.lowering.transforms.fuse import Fuse
 from polyreme.lowering.transforms.group_attention import GroupAttention
+from polyreme.lowering.transforms.integer_products import IntegerProducts
 from polyreme.lowering.transforms.join_products import JoinProducts
 from polyreme.lowering.transforms.long_reductions import ReduceRowsFirst
 from polyreme.lowering.transforms.move_pads import MovePads
-from polyreme.lowering.transforms.quantized import IntegerProducts
 from polyreme.lowering.transforms.scan_steps import HoistFromScans, UnrollScans
 from polyreme.lowering.transforms.sink_reshapes import SinkReshapes
 from polyreme.lowering.transforms.solve_sizes import SolveDims
 from polyreme.lowering.transforms.sort_short_rows import CountRanks
 from polyreme.lowering.transforms.split_complex import SplitComplex
+from polyreme.lowering.transforms.stack_rows import StackRows
 from polyreme.lowering.transforms.widen_halves import WidenHalves
 
 if TYPE_CHECKING:
     from polyreme.lowering.link.artifact import Room
 
 # Up to so many elements of a row are sorted by comparing each with each, in place of a radix sort.
-SHORT_ROW = 32
+SHORT_ROW_TO_SORT = 32
 
 LEVELS = ("nn", "tensor", "kernel")
 # Who makes the kernels of a root: the first one that takes it.
@@ -172,7 +173,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         WidenHalves(),
         HoistFromScans(),
         HoistFromLoops(),
-        CountRanks(SHORT_ROW),
+        CountRanks(SHORT_ROW_TO_SORT),
         Canonicalize(),
         # Once more: what was folded in a step is a constant now.
         HoistFromScans(),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyreme.lowering.machines.targets import GpuTarget
+from polyreme.lowering.pipeline import BUILDERS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("benchmarks", "dialects", "docs", "editors", "examples", "frontend", "ir", "lowering", "runtime", "tests")
@@ -94,3 +95,17 @@ def test_the_walk_through_the_architecture_runs() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
+
+
+@pytest.mark.parametrize("page", ["convolutions", "general"])
+def test_tables_list_builders_in_the_order_in_which_they_are_asked(page: str) -> None:
+    order = [build.__name__ for build in BUILDERS]
+    lines = (DOCS / "kernels" / f"{page}.md").read_text(encoding="utf-8").splitlines()
+    listed = [name for line in lines if line.startswith("|") for name in re.findall(r"\b(build_\w+)`", line)]
+    assert len(listed) > 2 and listed == sorted(listed, key=order.index)
+
+
+def test_every_builder_of_convolutions_is_listed() -> None:
+    page = (DOCS / "kernels" / "convolutions.md").read_text(encoding="utf-8")
+    of_convolutions = {build.__name__ for build in BUILDERS if ".kernels.conv." in build.__module__}
+    assert len(of_convolutions) > 3 and of_convolutions <= set(re.findall(r"`(build_\w+)`", page))

@@ -212,9 +212,9 @@ def done_apart(ops: int, work: Callable[[], T]) -> T:
     """The outcome of compiling so many ops, which is done in a process of its own if they are a network and nobody watches."""
     if ops < NETWORK_OPS or config.is_watched():
         return work()
-    from polyreme.lowering.link.workers import apart
+    from polyreme.lowering.link.workers import run_in_child
 
-    return apart(work)
+    return run_in_child(work)
 
 
 def machine_text(driver: Any) -> str:

@@ -184,11 +184,11 @@ class FixedWeights:
 
     def module(self) -> Module:
         """What is compiled: this reads the model, with weights that are still those of the file if it is unchanged afterwards."""
-        from polyreme.lowering.link.workers import is_apart
+        from polyreme.lowering.link.workers import in_child_process
 
         self.check_unchanged()
         # A file that is cut off ends the process that looks at what it has mapped of it: that must be none but one that compiles.
-        return self._traced.frozen(self._weights.mapped() if is_apart() else self._weights.copied())
+        return self._traced.frozen(self._weights.mapped() if in_child_process() else self._weights.copied())
 
     def contents(self) -> list[Any]:
         """The weights of the file, as arrays."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.jit.structure import flatten, is_tensor
-from polyreme.lowering.transforms.quantize_products import LeftOut
+from polyreme.lowering.transforms.insert_quantization import LeftOut
 from polyreme.nn import Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D, Conv3DTranspose, Layer, Linear
 from polyreme.nn.quant.format import ConvertibleQuantedLayer, LinearQuanter, LinearQuanterDequanter
 from polyreme.quantization.batches import Batch, batches_of

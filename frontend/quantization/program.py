@@ -25,7 +25,7 @@ from polyreme.jit.program import PresentWeights, TracedProgram
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
 from polyreme.lowering.transforms.cleanup import Dce
-from polyreme.lowering.transforms.quantize_products import (
+from polyreme.lowering.transforms.insert_quantization import (
     LeftOut,
     QuantizedProduct,
     QuantizedSteps,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.lowering.transforms.quantize_products import LeftOut
+from polyreme.lowering.transforms.insert_quantization import LeftOut
 
 __all__ = ["Agreement", "LayerReport", "Report", "Signal", "measure_agreement"]
 

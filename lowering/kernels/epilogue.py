@@ -92,14 +92,14 @@ class Epilogue:
             store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, to or places, self.shape), mask)
 
 
-def place(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
+def position_at(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:
     """The position `base + plus`, with lanes `step` apart."""
     if isinstance(base, Value):
         return Position(plus, ((base, 1),), step)
     return Position(base + plus, (), step)
 
 
-def follow(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
+def find_epilogue(request: Request, contract: tensor.Contract | tensor.Reduce) -> Epilogue | None:
     """The epilogue of a group, or None when something other than elementwise ops, one pooling and final reshapes follows the contract."""
     shape = shape_of(contract.result)
     rank = len(shape)

@@ -24,7 +24,7 @@ def clean_up_kernel(func: Func, within: Block | None = None) -> Func:
     written: set[Value] = set()
     for op in func.walk():
         # A call may write to any buffer that it is given.
-        written.update(map(root, op.operands if isinstance(op, kernel.Call) else written_by(op)))
+        written.update(map(buffer_behind_views, op.operands if isinstance(op, kernel.Call) else written_by(op)))
     block = func.block if within is None else within
     _merge(block, {}, written)
     _hoist(block, written)
@@ -34,7 +34,7 @@ def clean_up_kernel(func: Func, within: Block | None = None) -> Func:
     return func
 
 
-def root(buffer: Value) -> Value:
+def buffer_behind_views(buffer: Value) -> Value:
     """The buffer that a chain of views looks into."""
     view = buffer.producer(kernel.View)
     while view is not None:
@@ -45,7 +45,7 @@ def root(buffer: Value) -> Value:
 
 def _is_pure(op: Op, written: set[Value]) -> bool:
     if isinstance(op, (kernel.Load, kernel.Gather)):
-        return root(op.operands[0]) not in written
+        return buffer_behind_views(op.operands[0]) not in written
     return op.has(Pure)
 
 

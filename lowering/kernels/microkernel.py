@@ -281,7 +281,7 @@ def _unrolled(
     return acc
 
 
-def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
+def tile_rows(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
     """`body(start, size)` for tiles that cover 0 … count - 1: as many of the first size as fit, then of the next one.
 
     The sizes must suffice: for a count that is not known they end with 1.
@@ -299,17 +299,17 @@ def cover(code: Code, count: Index, sizes: Sequence[int], body: Callable[[Index,
         done = code.add(done, code.mul(code.div(left, size), size))
 
 
-def covering(size: int, count: Index) -> list[int]:
-    """Sizes that suffice to `cover` a count: whole tiles, then the one rest that a known count leaves, or powers of two for one that is not
-    known.
+def tile_heights(size: int, count: Index) -> list[int]:
+    """Sizes for `tile_rows` that suffice for a count: whole tiles, then the one rest that a known count leaves, or powers of two for one
+    that is not known.
     """
     if isinstance(count, int):
         return [size, count % size] if count % size else [size]
     return [size, *(1 << n for n in reversed(range((size - 1).bit_length())))]
 
 
-def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], None], name: str = "row") -> None:
-    """As `cover`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even,
+def tile_unknown_rows(code: Code, count: Value, rows: int, body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `tile_rows`, for a count that is not known, where rows behind the last one may be computed too: by tiles of `rows`, which is even,
     then of half as many, and of one more than that. Counts from `rows` on are covered exactly, but for some below twice as many, and others
     with less than half of `rows` in vain.
     """
@@ -320,8 +320,8 @@ def cover_any(code: Code, count: Value, rows: int, body: Callable[[Index, int], 
             body(loop.iv, size)
 
 
-def covered_by_any(code: Code, count: Value, rows: int) -> Index:
-    """How many rows `cover_any` computes."""
+def rows_computed(code: Code, count: Value, rows: int) -> Index:
+    """How many rows `tile_unknown_rows` computes."""
     return _ends(code, count, rows)[-1]
 
 
@@ -336,8 +336,8 @@ def _ends(code: Code, count: Value, rows: int) -> tuple[Index, Index, Index]:
     return whole, even, code.add(even, code.mul(over, half + 1))
 
 
-def cover_evenly(code: Code, count: Value, most: int, body: Callable[[Index, int], None], name: str = "row") -> None:
-    """As `cover`, for a count that is not known: by as few tiles of up to `most` as can be, of two neighbouring sizes at most."""
+def tile_rows_evenly(code: Code, count: Value, most: int, body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `tile_rows`, for a count that is not known: by as few tiles of up to `most` as can be, of two neighbouring sizes at most."""
     tiles = code.value(code.ceildiv(count, most))
     small = code.value(code.div(count, code.apply("max", tiles, code.value(1))))
     over = code.value(code.sub(count, code.mul(tiles, small)))

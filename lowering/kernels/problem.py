@@ -15,7 +15,7 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, floordiv, mod, product
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, i32, u8
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_copied
-from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.microkernel import Axis, Registers, join_axes
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.instructions import BYTES, dot_registers
@@ -138,7 +138,7 @@ def find_problem(request: Request, narrow: bool = False, words: bool = False) ->
         return None
     if any(d == 0 for t in (contract.a.type, contract.b.type, contract.result.type) for d in t.shape):
         return None
-    epilogue = follow(request, contract)
+    epilogue = find_epilogue(request, contract)
     if epilogue is None:
         return None
     spec = tensor.ContractSpec(contract.spec)
@@ -178,12 +178,12 @@ def _word_letter(problem: Problem, left: Access) -> str | None:
 
 
 class Product:
-    """A problem as a matrix product: which letters are its rows, its lanes, and loops around. Rows that are `scattered` are neighbours in
+    """A problem as a matrix product: which letters are its rows, its lanes, and loops around. With `strided_rows`, rows are neighbours in
     the result only, and may be anywhere in A.
     """
 
-    def __init__(self, problem: Problem, lane: str, scattered: bool = False):
-        self.problem, self.lane, self.scattered = problem, lane, scattered
+    def __init__(self, problem: Problem, lane: str, strided_rows: bool = False):
+        self.problem, self.lane, self.strided_rows = problem, lane, strided_rows
         self.lanes = problem.registers.lanes
         # How far each letter of the result moves in it.
         self.strides = dict(zip(problem.out, row_major(tuple(problem.size(c) for c in problem.out)), strict=True))
@@ -197,10 +197,10 @@ class Product:
 
     def _joined_rows(self) -> list[str]:
         """The row letters that make up one long axis, the last one of the result and those before it that join on both sides, or in the
-        result where rows are scattered.
+        result alone with `strided_rows`.
         """
         p = self.problem
-        sides = (self.strides,) if self.scattered else (p.left.strides, self.strides)
+        sides = (self.strides,) if self.strided_rows else (p.left.strides, self.strides)
         rows = [c for c in p.rows if p.size(c) != 1]
         joined: list[str] = []
         for letter in reversed(rows):
@@ -212,9 +212,9 @@ class Product:
         return joined
 
 
-def find_product(request: Request, halves: bool = False, scattered: bool = False) -> Product | None:
+def find_product(request: Request, halves: bool = False, strided_rows: bool = False) -> Product | None:
     """The product of a group whose lanes are letters of one operand; None for any other group. With `halves` its vectors may have half as
-    many lanes as the target's; its rows may be `scattered`.
+    many lanes as the target's; `strided_rows` as of `Product`.
     """
     problem = find_problem(request, narrow=True, words=True)
     if problem is None or problem.epilogue.pools:
@@ -225,7 +225,7 @@ def find_product(request: Request, halves: bool = False, scattered: bool = False
     problem = in_words(problem.flipped() if last in problem.rows else problem)
     if problem is None:
         return None
-    found = Product(problem, last, scattered)
+    found = Product(problem, last, strided_rows)
     return Product(replace(problem, halves=True), last) if halves and _is_better_in_halves(found) else found
 
 

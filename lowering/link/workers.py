@@ -30,13 +30,13 @@ from typing import Any, Generic, TypeVar
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
 
-__all__ = ["EarlyWorks", "apart", "is_apart", "share_out", "workers_for"]
+__all__ = ["EarlyWorks", "in_child_process", "run_in_child", "share_out", "workers_for"]
 
 T = TypeVar("T")
 _NUMBER = struct.Struct("=I")
 # What a pipe holds at least: the numbers of all works are in it before anyone takes one.
 _MOST_WORKS = 4096 // _NUMBER.size
-_is_apart = False
+_in_child_process = False
 
 
 def workers_for(works: int) -> int:
@@ -51,12 +51,12 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1 and config.launched().size == 1
 
 
-def is_apart() -> bool:
+def in_child_process() -> bool:
     """Whether this process was forked here to do some work."""
-    return _is_apart
+    return _in_child_process
 
 
-def apart(work: Callable[[], T]) -> T:
+def run_in_child(work: Callable[[], T]) -> T:
     """The outcome of `work`, done in a process of its own, so that its memory goes when it is done; here, where no process can be forked.
     """
     job = _fork(work) if _may_fork() else None
@@ -247,8 +247,8 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
         os.close(write)
         return child, read
     # The child must not return into the caller's code, run its exit handlers or flush its files.
-    global _is_apart
-    _is_apart = True
+    global _in_child_process
+    _in_child_process = True
     status = 1
     try:
         os.close(read)

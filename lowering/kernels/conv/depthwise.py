@@ -5,9 +5,10 @@ For each row of the window the pixels below are read once, and go to every accum
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is not made. Rows of the window outside of the image are left out of the loop over rows. Columns outside are left out
-of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a row, the last one moved back to
-its end; pixels that may lie outside are read as padding. Weights lie in panels `[C / lanes][taps][lanes]`.
+A pad around the image is usually not made (`_sliding` decides). Rows of the window outside of the image are left out of the loop over
+rows. Columns outside are left out of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a
+row, and the last one ends with the row, over pixels of the one before; pixels that may lie outside are read as padding. Weights lie in
+panels `[C / lanes][taps][lanes]`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf
-from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
@@ -184,7 +185,7 @@ def _sliding(
     kinds = (f32, f64, i8, u8, i16) if isinstance(op, tensor.Reduce) and op.fn != "add" else (f32, f64)
     if element_type(op.result.type) not in kinds or 0 in shape_of(op.result):
         return None
-    epilogue = follow(request, op)
+    epilogue = find_epilogue(request, op)
     if epilogue is None or epilogue.pools:
         return None
     rank = len(shape_of(window.x))

@@ -34,18 +34,18 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct_amx import DirectBlock
 from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import (
     UNROLL,
     Accumulators,
     Axis,
     Read,
     accumulate,
-    cover,
-    cover_evenly,
-    covering,
     join_axes,
     repeat,
+    tile_heights,
+    tile_rows,
+    tile_rows_evenly,
     zeros,
 )
 from polyreme.lowering.kernels.padded_copy import PaddedCopy
@@ -274,12 +274,12 @@ class DirectTask:
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, prefetched, is_row)
 
                 if direct.numbered:
-                    cover_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
+                    tile_rows_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
                 else:
-                    cover(code, width, covering(wide, width), tile, "x")
+                    tile_rows(code, width, tile_heights(wide, width), tile, "x")
 
             if above:
-                cover(code, above[0], covering(high, above[0]), row, "y")
+                tile_rows(code, above[0], tile_heights(high, above[0]), row, "y")
             else:
                 row(0, 1)
 
@@ -401,7 +401,7 @@ class DirectTask:
         """Pixels of neighbouring rows, from `corner` on."""
         code = self.code
         offsets = [(y, x)[-len(corner) :] for y in range(size[0]) for x in range(size[1])]
-        start = [place(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
+        start = [position_at(code.add(o, c)) for o, c in zip(self.pixels0, corner, strict=True)]
         places = [[s.plus(code, Position(o)) for s, o in zip(start, offset, strict=True)] for offset in offsets]
         first = code.add(0, *(code.mul(c, m) for c, m in zip(corner, self.moves, strict=True)))
         moved: list[Index] = [sum(o * m for o, m in zip(offset, self.moves, strict=True)) for offset in offsets]
@@ -413,7 +413,7 @@ class DirectTask:
         y, x = code.split(code.add(self.pixels0[0], at), self.direct.whole)
         places, moved = [], []
         for _ in range(count):
-            places.append([place(y), place(x)])
+            places.append([position_at(y), position_at(x)])
             moved.append(code.add(code.mul(y, self.moves[0]), code.mul(x, self.moves[1])))
             following = code.value(code.add(x, 1))
             fits = code.apply("lt", following, code.value(width))
@@ -503,7 +503,7 @@ class DirectTask:
         return [None if valid is None else self.code.lane_mask(valid - v * lanes, lanes) for v in range(vectors)]
 
     def _places(self, pixel: Sequence[Position], lane: Position) -> list[Position]:
-        at = {c: place(i) for c, i in self.around.items()}
+        at = {c: position_at(i) for c, i in self.around.items()}
         at.update(zip(self.direct.spatial, pixel, strict=True))
         at[self.direct.lane] = lane
         return [at.get(c, Position()) for c in self.p.out]
@@ -513,7 +513,7 @@ class DirectTask:
         code, p = self.code, self.p
         for pixel in pixels.places:
             for lane in range(0, vectors * self.direct.lanes, p.request.target.line_bytes // p.dtype.bytes):
-                p.epilogue.prefetch(code, self.buffers, self._places(pixel, place(lane0, lane)))
+                p.epilogue.prefetch(code, self.buffers, self._places(pixel, position_at(lane0, lane)))
 
     def finish(self, pixels: DirectPixels, acc: list[list[Value]], lane0: Index, valid: int | None) -> None:
         """The results of a tile from its sums."""
@@ -524,7 +524,7 @@ class DirectTask:
         for pixel, line in zip(pixels.places, acc, strict=True):
             for v, sums in enumerate(line):
                 current[:] = [sums]
-                self.write(emitter, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+                self.write(emitter, self._places(pixel, position_at(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         """Store the results' elements at `places`."""
@@ -557,23 +557,22 @@ class DirectTask:
 
             def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
                 at = dict(zip(p.out, places, strict=True))
-                return load(
-                    code, self.sums, total(code, [*waiting(at), at[direct.lane].plus(code, place(lane0).times(code, -1))]), lanes, mask
-                )
+                parts = [*waiting(at), at[direct.lane].plus(code, position_at(lane0).times(code, -1))]
+                return load(code, self.sums, total(code, parts), lanes, mask)
 
             emitter = p.epilogue.emitter(code, self.buffers, leaf)
             for v in range(vectors):
-                p.epilogue.write(emitter, self.results, self._places(pixel, place(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
+                p.epilogue.write(emitter, self.results, self._places(pixel, position_at(lane0, v * lanes, int(lanes > 1))), lanes, masks[v])
 
         def pixels(axis: int, pixel: list[Position]) -> None:
             if axis < len(self.outputs):
                 with code.loop(0, self.outputs[axis], name="yx"[axis]) as loop:
-                    pixels(axis + 1, [*pixel, place(self.starts[axis]).plus(code, place(loop.iv))])
+                    pixels(axis + 1, [*pixel, position_at(self.starts[axis]).plus(code, position_at(loop.iv))])
                 return
             write(
                 pixel,
                 lambda at: [
-                    at[c].plus(code, place(o).times(code, -1)).times(code, s)
+                    at[c].plus(code, position_at(o).times(code, -1)).times(code, s)
                     for c, o, s in zip(direct.spatial, self.pixels0, strides, strict=True)
                 ],
             )
@@ -581,7 +580,7 @@ class DirectTask:
         if direct.numbered:
             with code.loop(0, self.outputs[0], name="x") as loop:
                 (pixel,) = self._run_of(loop.iv, 1).places
-                write(pixel, lambda at: [place(loop.iv).times(code, direct.width)])
+                write(pixel, lambda at: [position_at(loop.iv).times(code, direct.width)])
             return
         pixels(0, [])
 

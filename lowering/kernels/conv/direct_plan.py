@@ -35,7 +35,7 @@ LEAST_PIXELS = 16
 # With at most so many channels in planes, channels are the innermost steps where taps are left out.
 FEW_CHANNELS = 4
 # Rows of unknown length up to about this have no tiles of their own: all pixels of an image are counted through, so many to a task.
-SHORT_ROW, NUMBERED_PIXELS = 32, 192
+SHORT_ROW_OF_PIXELS, NUMBERED_PIXELS = 32, 192
 # Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
 # Tiles of a task, before it is cut for the threads.
@@ -129,7 +129,7 @@ class Direct:
         open_rows = (
             len(self.spatial) == 2 and not isinstance(self.whole[-1], int) and not self.p.epilogue.pools and self.p.word_letter is None
         )
-        return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW
+        return open_rows and estimate_pixels(self.whole[-1]) <= SHORT_ROW_OF_PIXELS
 
     @property
     def extent(self) -> list[Dim]:

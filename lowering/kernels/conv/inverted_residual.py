@@ -43,7 +43,7 @@ from polyreme.lowering.kernels.epilogue import Epilogue
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import run
-from polyreme.lowering.kernels.microkernel import Axis, covering, rank_tiles
+from polyreme.lowering.kernels.microkernel import Axis, rank_tiles, tile_heights
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position, total
@@ -314,7 +314,7 @@ class _Product:
         """`count` rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
         tile = Tile(self.product, made, {}, panel, self.panels, self.vectors)
         vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
-        tile.cover(first, count, covering(self.high, count), vectors, valid)
+        tile.write_rows(first, count, tile_heights(self.high, count), vectors, valid)
 
     def write_row(self, made: ProductKernel, row: tuple[Index, Index, Index], at: Index, panel: Index, valid: int | None) -> None:
         """A row of the wide image (its number among those of all images, then which image, and its row) to position `at` of a panel's ring.

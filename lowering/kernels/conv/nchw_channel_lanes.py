@@ -8,7 +8,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
-from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, cover, covering, step_cycles, transpose_lanes, zeros
+from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, step_cycles, tile_heights, tile_rows, transpose_lanes, zeros
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import PIECES, typical
@@ -130,13 +130,13 @@ class ChannelLanes(Strategy):
                     tile(here, there, 1, size)
 
             size = self.wide if axis + 1 == len(extents) else self.high if axis + 2 == len(extents) else 1
-            cover(code, extents[axis], covering(size, extents[axis]), inner, self.image.spatial[axis])
+            tile_rows(code, extents[axis], tile_heights(size, extents[axis]), inner, self.image.spatial[axis])
 
         def row(at: Index, pixel: Index, high: int) -> None:
             def inner(start: Index, wide: int) -> None:
                 tile(code.add(at, code.mul(start, moves[-1])), code.add(pixel, start), high, wide)
 
-            cover(code, extents[-1], covering(self.wide, extents[-1]), inner, self.image.spatial[-1])
+            tile_rows(code, extents[-1], tile_heights(self.wide, extents[-1]), inner, self.image.spatial[-1])
 
         nest(0, image_at, 0)
         return sums

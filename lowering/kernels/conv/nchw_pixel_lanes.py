@@ -8,7 +8,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
-from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
+from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import typical
 
@@ -102,7 +102,7 @@ class PixelLanes(Strategy):
             step = self.across * lanes
             full, rest = divmod(extents[-1], step)
             if full:
-                cover(
+                tile_rows(
                     code,
                     full,
                     [1],
@@ -124,7 +124,7 @@ class PixelLanes(Strategy):
                     nest(tall, axis + 1, here, there)
 
             size = self.high if axis + 2 == len(extents) else 1
-            cover(code, extents[axis], covering(size, extents[axis]), inner, self.image.spatial[axis])
+            tile_rows(code, extents[axis], tile_heights(size, extents[axis]), inner, self.image.spatial[axis])
 
         image_at = task.image_at()
         if whole % self.tall == 0:

@@ -12,7 +12,7 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import Leaf, linear, load
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result
@@ -188,7 +188,7 @@ class Task:
             return
         channel = strategy.image.channel
         leaf = self._leaf(tile, strategy.tile_strides(self.rows))
-        at = {c: place(i) for c, i in self.around.items()}
+        at = {c: position_at(i) for c, i in self.around.items()}
         at_once = strategy.channels_at_once()
         channels: Index = at_once
         whole = strategy.image.channels
@@ -198,7 +198,7 @@ class Task:
             self._outputs(at, 0, leaf)
         else:
             with code.loop(0, channels, name="channel") as loop:
-                at[channel] = place(self.channel0).plus(code, place(loop.iv))
+                at[channel] = position_at(self.channel0).plus(code, position_at(loop.iv))
                 self._outputs(at, 0, leaf)
 
     def _leaf(self, tile: Value, strides: tuple[int, ...]) -> Leaf:
@@ -206,7 +206,7 @@ class Task:
         code, strategy, p = self.code, self.strategy, self.p
         spatial, channel = strategy.image.spatial, strategy.image.channel
         letters = [channel, *spatial]
-        origin = [place(self.channel0), place(self.output0).times(code, strategy.steps[0])]
+        origin = [position_at(self.channel0), position_at(self.output0).times(code, strategy.steps[0])]
 
         def leaf(places: tuple[Position, ...], lanes: int, mask: Value | None) -> Value:
             at = dict(zip(p.out, places, strict=True))
@@ -230,15 +230,16 @@ class Task:
         sizes = [self.outputs, *strategy.outputs[1:]]
         pixels, align = prod(sizes), lanes * p.dtype.bytes
         made = code.scratch(-(-pixels // lanes) * lanes * width, p.dtype)
-        around = {c: place(i) for c, i in self.around.items()}
+        around = {c: position_at(i) for c, i in self.around.items()}
 
         def places(first: Index, lane_step: int, *at: Position) -> list[Position]:
-            where = {**around, channel: place(self.channel0).plus(code, place(first, 0, lane_step)), **dict(zip(spatial, at, strict=True))}
-            where[spatial[0]] = place(self.output0).plus(code, where[spatial[0]])
+            lanes_at = position_at(self.channel0).plus(code, position_at(first, 0, lane_step))
+            where = {**around, channel: lanes_at, **dict(zip(spatial, at, strict=True))}
+            where[spatial[0]] = position_at(self.output0).plus(code, where[spatial[0]])
             return [where.get(c, Position()) for c in p.out]
 
         with code.loop(0, pixels, name="pixel") as loop:
-            at = [place(i) for i in code.split(loop.iv, sizes)]
+            at = [position_at(i) for i in code.split(loop.iv, sizes)]
             for v in range(0, width, lanes):
                 value = emitter.at(p.epilogue.values[0], places(v, 1, *at), lanes, None)
                 code.store(value, made, code.add(code.mul(loop.iv, width), v), None, align)
@@ -255,18 +256,18 @@ class Task:
         """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
         code, strategy, p = self.code, self.strategy, self.p
         letter = strategy.image.spatial[axis]
-        start = place(self.output0) if axis == 0 else Position()
+        start = position_at(self.output0) if axis == 0 else Position()
         size = self.outputs if axis == 0 else strategy.outputs[axis]
         if axis + 1 < len(strategy.image.spatial):
             with code.loop(0, size, name=letter) as loop:
-                self._outputs({**at, letter: start.plus(code, place(loop.iv))}, axis + 1, leaf)
+                self._outputs({**at, letter: start.plus(code, position_at(loop.iv))}, axis + 1, leaf)
             return
         lanes = strategy.lanes
         emitter = p.epilogue.emitter(code, self.buffers, leaf)
 
         def vector(x: Index, valid: int) -> None:
             step = Position(step=int(lanes > 1))
-            inside = {**at, letter: start.plus(code, place(x)).plus(code, step)}
+            inside = {**at, letter: start.plus(code, position_at(x)).plus(code, step)}
             places = [inside.get(c, Position()) for c in p.out]
             p.epilogue.write(emitter, self.outs, places, lanes, code.lane_mask(valid, lanes))
 

@@ -34,8 +34,8 @@ from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
 from polyreme.lowering.kernels.conv.nchw_strategy import SCRATCH_BYTES, NchwImage, Task
-from polyreme.lowering.kernels.conv.winograd_transforms import Linear, Transforms, transforms
-from polyreme.lowering.kernels.microkernel import Axis, accumulate, cover, covering, join_axes, step_cycles, zeros
+from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts, Transforms, transforms
+from polyreme.lowering.kernels.microkernel import Axis, accumulate, join_axes, step_cycles, tile_heights, tile_rows, zeros
 from polyreme.lowering.kernels.packing import copied_views
 from polyreme.lowering.kernels.plan import Pack, Slot, pack
 from polyreme.lowering.kernels.problem import typical
@@ -212,7 +212,7 @@ class WinogradColumns(ChannelLanes):
         code = Code(Builder.at_end(func.block, p.contract.location))
         read, write = func.args
         of_channel, of_tap = access.stride(self.image.channel), access.stride(self.tap)
-        linear = Linear(code, p.dtype, lanes)
+        linear = FixedMatrixProducts(code, p.dtype, lanes)
         sizes = [typical(p.size(c)) for c in self._letters]
         with code.parallel(self.panel_count * self.steps_of_product, name="step") as flat:
             panel, step = code.split(flat, [self.panel_count, self.steps_of_product])
@@ -253,7 +253,7 @@ class WinogradColumns(ChannelLanes):
     def _transform_rows(self, task: Task, at: Index, data: Value) -> None:
         """B d of the rows from `at` on, [product][channel][pixel]."""
         code, p, lanes = task.code, self.p, self.lanes
-        linear, move = Linear(code, p.dtype, lanes), p.left.stride(self.image.spatial[0])
+        linear, move = FixedMatrixProducts(code, p.dtype, lanes), p.left.stride(self.image.spatial[0])
 
         moves = [int(s) * self.pitch for s in row_major(tuple(self.images))]
 
@@ -297,12 +297,12 @@ class WinogradColumns(ChannelLanes):
                     for v, value in enumerate(line):
                         code.store(value, made, code.add(sums0, code.mul(x, width), r * width + v * lanes), None, align)
 
-            cover(code, self.extents[-1], covering(self.wide, self.extents[-1]), tile, "x")
+            tile_rows(code, self.extents[-1], tile_heights(self.wide, self.extents[-1]), tile, "x")
 
     def _transform_sums(self, code: Code, made: Value, sums: Value, to: Index) -> None:
         """A (…) of all pixels of a piece, to position `to` of the task's sums."""
         lanes, align = self.lanes, self.lanes * self.p.dtype.bytes
-        linear = Linear(code, self.p.dtype, lanes)
+        linear = FixedMatrixProducts(code, self.p.dtype, lanes)
         with code.loop(0, self.sums_plane, step=lanes, name="x") as loop:
             values = [code.load(made, code.add(loop.iv, k * self.sums_plane), lanes, None, align) for k in range(self.products)]
             for i, value in enumerate(linear.apply(self.transforms.results, values)):

@@ -56,11 +56,20 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
     choose_blockings,
     find_image,
 )
-from polyreme.lowering.kernels.conv.winograd_transforms import Linear
+from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts
 from polyreme.lowering.kernels.elements import VectorLeaf
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.winograd_inner_product import find_winograd_inner_product
-from polyreme.lowering.kernels.microkernel import Accumulators, Axis, accumulate, cover, cover_any, covered_by_any, covering, zeros
+from polyreme.lowering.kernels.microkernel import (
+    Accumulators,
+    Axis,
+    accumulate,
+    rows_computed,
+    tile_heights,
+    tile_rows,
+    tile_unknown_rows,
+    zeros,
+)
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
@@ -256,7 +265,7 @@ class _WinogradBuilder:
         code = Code(Builder.at_end(func.block, image.problem.contract.location))
         read, write = func.args
         moves = [access.stride(c) for c in (image.output, image.letters[3], *image.taps)]
-        linear = Linear(code, dtype, lanes)
+        linear = FixedMatrixProducts(code, dtype, lanes)
         with code.parallel(cut.parts * cut.ranges * cut.panels, name="panel") as flat:
             part, of_channels, panel = code.split(flat, [cut.parts, cut.ranges, cut.panels])
             output0 = code.mul(code.add(code.mul(part, cut.panels), panel), cut.width)
@@ -300,7 +309,7 @@ class _WinogradTask:
         self.count: Index = cut.pieces if self.whole else code.min(blocks.pieces, code.sub(cut.all_pieces, self.first))
         self.dtype, self.lanes = image.dtype, image.lanes
         self.align = self.lanes * self.dtype.bytes
-        self.linear = Linear(code, self.dtype, self.lanes)
+        self.linear = FixedMatrixProducts(code, self.dtype, self.lanes)
         self.patch = code.scratch(cut.products * self.lanes, self.dtype)
 
     def transform(self, x: Value, data: Value, piece: Index) -> None:
@@ -381,7 +390,7 @@ class _WinogradTask:
         which takes a multiply-add a hundred cycles.
         """
         code, cut, zero = self.code, self.cut, self.code.zero(self.dtype, self.lanes)
-        end = cut.pieces if cut.known else covered_by_any(code, code.value(self.count), cut.rows)
+        end = cut.pieces if cut.known else rows_computed(code, code.value(self.count), cut.rows)
         with code.loop(0, cut.products, name="product") as product, code.loop(self.count, end, name="piece") as piece:
             at = code.add(self.data0, code.mul(self.blocks.data_plane, product.iv), code.mul(piece.iv, cut.row))
             with code.loop(0, cut.row - self.lanes, step=self.lanes, name="channel") as channel:
@@ -507,9 +516,9 @@ class _WinogradTask:
                         code.store(value, self.sums, place, None, self.align)
 
             if cut.known:
-                cover(code, cut.pieces, covering(cut.rows, cut.pieces), tile, "rows")
+                tile_rows(code, cut.pieces, tile_heights(cut.rows, cut.pieces), tile, "rows")
             else:
-                cover_any(code, code.value(self.count), cut.rows, tile, "rows")
+                tile_unknown_rows(code, code.value(self.count), cut.rows, tile, "rows")
 
     # --- the results
 
@@ -530,7 +539,7 @@ class _WinogradTask:
             if image.pairs:
                 by = code.broadcast(code.constant(EXACT_SCALE.bit_length() - 1, i32), self.lanes)
                 made = [[code.apply("shr", x, by) for x in line] for line in made]
-            around = {image.letters[0]: place(n), image.output: place(output, 0, 1)}
+            around = {image.letters[0]: position_at(n), image.output: position_at(output, 0, 1)}
             # A piece gives so many results of the group, as many of which exist.
             whole = [cut.size // step for step in image.steps]
             corner = [code.mul(i, n) for i, n in zip((down, across), whole, strict=True)]
@@ -568,7 +577,7 @@ class _WinogradTask:
 
         write = self._writer(computed, around, mask)
         for i, j in product(*map(range, whole)):
-            write(place(corner[0], i), place(corner[1], j))
+            write(position_at(corner[0], i), position_at(corner[1], j))
 
 
     def _cut_off(
@@ -585,14 +594,14 @@ class _WinogradTask:
             code.store(value, self.patch, k * self.lanes, None, self.align)
         rows, columns = (code.min(n, code.sub(most, first)) for n, most, first in zip(whole, self._sizes, corner, strict=True))
         with code.loop(0, rows, name="row") as i, code.loop(0, columns, name="column") as j:
-            offsets = [place(k.iv) for k in (i, j)]
+            offsets = [position_at(k.iv) for k in (i, j)]
 
             def stored(places: Sequence[Position]) -> Value:
-                inside = [p.plus(code, place(c).times(code, -step)) for p, c, step in zip(places, corner, image.steps, strict=True)]
+                inside = [p.plus(code, position_at(c).times(code, -step)) for p, c, step in zip(places, corner, image.steps, strict=True)]
                 at = inside[0].times(code, size).plus(code, inside[1]).times(code, self.lanes)
                 return code.load(self.patch, at.scalar(code), self.lanes, None, self.align)
 
-            self._writer(stored, around, mask)(*(place(c).plus(code, k) for c, k in zip(corner, offsets, strict=True)))
+            self._writer(stored, around, mask)(*(position_at(c).plus(code, k) for c, k in zip(corner, offsets, strict=True)))
 
 
     def _writer(

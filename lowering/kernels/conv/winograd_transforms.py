@@ -113,7 +113,7 @@ def _with_roots(roots: Sequence[Fraction]) -> list[Fraction]:
     return product
 
 
-class Linear:
+class FixedMatrixProducts:
     """Writes products of fixed matrices with vectors whose elements are vectors of lanes."""
 
     def __init__(self, code: Code, dtype: ScalarType, lanes: int):

@@ -35,10 +35,10 @@ from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
-from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Plan, find_bf16x3
+from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Bf16x3Plan, find_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_with_tile
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
-from polyreme.lowering.kernels.microkernel import cover, transpose_lanes
+from polyreme.lowering.kernels.microkernel import tile_rows, transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
@@ -61,7 +61,7 @@ def build_bf16x3(request: Request) -> KernelPlan | None:
 class Bf16x3Builder:
     """Makes the plan of one product."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Bf16x3Plan):
         assert not isinstance(plan.tiles, int) or plan.tiles >= LEAST_TILES, "expected tiles enough to make the terms of a block"
         self.plan, self.p = plan, plan.matrices.product.problem
         self.parts = PlanParts(self.p.request)
@@ -92,7 +92,7 @@ class Bf16x3Builder:
         if not isinstance(plan.m, int):
             # By the same panels.
             vectors = LANES // VECTOR
-            few = build_direct_conv(p.request, vectors) if plan.matrices.product.scattered else None
+            few = build_direct_conv(p.request, vectors) if plan.matrices.product.strided_rows else None
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))
@@ -117,7 +117,7 @@ class Bf16x3Builder:
         return pack(len(self.parts.packs) - 1)
 
 
-def _takes_direct_path(code: Code, plan: Plan) -> Value:
+def _takes_direct_path(code: Code, plan: Bf16x3Plan) -> Value:
     """Whether an unknown number of rows is so small that the direct product is faster."""
     row, tile, all_rows = plan.balance
     loses = code.apply("le", code.value(plan.m * row), code.value(plan.tiles * tile + all_rows))
@@ -144,7 +144,7 @@ class _Tasks:
     in `arena` where steps are taken in several runs.
     """
 
-    plan: Plan
+    plan: Bf16x3Plan
     made: ProductKernel
     terms: Value
     tickets: Tickets
@@ -232,7 +232,7 @@ class _Tasks:
         base = code.add(p.left.base, *(code.mul(i, p.left.stride(c)) for c, i in around.items()), code.mul(number, STEPS * along))
 
         # Letters of rows that are no neighbours move by themselves.
-        letters = product.rows if product.scattered else product.rows[-1:]
+        letters = product.rows if product.strided_rows else product.rows[-1:]
         sizes = [p.size(c) for c in letters]
 
         def at(places: Sequence[Index]) -> Index:
@@ -292,7 +292,7 @@ class _Bf16x3Task:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Bf16x3Plan,
         made: ProductKernel,
         around: dict[str, Index],
         at: Index,
@@ -520,8 +520,8 @@ class _Bf16x3Task:
 
         some = rows_at_once(plan.height)
         if plan.is_even:
-            cover(code, plan.height, [some], rows)
+            tile_rows(code, plan.height, [some], rows)
             return
         # None of a tile that is made for nothing.
         left = code.apply("max", code.value(code.min(code.sub(plan.m, row0), plan.height)), code.value(0))
-        cover(code, left, [some, 1], rows)
+        tile_rows(code, left, [some, 1], rows)

@@ -46,21 +46,21 @@ CUT_OF_SEVERAL, ADVANTAGE_OF_SEVERAL = 0.75, 0.85
 PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0.9, 512
 
 
-def find_bf16x3(request: Request) -> Plan | None:
+def find_bf16x3(request: Request) -> Bf16x3Plan | None:
     """The plan of a bf16x3 product; None if the target has no such registers, the user forbids it, or it does not pay."""
     target = request.target
     if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
-    found = find_matrices(request) or arguments(request) or scattered(request)
+    found = find_matrices(request) or find_unknown_b(request) or find_strided_rows(request)
     if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
         return None
-    plan = Plan(found, target)
+    plan = Bf16x3Plan(found, target)
     rows = found.m if isinstance(found.m, int) else MANY_ROWS
     return plan if rows >= LEAST_ROWS and plan.gains(rows) else None
 
 
-def arguments(request: Request) -> Matrices | None:
-    """The same for a B that is not known, and an A whose steps or rows are neighbours: of whole steps, as gradients have them too."""
+def find_unknown_b(request: Request) -> Matrices | None:
+    """A product by a B that is not known, and an A whose steps or rows are neighbours: of whole steps, as gradients have them too."""
     found = find_product(request)
     if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or len(found.problem.step_letters) != 1:
         return None
@@ -75,11 +75,9 @@ def arguments(request: Request) -> Matrices | None:
     return Matrices(found, found.m, typical(found.k), typical(found.n), step) if neighbours and is_wide else None
 
 
-def scattered(request: Request) -> Matrices | None:
-    """The same for known weights and rows that are neighbours in the result only, as those of a convolution of single pixels with a stride
-    are.
-    """
-    found = find_product(request, scattered=True)
+def find_strided_rows(request: Request) -> Matrices | None:
+    """A product by known weights whose rows are neighbours in the result only, as those of a strided 1x1 convolution are."""
+    found = find_product(request, strided_rows=True)
     if found is None or found.problem.dtype != f32 or found.lanes != VECTOR or found.outer or len(found.problem.step_letters) != 1:
         return None
     p, (step,) = found.problem, found.problem.step_letters
@@ -91,7 +89,7 @@ def scattered(request: Request) -> Matrices | None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Bf16x3Plan:
     """How the work is cut: `m` rows into tiles and chunks of these, the steps into blocks and, where they are many, into runs of blocks,
     the lanes into panels.
     """

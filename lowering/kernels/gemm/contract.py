@@ -36,12 +36,12 @@ from polyreme.lowering.kernels.microkernel import (
     UNROLL,
     Axis,
     choose_tile,
-    cover,
-    covering,
     join_axes,
     rank_tiles,
     step_cycles,
     streams_of_row,
+    tile_heights,
+    tile_rows,
     vectors_of_row,
 )
 from polyreme.lowering.kernels.packing import Panels, PlanParts
@@ -587,21 +587,21 @@ class ProductBuilder:
         full = self.n // width if isinstance(self.n, int) else None
         left_over = self.n % width if isinstance(self.n, int) else None
         if left_over == 0:
-            tile.cover(first, count, covering(rows, self.m), vectors, None)
+            tile.write_rows(first, count, tile_heights(rows, self.m), vectors, None)
         elif full == 0:
-            tile.cover(first, count, covering(rows, self.m), -(-typical(self.n) // self.lanes), self.n)
+            tile.write_rows(first, count, tile_heights(rows, self.m), -(-typical(self.n) // self.lanes), self.n)
         else:
             inside = code.condition("le", code.mul(code.add(block, 1), width), self.n)
             valid = code.sub(self.n, code.mul(block, width)) if left_over is None else left_over
             rest = vectors if left_over is None else -(-left_over // self.lanes)
             if not isinstance(inside, Value):
                 assert not inside, "expected a panel that is not full, or one of any number"
-                tile.cover(first, count, covering(rows, self.m), rest, valid)
+                tile.write_rows(first, count, tile_heights(rows, self.m), rest, valid)
                 return
             with code.when(inside):
-                tile.cover(first, count, covering(rows, self.m), vectors, None)
+                tile.write_rows(first, count, tile_heights(rows, self.m), vectors, None)
             with code.when(inside, then=False):
-                tile.cover(first, count, covering(rows, self.m), rest, valid)
+                tile.write_rows(first, count, tile_heights(rows, self.m), rest, valid)
 
     # --- lanes along the contracted axis
 
@@ -619,7 +619,7 @@ class ProductBuilder:
             first = code.mul(block, columns)
 
             def sums(columns: int) -> None:
-                cover(code, self.m, covering(rows, self.m), lambda row, count: tile.dot(row, count, first, columns, axes, dot))
+                tile_rows(code, self.m, tile_heights(rows, self.m), lambda row, count: tile.dot(row, count, first, columns, axes, dot))
 
             rest = self.n % columns if isinstance(self.n, int) else 0
             if not rest:

@@ -30,10 +30,10 @@ from polyreme.lowering.kernels.microkernel import (
     Axis,
     Overlapped,
     OverlappedRounds,
-    cover,
-    covering,
     rank_tiles,
     step_cycles,
+    tile_heights,
+    tile_rows,
 )
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
@@ -351,8 +351,8 @@ class DoubleBufferTile(Tile):
             if isinstance(count, int) and count < 2 * done:
                 # Those that are left copy the last steps again, which takes less than code of their own to be compiled.
                 done = count // sizes[0] * sizes[0]
-            cover(code, done, sizes[:1], lambda at, rows: write(at, rows, copying(code.div(at, rows))))
-        cover(code, code.sub(count, done), sizes, lambda at, rows: write(code.add(done, at), rows, None))
+            tile_rows(code, done, sizes[:1], lambda at, rows: write(at, rows, copying(code.div(at, rows))))
+        tile_rows(code, code.sub(count, done), sizes, lambda at, rows: write(code.add(done, at), rows, None))
 
     def _saved_at(self, row: Index, r: int, v: int) -> Index:
         blocks = self.buffer.blocks
@@ -443,7 +443,7 @@ class DoubleBufferKernel:
         if self.piece is not None:
             row0 = code.mul(part, self.piece)
             count = self.piece if m % self.piece == 0 else code.min(self.piece, code.sub(m, row0))
-        tall = covering(self.plan.tile[0], m)
+        tall = tile_heights(self.plan.tile[0], m)
         number = code.add(
             0,
             *(

@@ -7,14 +7,14 @@ from polyreme.dialects import kernel as kernel_ops
 from polyreme.lowering.kernels.amx_blocks import rows_at_once, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.product_tile import Tile
-from polyreme.lowering.kernels.microkernel import cover
+from polyreme.lowering.kernels.microkernel import tile_rows
 from polyreme.lowering.kernels.problem import typical
 
 
 class BlockTile(Tile):
     """Writes the blocks of one task, from panels that were packed before."""
 
-    def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
+    def write_rows(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
         """The rows from `first` on, by blocks of `sizes` rows, which have tiles of the same height; `valid` lanes exist (None: all)."""
         code, lanes = self.code, self.product.lanes
         steps, columns, align = self.steps(vectors, valid), vectors * lanes, lanes * self.p.dtype.bytes
@@ -51,4 +51,4 @@ class BlockTile(Tile):
                 ]
                 self.close(code.add(row, line), acc, valid)
 
-        cover(code, count, sizes, block)
+        tile_rows(code, count, sizes, block)

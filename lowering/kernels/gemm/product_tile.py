@@ -16,7 +16,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import VectorType, element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
     UNROLL,
@@ -25,9 +25,9 @@ from polyreme.lowering.kernels.microkernel import (
     Overlapped,
     OverlappedRounds,
     accumulate,
-    cover,
-    cover_evenly,
     join_axes,
+    tile_rows,
+    tile_rows_evenly,
     zeros,
 )
 from polyreme.lowering.kernels.packing import PanelFill, Panels
@@ -180,7 +180,7 @@ class Tile:
         self.row_left: Dim = p.left.stride(last) if last else 0
         self.row_out: Dim = product.strides[last] if last else 0
 
-    def cover(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
+    def write_rows(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
         """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
         code, blocks = self.code, self.blocks
         if blocks is None:
@@ -233,9 +233,9 @@ class Tile:
     def _each(self, count: Index, sizes: list[int], body: Callable[[Index, int], None]) -> None:
         """`body(start, size)` for the tiles that cover so many rows."""
         if self.evenly and not isinstance(count, int):
-            cover_evenly(self.code, self.code.value(count), sizes[0], body)
+            tile_rows_evenly(self.code, self.code.value(count), sizes[0], body)
         else:
-            cover(self.code, count, sizes, body)
+            tile_rows(self.code, count, sizes, body)
 
     def steps(self, vectors: int, valid: Index | None, start: Index = 0, depth: int | None = None) -> Steps:
         """All steps, or the `depth` ones from `start` on; what they read of B is packed first where this is the task's to do."""
@@ -523,14 +523,14 @@ class Tile:
         sizes = [p.size(c) for c in product.rows]
         for r, line in enumerate(acc):
             if len(sizes) > 1:
-                at = dict(zip(product.rows, (place(x) for x in code.split(code.add(row, r), sizes)), strict=True))
+                at = dict(zip(product.rows, (position_at(x) for x in code.split(code.add(row, r), sizes)), strict=True))
             else:
-                at = {c: place(row, r) for c in product.rows}
-            at.update({c: place(i) for c, i in self.around.items()})
+                at = {c: position_at(row, r) for c in product.rows}
+            at.update({c: position_at(i) for c, i in self.around.items()})
             for sums, lane, mask in line:
                 current[:] = [sums]
                 lanes = sums.type.lanes if isinstance(sums.type, VectorType) else 1
-                at[product.lane] = place(lane0, lane, int(lanes > 1))
+                at[product.lane] = position_at(lane0, lane, int(lanes > 1))
                 places = [at.get(c, Position()) for c in p.out]
                 for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
                     made = emitter.at(value, places, lanes, mask)

@@ -38,10 +38,10 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, Share
+from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, WorkOwner
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
-from polyreme.lowering.kernels.gemm.strassen_task import Memory, StrassenTask, TaskRows
+from polyreme.lowering.kernels.gemm.strassen_task import StrassenMemory, StrassenTask, TaskRows
 from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
@@ -136,7 +136,7 @@ class StrassenBuilder:
         code = Code(Builder.at_end(func.block, func.location))
         left, right, *more = func.args[len(before) - 1 :]
         count = len(epilogue.args)
-        memory = Memory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
+        memory = StrassenMemory(left, right, dict(zip(epilogue.args, more[:count], strict=True)), more[count:])
         with self._chunk(code) as rows:
             if cut.is_pipelined:
                 self._pipelined_tasks(code, rows, memory, *func.args[:2])
@@ -169,7 +169,7 @@ class StrassenBuilder:
                 before = code.mul(each, chunk.iv)
                 yield TaskRows.of(code, cut, code.min(code.sub(m, before), each), code.add(before, code.sub(all_rows, m)))
 
-    def _tasks(self, code: Code, rows: TaskRows, memory: Memory) -> None:
+    def _tasks(self, code: Code, rows: TaskRows, memory: StrassenMemory) -> None:
         """A group of panels for a piece of the rows each."""
         cut = self.cut
         cycles_of_task = cut.blocks * cut.products * cut.depth * cut.piece / cut.rows * step_cycles(cut.rows, cut.vectors)
@@ -177,7 +177,7 @@ class StrassenBuilder:
             group, piece = code.split(task, [cut.groups, rows.pieces])
             StrassenTask(code, rows, memory, group, piece).run()
 
-    def _pipelined_tasks(self, code: Code, rows: TaskRows, memory: Memory, source: Value, notes: Value) -> None:
+    def _pipelined_tasks(self, code: Code, rows: TaskRows, memory: StrassenMemory, source: Value, notes: Value) -> None:
         """Neighbouring groups for each thread, piece by piece of the rows, as many at a time as there is memory for: a run. Threads that
         are done help with the last runs of the others.
         """
@@ -208,7 +208,7 @@ class StrassenBuilder:
                             code.apply("eq", piece.iv, code.value(runs.last_piece)),
                             code.apply("eq", group.iv, code.value(runs.last_run)),
                         )
-                        share = Share(tickets, owner, is_own, is_last)
+                        share = WorkOwner(tickets, owner, is_own, is_last)
                         PipelinedWork(
                             StrassenTask(code, rows, memory, group.iv, piece.iv),
                             source,

@@ -45,7 +45,7 @@ ONE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Share:
+class WorkOwner:
     """Whose work items they are: the `owner`'s, which may be the thread itself. `is_shared` if others may take some of them."""
 
     tickets: Tickets
@@ -68,7 +68,7 @@ class PipelinedWork:
         source: Value,
         stride: Dim,
         thread: Value,
-        share: Share,
+        share: WorkOwner,
         variables: Variables,
         group0: Index,
         groups: Index,

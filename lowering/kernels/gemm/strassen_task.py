@@ -9,10 +9,10 @@ from polyreme.ir.core import Value
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.strassen_plan import Cut
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
-from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Overlapped, accumulate, cover, cover_any, zeros
+from polyreme.lowering.kernels.microkernel import Accumulators, Axis, Overlapped, accumulate, tile_rows, tile_unknown_rows, zeros
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import FEWEST_ROWS, FEWEST_ROWS_L3, prefetch_panel
 
@@ -76,7 +76,7 @@ class TaskRows:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StrassenMemory:
     """What tasks read and write, as values of the kernel: A's combinations, the packed weights, what follows the product reads, and the
     results.
     """
@@ -90,7 +90,7 @@ class Memory:
 class StrassenTask:
     """Writes the work on a group of panels for a piece of the rows."""
 
-    def __init__(self, code: Code, rows: TaskRows, memory: Memory, group: Index, piece: Index):
+    def __init__(self, code: Code, rows: TaskRows, memory: StrassenMemory, group: Index, piece: Index):
         self.code, self.rows, self.cut, self.memory = code, rows, rows.cut, memory
         self.matrices, self.align = self.cut.matrices, self.cut.lanes * f32.bytes
         self.group, self.first = group, code.mul(rows.piece, piece)
@@ -181,9 +181,9 @@ class StrassenTask:
                     code.store(value, sums, x, None, self.align)
 
         if self.rows.enough is None:
-            cover(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
+            tile_rows(code, cut.piece, [cut.rows, cut.piece % cut.rows] if cut.piece % cut.rows else [cut.rows], tile, "rows")
         else:
-            cover_any(code, code.value(self.count), cut.rows, tile, "rows")
+            tile_unknown_rows(code, code.value(self.count), cut.rows, tile, "rows")
 
     def _order(self, block: Index, item: Value) -> tuple[Index, Index]:
         """The product that comes as this item, and how many panels further on the next one is.
@@ -251,7 +251,7 @@ class StrassenTask:
         """Where the results of neighbouring lanes of a row are."""
         code, product, p = self.code, self.matrices.product, self.matrices.product.problem
         at = dict(
-            zip(product.rows, map(place, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True)
+            zip(product.rows, map(position_at, code.split(code.add(self.rows.before, row), [p.size(c) for c in product.rows])), strict=True)
         )
-        at[product.lane] = place(lane, 0, 1)
+        at[product.lane] = position_at(lane, 0, 1)
         return [at.get(c, Position()) for c in p.out]

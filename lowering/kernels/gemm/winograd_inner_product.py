@@ -43,7 +43,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
@@ -610,9 +610,9 @@ class _WinogradInnerProductBuilder:
     def _places(self, row: Index, lane: Index) -> list[Position]:
         """Where the results of a row are, from this lane on."""
         rows = self.c.rows
-        at = dict(zip(rows.letters, map(place, self.code.split(row, [self.p.size(c) for c in rows.letters])), strict=True))
-        at.update({c: place(i) for c, i in self.around.items()})
-        at[rows.lane] = place(lane, 0, 1)
+        at = dict(zip(rows.letters, map(position_at, self.code.split(row, [self.p.size(c) for c in rows.letters])), strict=True))
+        at.update({c: position_at(i) for c, i in self.around.items()})
+        at[rows.lane] = position_at(lane, 0, 1)
         return [at.get(c, Position()) for c in self.p.out]
 
     def _weights(self) -> Slot:

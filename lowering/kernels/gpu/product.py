@@ -24,7 +24,7 @@ from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, 
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.elements import Leaf, Positions, convert, linear, store
-from polyreme.lowering.kernels.epilogue import Epilogue, follow
+from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.gpu.elementwise import build_elements
 from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.gpu.reductions import build_rows
@@ -168,10 +168,8 @@ def parts_of(p: GpuProduct, tile: GpuTile) -> int:
 Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
 
 
-class Maker(Protocol):
-    """A class of kernels: what is made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types
-    builds the step.
-    """
+class ProductKernelClass(Protocol):
+    """A class of kernels, made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types."""
 
 
     def __call__(
@@ -181,10 +179,10 @@ class Maker(Protocol):
 
 
 
-def plan_product(p: GpuProduct, tile: GpuTile, make: Maker) -> KernelPlan:
+def plan_product(p: GpuProduct, tile: GpuTile, make: ProductKernelClass) -> KernelPlan:
     """One kernel with the epilogue in it, or the product into scratch memory and a second kernel for the rest."""
     request = p.request
-    epilogue = follow(request, p.contract)
+    epilogue = find_epilogue(request, p.contract)
     parts = parts_of(p, tile)
     operands: list[Slot] = [operand(i) for i in range(len(request.func.args))]
     types: list[TensorType | BufferType] = list(request.operand_types)

@@ -29,7 +29,7 @@ from polyreme.lowering.kernels.positions import Position
 
 MOST_THREADS = 256
 # Rows of at most so many elements are one thread's work, if there are many.
-SHORT_ROW = 16
+MOST_ELEMENTS_OF_THREAD = 16
 # A row is cut into parts when it has at least so many elements per part, until there are enough blocks for a device.
 PART, ENOUGH_BLOCKS = 4096, 512
 # Elements that a thread reads before it adds any of them.
@@ -65,7 +65,7 @@ def build_rows(request: Request) -> KernelPlan | None:
 def _layout(rows: Rows) -> Layout:
     length, count = estimate(product(rows.space[a] for a in rows.reduced)), estimate(product(rows.space[a] for a in rows.outer))
     sized = [a for a, n in enumerate(rows.space) if n != 1]
-    if length <= SHORT_ROW and count >= MOST_THREADS:
+    if length <= MOST_ELEMENTS_OF_THREAD and count >= MOST_THREADS:
         return Layout(MOST_THREADS // 2, 1)
     if sized and sized[-1] not in rows.reduced:
         workers = 1

@@ -35,7 +35,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
-from polyreme.lowering.kernels.epilogue import place
+from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.contract import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
@@ -47,8 +47,8 @@ from polyreme.lowering.kernels.microkernel import (
     Overlapped,
     Registers,
     accumulate,
-    cover,
     sum_lanes,
+    tile_rows,
     transpose_lanes,
     zeros,
 )
@@ -113,7 +113,7 @@ class _AttentionKernel:
 
     def places(self, letters: Sequence[str], at: dict[str, Position]) -> list[Position]:
         """A position for each of `letters`, at this task's place and `at`."""
-        known = {**{c: place(i) for c, i in self.around.items()}, **at}
+        known = {**{c: position_at(i) for c, i in self.around.items()}, **at}
         return [known.get(c, Position()) for c in letters]
 
     def leaves(self) -> dict[Value, Leaf]:
@@ -121,7 +121,7 @@ class _AttentionKernel:
 
     def query_elements(self, query: Index, element: Position, mask: Value | None) -> Value:
         """Neighbouring elements of one query."""
-        at = self.places(self.p.query_letters, {self.p.query: place(query), self.p.depth: element})
+        at = self.places(self.p.query_letters, {self.p.query: position_at(query), self.p.depth: element})
         return ElementEmitter(self.code, self.leaves()).at(self.p.queries, at, self.lanes, mask)
 
     def end(self, last_query: Index, rows: int = 1) -> Index:
@@ -356,7 +356,7 @@ class _ManyQueries(_AttentionKernel):
                     top = code.apply("select", code.apply("gt", score, top), score, top)
                 self._put(top, tops, 0, v)
 
-        cover(code, count, self._row_sizes(part.count), tile, "key")
+        tile_rows(code, count, self._row_sizes(part.count), tile, "key")
         for v in range(self.vectors):
             top = self._get(tops, 0, v)
             shift = self.shift(top, lanes)
@@ -406,8 +406,8 @@ class _ManyQueries(_AttentionKernel):
         leaves[p.first.result] = VectorLeaf(lambda _: score)
         for x, buffer in self.mask_tiles.items():
             leaves[x] = self._leaf(buffer, key, v)
-        query = place(self.first, v * lanes, 1)
-        at = self.places(p.axes, {p.key: place(code.add(start, key)), p.query: query})
+        query = position_at(self.first, v * lanes, 1)
+        at = self.places(p.axes, {p.key: position_at(code.add(start, key)), p.query: query})
         mask = None if self.exact else code.lane_mask(code.sub(self.left, v * lanes), lanes)
         return ElementEmitter(code, leaves).at(p.masked, at, lanes, mask)
 
@@ -474,7 +474,7 @@ class _ManyQueries(_AttentionKernel):
                 for v, x in enumerate(line):
                     self._put(x, self.sums, code.add(at, r), v)
 
-        cover(code, self.width, self._row_sizes(self.width), tile, "element")
+        tile_rows(code, self.width, self._row_sizes(self.width), tile, "element")
 
     def _finish(self) -> None:
         """The outputs: columns of the sums, over the totals."""
@@ -598,7 +598,7 @@ class _FewQueries(_AttentionKernel):
                 for (element, inside), x in zip(pieces, query_vectors, strict=True):
                     total = code.fma(code.load(source, code.add(row, element), lanes, inside), x, total)
                 sums.append(total)
-            scores = self._masked(sum_lanes(code, sums), at.plus(code, place(code.add(part.start, start))), mask)
+            scores = self._masked(sum_lanes(code, sums), at.plus(code, position_at(code.add(part.start, start))), mask)
             if mask is not None:
                 scores = code.apply("select", mask, scores, self.low(lanes))
             code.store(scores, weights, first, None, self.align)
@@ -614,5 +614,5 @@ class _FewQueries(_AttentionKernel):
             return scores
         leaves = self.leaves()
         leaves[p.first.result] = VectorLeaf(lambda _: scores)
-        at = self.places(p.axes, {p.key: key, p.query: place(self.query)})
+        at = self.places(p.axes, {p.key: key, p.query: position_at(self.query)})
         return ElementEmitter(self.code, leaves).at(p.masked, at, self.lanes, mask)

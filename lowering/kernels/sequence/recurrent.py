@@ -25,7 +25,7 @@ from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, linear, load, store
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
-from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, cover, zeros
+from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, tile_rows, zeros
 from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
@@ -329,7 +329,7 @@ class _RecurrentKernel:
             self._product(column, first, count, sums)
             self._elements(t, parity, panel, first, count, sums)
 
-        cover(code, r.batch, sizes, rows)
+        tile_rows(code, r.batch, sizes, rows)
         if self.made:
             following = code.add(t, 1)
             more = code.condition("lt", following, self.steps)

@@ -20,7 +20,7 @@ from polyreme.lowering.emit.llvm.emit_module import split_llvm
 from polyreme.lowering.link import objects, workers
 from polyreme.lowering.link.artifact import MODEL, build_artifact, load
 from polyreme.lowering.link.objects import EarlyObjects
-from polyreme.lowering.link.workers import EarlyWorks, apart, share_out, workers_for
+from polyreme.lowering.link.workers import EarlyWorks, run_in_child, share_out, workers_for
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module, lower
 from polyreme.lowering.schedule.arena import plan_memory
@@ -226,7 +226,7 @@ def test_where_the_system_has_no_process_to_give_all_is_done_in_this_one(monkeyp
     monkeypatch.setattr(os, "fork", refused)
     before = os.listdir("/proc/self/fd")
     assert share_out([os.getpid] * 3, 3) == [HERE] * 3
-    assert apart(os.getpid) == HERE
+    assert run_in_child(os.getpid) == HERE
     with EarlyWorks() as early:
         early.add(os.getpid)
         early.start()
@@ -247,9 +247,9 @@ def test_a_process_with_threads_is_not_forked():
 
 
 def test_work_done_apart_leaves_nothing_but_its_outcome(forked):
-    assert apart(lambda: (os.getpid() != HERE, b"x" * (1 << 20))) == (True, b"x" * (1 << 20))
+    assert run_in_child(lambda: (os.getpid() != HERE, b"x" * (1 << 20))) == (True, b"x" * (1 << 20))
     with pytest.raises(CodegenError, match="like this"):
-        apart(partial(_fail, CodegenError("like this")))
+        run_in_child(partial(_fail, CodegenError("like this")))
     assert len(forked) == 2
     for child in forked:
         with pytest.raises(ChildProcessError):
@@ -258,9 +258,9 @@ def test_work_done_apart_leaves_nothing_but_its_outcome(forked):
 
 def test_a_fault_apart_is_shown_where_it_happens_here(forked):
     with pytest.raises(ZeroDivisionError) as caught:
-        apart(lambda: 1 // 0)
+        run_in_child(lambda: 1 // 0)
     assert caught.traceback[-1].path.name == "test_objects.py"
-    assert apart(lambda: os._exit(9) if os.getpid() != HERE else "done here") == "done here"
+    assert run_in_child(lambda: os._exit(9) if os.getpid() != HERE else "done here") == "done here"
 
 
 HERE = os.getpid()
@@ -295,7 +295,7 @@ def _signalled(number):
 @pytest.mark.parametrize("number, why", [(signal.SIGSTOP, "did not end within 1 seconds"), (signal.SIGKILL, "was ended by SIGKILL")])
 def test_work_of_a_process_that_is_stopped_or_killed_is_done_here(impatient, number, why):
     with pytest.warns(RuntimeWarning, match=f"a process that compiles {why}.*: what it was to do is done in this one"):
-        assert apart(partial(_signalled, number)) == "done here"
+        assert run_in_child(partial(_signalled, number)) == "done here"
 
 
 @pytest.mark.parametrize("number, why", [(signal.SIGSTOP, "did not end"), (signal.SIGKILL, "was ended by SIGKILL")])
@@ -309,7 +309,7 @@ def test_the_share_of_a_process_that_is_stopped_or_killed_is_done_here(impatient
         assert share_out([partial(work, i) for i in range(4)], 2) == [(i, "done here") for i in range(4)]
 
 
-@pytest.mark.parametrize("way", [apart, lambda work: share_out([work] * 4, 2)])
+@pytest.mark.parametrize("way", [run_in_child, lambda work: share_out([work] * 4, 2)])
 def test_what_makes_a_process_crash_is_not_tried_here(impatient, way):
     def work():
         threading.Event().wait(0.2)
@@ -331,7 +331,7 @@ def test_whoever_is_given_up_takes_its_own_processes_along(impatient, tmp_path):
         return share_out([waits] * 2, 2) if os.getpid() != HERE else "done here"
 
     with pytest.warns(RuntimeWarning, match="did not end"):
-        assert apart(work) == "done here"
+        assert run_in_child(work) == "done here"
     started = [int(path.name) for path in tmp_path.iterdir()]
     assert len(started) == 2
     deadline = time.monotonic() + 10
@@ -465,7 +465,7 @@ def test_an_interrupted_wait_leaves_no_process(forked):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(KeyboardInterrupt):
-            apart(lambda: threading.Event().wait(30))
+            run_in_child(lambda: threading.Event().wait(30))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)

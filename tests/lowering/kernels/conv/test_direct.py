@@ -302,7 +302,7 @@ def test_any_convolution_of_unknown_size_agrees_with_float64(case: Case, target:
 
 @pytest.fixture
 def short_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_plan, "SHORT_ROW", 1 << 20)
+    monkeypatch.setattr(direct_plan, "SHORT_ROW_OF_PIXELS", 1 << 20)
 
 
 @pytest.mark.usefixtures("short_rows")

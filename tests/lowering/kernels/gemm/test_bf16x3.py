@@ -26,10 +26,10 @@ from polyreme.lowering.kernels.gemm.bf16x3_plan import (
     MOST_ROWS_IN_PLACE,
     MOST_TILES,
     VECTOR,
-    Plan,
-    arguments,
+    Bf16x3Plan,
     find_bf16x3,
-    scattered,
+    find_strided_rows,
+    find_unknown_b,
 )
 from polyreme.lowering.kernels.gemm.strassen_plan import find_matrices
 from polyreme.lowering.kernels.general.loops import build_loops
@@ -54,12 +54,12 @@ SMALL = replace(TERMS_TARGET, caches=(32 << 10, 100 << 10, 1 << 20))
 def by_terms(request: Request) -> KernelPlan | None:
     """The plan, whether it is worth it or not."""
     found = find_matrices(request)
-    return None if found is None else Bf16x3Builder(Plan(found, request.target)).build()
+    return None if found is None else Bf16x3Builder(Bf16x3Plan(found, request.target)).build()
 
 
-def plan_of(case: Case, target: Target, free: bool = False) -> Plan | None:
+def plan_of(case: Case, target: Target, free: bool = False) -> Bf16x3Plan | None:
     """What is planned for the case, where it is worth it."""
-    plans: list[Plan | None] = []
+    plans: list[Bf16x3Plan | None] = []
 
     def build(request: Request) -> KernelPlan | None:
         plans.append(find_bf16x3(request))
@@ -113,12 +113,12 @@ def test_kernels_give_the_product_and_touch_no_memory_outside_of_their_buffers(c
 
 def test_steps_are_taken_in_runs_whose_terms_fit_in_l2() -> None:
     def runs(target: Target) -> int:
-        found: list[Plan] = []
+        found: list[Bf16x3Plan] = []
 
         def build(request: Request) -> None:
             matrices = find_matrices(request)
             assert matrices is not None
-            found.append(Plan(matrices, target))
+            found.append(Bf16x3Plan(matrices, target))
 
         case = Case(50, 700, 96)
         PassManager([Stage("kernel", TensorToKernel(target, (build, build_loops)))]).run(case.module(*case.arrays()))
@@ -204,9 +204,9 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
         plans.append(plan)
 
     def build_strided(request: Request) -> None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None
-        plans.append(Bf16x3Builder(Plan(found, TERMS_TARGET)).build())
+        plans.append(Bf16x3Builder(Bf16x3Plan(found, TERMS_TARGET)).build())
 
     case = Case(100, 96, 64)
     for module, builder in ((case.module(*case.arrays(), free=True), build), (convolution(OPEN_STRIDED)[0], build_strided)):
@@ -232,9 +232,9 @@ ARGUMENTS = {
 }
 
 
-def plan_of_arguments(request: Request) -> Plan | None:
-    found = arguments(request)
-    return None if found is None else Plan(found, request.target)
+def plan_of_arguments(request: Request) -> Bf16x3Plan | None:
+    found = find_unknown_b(request)
+    return None if found is None else Bf16x3Plan(found, request.target)
 
 
 def arguments_by_terms(case: Product, target: Target, in_place: bool | None = None) -> tuple[Module, list[Any], Array]:
@@ -282,7 +282,7 @@ def test_machine_code_of_two_arguments_gives_the_same_bits_on_all_threads(name: 
     ids=str,
 )
 def test_products_of_two_arguments_are_made_so_where_they_gain(case: Product, taken: bool) -> None:
-    found: list[Plan | None] = []
+    found: list[Bf16x3Plan | None] = []
 
     def build(request: Request) -> None:
         found.append(find_bf16x3(request))
@@ -304,9 +304,9 @@ def strided_by_terms(case: Convolution, target: Target) -> tuple[Module, list[An
     module, inputs = convolution(case)
 
     def build(request: Request) -> KernelPlan | None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None and found.m == np.prod([case.x[0], *case.places]) and find_matrices(request) is None
-        return Bf16x3Builder(Plan(found, target)).build()
+        return Bf16x3Builder(Bf16x3Plan(found, target)).build()
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(module)
     return module, inputs
@@ -342,9 +342,9 @@ def open_by_terms(target: Target) -> Module:
     module, _ = convolution(OPEN_STRIDED)
 
     def build(request: Request) -> KernelPlan | None:
-        found = scattered(request)
+        found = find_strided_rows(request)
         assert found is not None and not isinstance(found.m, int)
-        return Bf16x3Builder(Plan(found, target)).build()
+        return Bf16x3Builder(Bf16x3Plan(found, target)).build()
 
     PassManager([Stage("kernel", TensorToKernel(target, (build, *BUILDERS)))]).run(module)
     return module
@@ -400,7 +400,7 @@ def test_strided_convolutions_of_single_pixels_are_made_so_before_they_are_convo
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 3000), st.integers(1, 5000), st.integers(1, 400))
 def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: int, k: int, n: int) -> None:
-    plan = Plan(replace_sizes(m, k, n), TERMS_TARGET)
+    plan = Bf16x3Plan(replace_sizes(m, k, n), TERMS_TARGET)
     assert isinstance(plan.tiles, int) and isinstance(plan.chunk, int) and isinstance(plan.chunks, int)
     assert plan.tiles * plan.height >= m > (plan.tiles - 1) * plan.height
     assert plan.chunks * plan.chunk >= plan.tiles > (plan.chunks - 1) * plan.chunk and plan.chunk <= MOST_TILES
@@ -416,7 +416,7 @@ def test_tiles_of_every_chunk_cut_all_pairs_of_a_block_and_steps_cover_all(m: in
     [(196, 1024, 256, 2), (196, 256, 257, 1), (177, 64, 32, 2), (176, 64, 32, 1), (209, 64, 32, 2), (784, 512, 128, 4)],
 )
 def test_threads_have_rows_of_their_own_where_few_panels_follow(m: int, k: int, n: int, chunks: int) -> None:
-    assert Plan(replace_sizes(m, k, n), TERMS_TARGET).chunks == chunks
+    assert Bf16x3Plan(replace_sizes(m, k, n), TERMS_TARGET).chunks == chunks
 
 
 def replace_sizes(m: int, k: int, n: int) -> Any:

@@ -17,8 +17,9 @@ from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64, i32
 from polyreme.ir.verify import verify
-from polyreme.lowering.kernels.general.interleave import StackRows, build_interleave
+from polyreme.lowering.kernels.general.interleave import build_interleave
 from polyreme.lowering.machines.targets import TARGETS
+from polyreme.lowering.transforms.stack_rows import StackRows
 from tests.lowering import products
 from tests.lowering.products import root_of
 

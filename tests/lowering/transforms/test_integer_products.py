@@ -16,7 +16,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, i8, i16, u8
 from polyreme.lowering.machines.targets import TARGETS, Target, find_target
 from polyreme.lowering.pipeline import compile_module, lower
-from polyreme.lowering.transforms.quantized import MIN_ROWS_FOR_INT16
+from polyreme.lowering.transforms.integer_products import MIN_ROWS_FOR_INT16
 from tests.lowering.emit.test_int8_dot_products import WITH_VNNI
 
 Array = np.ndarray[Any, Any]

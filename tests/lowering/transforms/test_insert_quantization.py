@@ -14,7 +14,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.ir.verify import verify
-from polyreme.lowering.transforms.quantize_products import (
+from polyreme.lowering.transforms.insert_quantization import (
     QuantizedSteps,
     constant_of,
     find_products,
