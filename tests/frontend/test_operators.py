@@ -54,7 +54,7 @@ def test_the_page_on_operators_adds_one_that_both_doors_apply() -> None:
 
 
 def test_every_file_that_declares_operators_is_among_the_families() -> None:
-    files = {p.stem for p in (ROOT / "frontend/operators").glob("*.py") if "\n@operator(" in p.read_text(encoding="utf-8")}
+    files = {p.stem for p in (ROOT / "frontend/operators").rglob("*.py") if "\n@operator(" in p.read_text(encoding="utf-8")}
     assert files == {family.__name__.rpartition(".")[2] for family in table.FAMILIES}
 
 
