@@ -42,10 +42,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
 UNTESTED: dict[str, str] = {}
 ABSENT: dict[str, str] = {
     **{
-        f"paddle.static.nn.sequence_{name}": "sequences of several lengths wait for operators on levels of detail"
-        for name in ("conv", "expand", "first_step", "last_step", "pool", "softmax")
-    },
-    **{
         f"paddle.static.{name}": "programs as bytes wait for ProgramDesc"
         for name in ("deserialize_persistables", "deserialize_program", "serialize_persistables", "serialize_program")
     },
