@@ -40,16 +40,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "paddle.static.set_ipu_shard": ("tests/frontend/test_static_nn.py", "a refusal: Paddle lets it pass, and fails at the run"),
 }  # fmt: skip
 UNTESTED: dict[str, str] = {}
-ABSENT: dict[str, str] = {
-    **{
-        f"paddle.static.nn.sequence_{name}": "sequences of several lengths wait for operators on levels of detail"
-        for name in ("conv", "expand", "first_step", "last_step", "pool", "softmax")
-    },
-    **{
-        f"paddle.static.{name}": "programs as bytes wait for ProgramDesc"
-        for name in ("deserialize_persistables", "deserialize_program", "serialize_persistables", "serialize_program")
-    },
-}
+ABSENT: dict[str, str] = {}
 # Signatures that differ on purpose.
 SIGNATURES: dict[str, str] = {
     "paddle.static.create_parameter": "the dtype may be left out",

@@ -20,7 +20,10 @@ from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES, of_numpy
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.reader import Cursor, fields, number, numbers
 
-__all__ = ["read_one", "read_parameters", "read_tensor", "read_tensor_and_levels", "write_one", "write_parameters"]
+__all__ = [
+    "parameter_bytes", "read_one", "read_parameters", "read_parameters_of", "read_tensor",
+    "read_tensor_and_levels", "write_one", "write_parameters",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -35,8 +38,12 @@ def read_parameters(path: str | os.PathLike[str], names: Sequence[str], mapped: 
     A missing file is a `FileNotFoundError`; anything else that is wrong a `LoaderError` with the offset. With `mapped` the arrays are not
     copied, nor are their elements where such elements usually are: they are those of the file for as long as nobody writes to it.
     """
-    data = _bytes_of(Path(path))
-    cursor = Cursor(data, os.fspath(path))
+    return read_parameters_of(_bytes_of(Path(path)), names, os.fspath(path), mapped)
+
+
+def read_parameters_of(data: memoryview, names: Sequence[str], file: str, mapped: bool = False) -> dict[str, Array]:
+    """As `read_parameters`, of the contents of a file; `file` is what errors call it."""
+    cursor = Cursor(data, file)
     found: dict[str, Array] = {}
     for name in sorted(names):
         cursor.what = f"the parameter '{name}'"
@@ -120,8 +127,12 @@ def write_parameters(path: str | os.PathLike[str], arrays: Mapping[str, Any]) ->
     from polyreme.serialization import destination
 
     with destination(Path(path)) as stream:
-        for name in sorted(arrays):
-            stream.write(_tensor_bytes(name, arrays[name], ()))
+        stream.write(parameter_bytes(arrays))
+
+
+def parameter_bytes(arrays: Mapping[str, Any]) -> bytes:
+    """The contents of a combined file with these arrays."""
+    return b"".join(_tensor_bytes(name, arrays[name], ()) for name in sorted(arrays))
 
 
 def write_one(path: str | os.PathLike[str], name: str, array: Any, levels: Sequence[Sequence[int]] = ()) -> None:

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from polyreme.nn.attributes import ParamAttr
     from polyreme.static import nn
     from polyreme.static.api.averaging import ExponentialMovingAverage
+    from polyreme.static.api.bytes import (
+        deserialize_persistables,
+        deserialize_program,
+        serialize_persistables,
+        serialize_program,
+    )
     from polyreme.static.api.files import load_from_file, save_to_file
     from polyreme.static.api.ipu import IpuCompiledProgram, IpuStrategy, ipu_shard_guard, set_ipu_shard
     from polyreme.static.api.metric import accuracy, auc, ctr_metric_bundle
@@ -53,6 +59,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "polyreme.static.backward": ("append_backward", "gradients"),
     "polyreme.static.api.averaging": ("ExponentialMovingAverage",),
+    "polyreme.static.api.bytes": (
+        "deserialize_persistables", "deserialize_program", "serialize_persistables", "serialize_program",
+    ),
     "polyreme.static.api.files": ("load_from_file", "save_to_file"),
     "polyreme.static.api.ipu": ("IpuCompiledProgram", "IpuStrategy", "ipu_shard_guard", "set_ipu_shard"),
     "polyreme.static.api.metric": ("accuracy", "auc", "ctr_metric_bundle"),
@@ -81,10 +90,11 @@ __all__ = [
     "Block", "BuildStrategy", "CompiledProgram", "ExecutionStrategy", "Executor", "ExponentialMovingAverage", "InputSpec",
     "IpuCompiledProgram", "IpuStrategy", "OpRole", "Operator", "ParallelExecutor", "ParamAttr", "Parameter", "Print", "Program",
     "Scope", "Variable", "WeightNormParamAttr", "accuracy", "append_backward", "auc", "cpu_places", "create_global_var",
-    "create_parameter", "ctr_metric_bundle", "cuda_places", "data", "default_main_program", "default_startup_program", "device_guard",
-    "global_scope", "gradients", "ipu_shard_guard", "load", "load_from_file", "load_inference_model", "load_program_state",
-    "name_scope", "nn", "normalize_program", "program_guard", "py_func", "save", "save_inference_model", "save_to_file", "scope_guard",
-    "set_ipu_shard", "set_program_state", "setitem", "xpu_places",
+    "create_parameter", "ctr_metric_bundle", "cuda_places", "data", "default_main_program", "default_startup_program",
+    "deserialize_persistables", "deserialize_program", "device_guard", "global_scope", "gradients", "ipu_shard_guard", "load",
+    "load_from_file", "load_inference_model", "load_program_state", "name_scope", "nn", "normalize_program", "program_guard", "py_func",
+    "save", "save_inference_model", "save_to_file", "scope_guard", "serialize_persistables", "serialize_program", "set_ipu_shard",
+    "set_program_state", "setitem", "xpu_places",
 ]  # fmt: skip
 
 

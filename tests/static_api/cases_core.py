@@ -140,3 +140,23 @@ def models_for_inference_go_to_files_and_back(paddle, np):
             program, names, fetches = static.load_inference_model(path, executor)
             found.append(executor.run(program, feed={names[0]: numbers(4, 3)}, fetch_list=fetches)[0])
     return found, list(names)
+
+
+@check(
+    S + "serialize_program", S + "serialize_persistables", S + "deserialize_program", S + "deserialize_persistables", S + "global_scope",
+    paddle="2.6.2",
+)  # fmt: skip
+def programs_and_values_go_through_bytes(paddle, np):
+    static = paddle.static
+    x, hidden, y = net(paddle)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(static.default_startup_program())
+    program, values = static.serialize_program([x], [y]), static.serialize_persistables([x], [y], executor)
+    again = static.deserialize_program(program)
+    block = again.global_block()
+    doors = [[op.type, op.input("X")[0] if op.type == "fetch" else op.output("Out")[0]] for op in block.ops if op.type in ("feed", "fetch")]
+    with static.scope_guard(static.Scope() if hasattr(static, "Scope") else paddle.base.core.Scope()):
+        static.deserialize_persistables(again, values, executor)
+        found = executor.run(again, feed={"x": numbers(4, 3)}, fetch_list=[doors[1][1]])
+    kinds = [type(program).__name__, type(values).__name__, len(values)]
+    return found, kinds, [doors[0], doors[1][0]], caught(lambda: static.deserialize_persistables(3, values, executor))

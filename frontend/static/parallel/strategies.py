@@ -22,6 +22,10 @@ class _Options(Shown):
     _defaults: ClassVar[dict[str, Any]] = {}
     _unheard: ClassVar[dict[str, str]] = {}
 
+    def __init_subclass__(cls) -> None:
+        for name, value in cls._defaults.items():
+            setattr(cls, name, value)
+
     def __init__(self) -> None:
         for name, value in self._defaults.items():
             object.__setattr__(self, name, set(value) if isinstance(value, set) else list(value) if isinstance(value, list) else value)
