@@ -56,9 +56,13 @@ FORWARD_ONLY = {"p185-while_loop_with_gradient"}
 ROUGH = {"p185-adam"}
 
 
+def _name(file: Path) -> str:
+    return f"{file.parent.name}-{file.stem}"
+
+
 # Of the others reading and writing are tested by default, and running on demand.
 QUICK = ("p185-static_rnn", "p185-while_with_counter", "p185-nested_branches", "p262-cond_with_gradient", "p262-sgd")
-RUNS = [pytest.param(f, id=name, marks=[] if (name := f"{f.parent.name}-{f.stem}") in QUICK else pytest.mark.slow) for f in FILES]
+RUNS = [pytest.param(f, id=_name(f), marks=[] if _name(f) in QUICK else pytest.mark.slow) for f in FILES]
 
 
 @pytest.mark.parametrize("file", RUNS)
@@ -74,7 +78,7 @@ def test_what_paddle_wrote_gives_what_it_gave_there(file: Path) -> None:
     steps = {int(name.split("/")[1]) for name in found.files if name.startswith("run/")}
     executor = static.Executor()
     executor.run(startup)
-    name = f"{file.parent.name}-{file.stem}"
+    name = _name(file)
     rtol = 1e-3 if name in ROUGH else 2e-5
     if name in FORWARD_ONLY:
         steps, names = {0}, names[:1]

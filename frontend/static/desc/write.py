@@ -61,7 +61,7 @@ class _Writer:
             if variable.name not in unread:
                 target.variables[variable.name] = _variable(variable, variable.name in scopes)
         for op in block.ops:
-            if op.outputs and unread.issuperset(op.output_arg_names):
+            if op.output_arg_names and unread.issuperset(op.output_arg_names):
                 continue
             words = Words(op, block)
             try:
