@@ -448,7 +448,7 @@ class Program:
                     draws.update(op.inputs.pop("Draws", ()))
             # What only dropout reads is not drawn.
             draws -= {name for op in block.ops for name in op.input_arg_names}
-            block.ops = [op for op in block.ops if not op.outputs or not draws.issuperset(op.output_arg_names)]
+            block.ops = [op for op in block.ops if not op.output_arg_names or not draws.issuperset(op.output_arg_names)]
         self._drop_unused_variables()
         self.schedules = {name: schedule for name, schedule in self.schedules.items() if self.global_block().has_var(name)}
         self.touch()
