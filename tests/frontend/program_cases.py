@@ -11,7 +11,7 @@ import polyreme as paddle
 import polyreme.nn.functional as F
 from polyreme import static
 
-__all__ = ["CASES", "NOT_IN_185", "X"]
+__all__ = ["CASES", "NOT_IN_185", "WITHOUT_GRADIENTS", "X"]
 
 _DRAWS = np.random.RandomState(0)
 X = _DRAWS.randn(2, 6).astype("float32")
@@ -114,6 +114,20 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "mean of windows": lambda x: F.avg_pool2d(_image(x), 2),
     "mean of windows of rows": lambda x: F.avg_pool1d(paddle.reshape(x, [1, 2, 6]), 2),
 }
+
+
+def _control(x: Any) -> Any:
+    """Branches in a branch and in a loop, whose carried values change places."""
+    y = static.nn.cond(x.sum() > 0, lambda: x * 2 + 1, lambda: static.nn.cond(x.mean() > -5, lambda: x - 1, lambda: x * x))
+
+    def body(i: Any, y: Any, z: Any) -> list[Any]:
+        return [i + 1, z, y * 0.5 + static.nn.cond(i > 1, lambda: x, lambda: x * 3)]
+
+    end = paddle.full([1], 3, "int64")
+    return static.nn.while_loop(lambda i, y, z: i < end, body, [paddle.zeros([1], "int64"), y, x])[2]
+
+
+WITHOUT_GRADIENTS = {"branches and loops": _control}
 # What 1.8.5 reads but cannot run: it lacks the operator, has no tensors of rank 0, or broadcasts otherwise.
 NOT_IN_185 = {
     "clip", "cosh", "elu", "expand", "expm1", "hardsigmoid", "hardswish", "log10", "log2", "log_softmax", "matmul with a vector", "relu6",

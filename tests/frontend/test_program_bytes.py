@@ -17,7 +17,7 @@ from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.program_desc import ProgramDesc, read_program, write_program
 from polyreme.operators.table import LEGACY
 from polyreme.static.kinds import NAMED_KINDS
-from tests.frontend.program_cases import CASES, NOT_IN_185, X
+from tests.frontend.program_cases import CASES, NOT_IN_185, WITHOUT_GRADIENTS, X
 from tests.frontend.static_mode import static_mode
 from tests.frontend.test_nested_blocks import constant, counted_loop
 
@@ -98,7 +98,7 @@ def _recorded(cases: dict[str, Any]) -> tuple[Any, Any, list[str]]:
     x = static.data("x", [2, 6], "float32")
     x.stop_gradient = False
     found = [function(x) for function in cases.values()]
-    terms = [paddle.sum(y * y) for y in found if y.dtype.name == "float32"]
+    terms = [paddle.sum(y * y) for name, y in zip(cases, found, strict=True) if y.dtype.name == "float32" and name in CASES]
     total = paddle.add_n(terms) if terms else None
     slopes = [] if total is None else static.gradients(total, [x, *main.all_parameters()])
     return main, startup, [v.name for v in (*found, *slopes) if v is not None]
@@ -136,6 +136,23 @@ def test_a_trained_program_is_read_back() -> None:
             executor.run(programs[1])
             found.append([executor.run(programs[0], {"x": X}, ["fc_0.w_0"])[0] for _ in range(2)])
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_branches_and_loops_by_functions_are_written_as_blocks() -> None:
+    main, _, names = _recorded(WITHOUT_GRADIENTS)
+    again = static.Program.parse_from_string(main.serialize_to_string())
+    assert main.num_blocks == 1 and again.num_blocks == 8
+    for sign in (1, -1):
+        want, got = (static.Executor().run(p, {"x": sign * abs(X)}, names)[0] for p in (main, again))
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_gradients_of_branches_by_functions_are_refused() -> None:
+    x = static.data("x", [2, 6], "float32")
+    x.stop_gradient = False
+    static.gradients(WITHOUT_GRADIENTS["branches and loops"](x), [x])
+    with pytest.raises(ValueError, match="or a branch or loop by functions"):
+        static.default_main_program().serialize_to_string()
 
 
 def test_free_sizes_are_written() -> None:
@@ -212,7 +229,7 @@ def test_paddle_reads_and_runs_what_we_write(version: str, tmp_path: Path) -> No
     if not python:
         pytest.skip(f"no Python with Paddle {version} is named")
     expected: dict[str, Any] = {}
-    for number, (name, function) in enumerate(CASES.items()):
+    for number, (name, function) in enumerate({**CASES, **WITHOUT_GRADIENTS}.items()):
         with static_mode() as (main, startup):
             _, _, names = _recorded({name: function})
             executor = static.Executor()
@@ -223,7 +240,7 @@ def test_paddle_reads_and_runs_what_we_write(version: str, tmp_path: Path) -> No
     script = Path(__file__).parents[1] / "fixtures" / "run_programs.py"
     subprocess.run([python, str(script), str(tmp_path)], check=True, capture_output=True)
     compared = 0
-    for number, name in enumerate(CASES):
+    for number, name in enumerate(expected):
         result = np.load(tmp_path / f"{number}.out.npz")
         if version == "1.8.5" and name in NOT_IN_185:
             assert "read" in result

@@ -18,6 +18,7 @@ from polyreme.ir.types import ScalarType, TensorType
 from polyreme.loaders import attribute_kinds as kinds
 from polyreme.loaders.program_desc import LOD_TENSOR, LOD_TENSOR_ARRAY, STEP_SCOPES, BlockDesc, OpDesc, ProgramDesc, VarDesc
 from polyreme.operators.table import LEGACY
+from polyreme.static.desc.bodies import has_bodies, with_blocks
 from polyreme.static.desc.gradients import EMPTY, compact, spell_gradient
 from polyreme.static.desc.spelling import spell
 from polyreme.static.desc.startup import spell_fill
@@ -38,7 +39,7 @@ __all__ = ["describe"]
 
 def describe(program: Program, strict: bool = True) -> ProgramDesc:
     """The program as Paddle has it. With `strict` an operator that Paddle lacks is an `OperatorError`."""
-    return _Writer(program, strict).run()
+    return _Writer(with_blocks(program) if has_bodies(program) else program, strict).run()
 
 
 class _Writer:
@@ -82,7 +83,7 @@ class _Writer:
             self._say_gradient(op, words)
         elif isinstance(kind, Nn):
             if kind.cls.definition.regions:
-                raise words.refuse("its bodies are no blocks of the program; build it with the operators 'while' and 'conditional_block'")
+                raise words.refuse("no operator of Paddle's has such a body; use 'static.nn.while_loop', or the operator 'recurrent'")
             spell(kind.cls, words)
         elif isinstance(kind, Update):
             spell_update(kind.rule, words)
@@ -105,7 +106,7 @@ class _Writer:
         of: GradientOf = op.data
         forward = next((o for b in self.program.blocks for o in b.ops if o.uid == of.uid), None)
         if forward is None or of.uid not in self.said:
-            raise words.refuse("the operator that it is the gradient of is not in front of it")
+            raise words.refuse("what it is the gradient of is no operator in front of it, or a branch or loop by functions")
         said = self.said[of.uid]
         if op.attr_kinds or isinstance(forward.kind, BlockKind):
             words.said.append(_own_gradient(op, forward, said[0]))
