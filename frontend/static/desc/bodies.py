@@ -36,12 +36,12 @@ def with_blocks(program: Program) -> Program:
     current = copy.current_block_idx
     for number in range(copy.num_blocks):
         copy.current_block_idx = number
-        _Rewriter(copy).rewrite(copy.block(number))
+        _BodyWriter(copy).rewrite(copy.block(number))
     copy.current_block_idx = current
     return copy
 
 
-class _Rewriter:
+class _BodyWriter:
     """Appends operators to the current block of a program, in the place of one of its operators."""
 
     def __init__(self, program: Program):
