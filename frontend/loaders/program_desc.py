@@ -216,26 +216,26 @@ def _read_op(op: Cursor) -> OpDesc:
     return made
 
 
-_ATTRIBUTES = {
+ATTRIBUTE_NAMES = {
     1: "name", 2: "type", 3: "i", 4: "f", 5: "s", 6: "ints", 7: "floats", 8: "strings", 10: "b", 11: "bools", 12: "block_idx", 13: "l",
     14: "blocks_idx",
     15: "longs", 16: "float64s", 17: "var_name", 18: "vars_name", 19: "float64", 20: "scalar", 21: "scalars",
 }  # fmt: skip
 # The field that holds the value of an attribute of each kind.
-_FIELDS = {
+FIELDS = {
     kinds.INT: 3, kinds.FLOAT: 4, kinds.STRING: 5, kinds.INTS: 6, kinds.FLOATS: 7, kinds.STRINGS: 8, kinds.BOOLEAN: 10, kinds.BOOLEANS: 11,
     kinds.BLOCK: 12, kinds.LONG: 13, kinds.BLOCKS: 14, kinds.LONGS: 15, kinds.FLOAT64S: 16, kinds.VAR: 17, kinds.VARS: 18,
     kinds.FLOAT64: 19, 16: 20, 17: 21,
 }  # fmt: skip
-_LISTS = {3, 4, 5, 7, 10, 11, 12, 14, 17}
+LISTS = {3, 4, 5, 7, 10, 11, 12, 14, 17}
 
 
 def _read_attribute(part: Cursor, op: OpDesc) -> None:
     name, kind = "", -1
     single: Any = None
     found: list[Any] = []
-    for number_, value, _ in fields(part, _ATTRIBUTES):
-        key = _ATTRIBUTES[number_]
+    for number_, value, _ in fields(part, ATTRIBUTE_NAMES):
+        key = ATTRIBUTE_NAMES[number_]
         if key == "name":
             name = _text(value, part, "the name")
         elif key == "type":
@@ -260,7 +260,7 @@ def _read_attribute(part: Cursor, op: OpDesc) -> None:
         else:
             found.append(_text(value, part, key, MAX_TEXT))
     op.kinds[name] = kind
-    op.attrs[name] = found if kind in _LISTS else single
+    op.attrs[name] = found if kind in LISTS else single
 
 
 def _scalar(part: Cursor) -> Any:
@@ -361,15 +361,15 @@ def _slot(name: str, arguments: Iterable[str]) -> bytes:
 def _attribute(op: OpDesc, name: str, value: Any) -> bytes:
     kind = op.kinds[name]
     head = _string(1, name) + _number(2, kind)
-    values = value if kind in _LISTS else [value]
+    values = value if kind in LISTS else [value]
     try:
-        return head + b"".join(_value(_FIELDS[kind], item) for item in values)
+        return head + b"".join(_value(FIELDS[kind], item) for item in values)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, struct.error):
         raise LoaderError(f"the attribute '{name}' of '{op.type}': expected a value of kind {kind} but got {value!r}") from None
 
 
 def _value(field_: int, value: Any) -> bytes:
-    key = _ATTRIBUTES[field_]
+    key = ATTRIBUTE_NAMES[field_]
     if key in ("s", "strings", "var_name", "vars_name"):
         return _string(field_, value)
     if key in ("f", "floats"):

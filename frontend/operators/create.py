@@ -235,7 +235,7 @@ def is_empty(x: Tensor) -> Tensor:
 # --- the same value
 
 
-@operator("assign", legacy=spelled("assign rnn_memory_helper"))
+@operator("assign", legacy=spelled("assign rnn_memory_helper", ignored="dtype"))
 def assign(x: Tensor) -> Tensor:
     """The same value."""
     return x

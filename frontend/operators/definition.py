@@ -233,14 +233,8 @@ _HINTS = {
 _HINT_PREFIXES = ("op_", "use_", "__")
 # Options with the values at which they are off.
 _OFF = {
-    "head_number": 1,
-    "overwrite": True,
-    "in_dtype": -1,
-    "out_dtype": -1,
-    "entry": "none",
-    "entry_config": "none",
-    "table_class": "none",
-}
+    "head_number": 1, "overwrite": True, "in_dtype": -1, "out_dtype": -1, "entry": "none", "entry_config": "none", "table_class": "none",
+}  # fmt: skip
 
 
 def is_meaningless(name: str, value: Any) -> bool:

@@ -35,6 +35,10 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
     if types is None:
         types = inferred_types(op, kind)
     slots = dict.fromkeys([*types, *kind.uncomputed(op)])
+    if types and not any(slot in write for slot in types):
+        raise OperatorError(
+            f"expected variables in an output slot of '{type}', such as '{next(iter(types))}', but got none", op.location, code="E0606"
+        )
     unknown = [slot for slot in write if slot not in slots]
     if unknown:
         raise OperatorError(

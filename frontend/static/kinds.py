@@ -64,6 +64,10 @@ class OperatorKind:
         """Slots of outputs that Paddle keeps for gradients: they may be named, and are not written."""
         return ()
 
+    def input_slots(self, op: Operator) -> Collection[str]:
+        """Slots of inputs that the type has, whether the operator names variables there or not."""
+        return ()
+
     def reads(self, op: Operator) -> dict[str, list[str]]:
         """The names that an operator reads, by slot."""
         return op.inputs
@@ -168,6 +172,9 @@ class TableOperator(OperatorKind):
 
     def uncomputed(self, op: Operator) -> Collection[str]:
         return find_legacy(op.type)[1].outputs
+
+    def input_slots(self, op: Operator) -> Collection[str]:
+        return find_legacy(op.type)[1].inputs
 
     def level_slots(self, op: Operator) -> Sequence[str]:
         return [slot for slot in find_legacy(op.type)[1].inputs if slot.endswith(LOD)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,13 +88,15 @@ class Operator:
 
     def input(self, name: str) -> list[str]:
         """The names in an input slot."""
-        return list(self._slot(self.inputs, name, "input"))
+        return list(self._slot(self.inputs, name, "input", self.kind.input_slots(self)))
 
     def output(self, name: str) -> list[str]:
         """The names in an output slot."""
-        return list(self._slot(self.outputs, name, "output"))
+        return list(self._slot(self.outputs, name, "output", self.kind.uncomputed(self)))
 
-    def _slot(self, slots: dict[str, list[str]], name: str, what: str) -> list[str]:
+    def _slot(self, slots: dict[str, list[str]], name: str, what: str, known: Collection[str]) -> list[str]:
+        if name not in slots and name in known:
+            return []
         if name not in slots:
             raise OperatorError(
                 f"expected one of the {what}s {', '.join(slots) or '(none)'} of '{self.type}' but got '{name}'{did_you_mean(name, slots)}",
@@ -220,13 +222,17 @@ class Operator:
         """`{Out=['y']} = relu(inputs={X=['x']}, op_role = 0)`."""
         inputs = ", ".join(f"{slot}={names}" for slot, names in self.inputs.items())
         outputs = ", ".join(f"{slot}={names}" for slot, names in self.outputs.items())
-        attributes = "".join(f", {name} = {value}" for name, value in sorted(self.attrs.items()))
+        attributes = "".join(f", {name} = {_shown(value)}" for name, value in sorted(self.attrs.items()))
         return f"{{{outputs}}} = {self.type}(inputs={{{inputs}}}{attributes})"
 
     def __repr__(self) -> str:
         return self.to_string()
 
     __str__ = __repr__
+
+
+def _shown(value: Any) -> Any:
+    return f"block[{value.idx}]" if is_block(value) else value
 
 
 def is_block(value: Any) -> bool:

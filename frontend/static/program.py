@@ -9,6 +9,7 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.loaders.program_desc import ProgramDesc, write_program
+from polyreme.loaders.program_text import text_of_block, text_of_program
 from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
@@ -269,14 +270,24 @@ class Block:
     _sync_with_cpp = sync_with_cpp
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """All variables, then all operators; `ValueError` when `throw_on_error` and a variable has no shape."""
-        lines = [f"    {v.to_string(throw_on_error, with_details)}" for v in self.vars.values()]
-        lines += ["", *(f"    {op.to_string(throw_on_error)}" for op in self.ops)]
+        """The block's `BlockDesc` as protobuf's text, as `Program.to_string` has it; `ValueError` when `throw_on_error` and a variable has
+        no shape.
+        """
+        if throw_on_error:
+            for variable in self.vars.values():
+                variable.to_string(True)
+        desc = self.program.get_desc().blocks[self.idx]
+        return text_of_block(desc, self.program._details if with_details else lambda block, name: [])
+
+    def _shown(self) -> str:
+        """All variables, then all operators."""
+        lines = [f"    {v.to_string()}" for v in self.vars.values()]
+        lines += ["", *(f"    {op.to_string()}" for op in self.ops)]
         head = f"{{ // block_idx:{self.idx}  parent_idx:{self.parent_idx}  forward_idx:{self.forward_block_idx}"
         return "\n".join([head, *lines, "}"]) + "\n"
 
     def __repr__(self) -> str:
-        return self.to_string()
+        return self._shown()
 
     __str__ = __repr__
 
@@ -448,7 +459,7 @@ class Program:
                     draws.update(op.inputs.pop("Draws", ()))
             # What only dropout reads is not drawn.
             draws -= {name for op in block.ops for name in op.input_arg_names}
-            block.ops = [op for op in block.ops if not op.outputs or not draws.issuperset(op.output_arg_names)]
+            block.ops = [op for op in block.ops if not op.output_arg_names or not draws.issuperset(op.output_arg_names)]
         self._drop_unused_variables()
         self.schedules = {name: schedule for name, schedule in self.schedules.items() if self.global_block().has_var(name)}
         self.touch()
@@ -613,10 +624,29 @@ class Program:
     # --- text
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """All blocks as text; `ValueError` when `throw_on_error` and a variable has no shape."""
-        return "\n".join(block.to_string(throw_on_error, with_details) for block in self.blocks)
+        """The program's `ProgramDesc` as protobuf's text, as Paddle prints it; with details also what variables have besides.
+
+        `ValueError` when `throw_on_error` and a variable has no shape. `str` of a program is shorter.
+        """
+        if throw_on_error:
+            for variable in self.list_vars():
+                variable.to_string(True)
+        return text_of_program(self.get_desc(), self._details if with_details else lambda block, name: [])
+
+    def _details(self, block: int, name: str) -> list[str]:
+        """What only a Program knows of a variable, as lines."""
+        variable = self.blocks[block].vars.get(name)
+        if variable is None:
+            return []
+        fields = ["error_clip", "stop_gradient"]
+        if isinstance(variable, Parameter):
+            fields += ["trainable", "optimize_attr", "regularizer", "do_model_average", "need_clip"]
+        return [f"{field}: {getattr(variable, field)}" for field in fields if field != "stop_gradient" or not variable.stop_gradient]
+
+    def _shown(self) -> str:
+        return "\n".join(block._shown() for block in self.blocks)
 
     def __repr__(self) -> str:
-        return self.to_string()
+        return self._shown()
 
     __str__ = __repr__

@@ -227,6 +227,20 @@ class Variable(Tensor):
 
     set_error_clip = _set_error_clip
 
+    def set_desc(self, input: Any) -> None:
+        """Take the shape, dtype, LoD level and flags of a description, as `Program.get_desc` has them, or of another variable."""
+        if isinstance(input, Variable):
+            self._type, self._kind, self.kind = input._type, input._kind, input.kind
+        elif hasattr(input, "need_check_feed") and hasattr(input, "dims"):
+            dtype = dtypes.as_dtype(dtypes.PROTOBUF_DTYPES.get(input.dtype, "float32")).scalar
+            self._type, self._kind, self.kind = variable_type(self.name, input.dims, dtype), dtype, input.kind
+        else:
+            raise TypeError(f"expected a description of a variable but got {type(input).__name__}")
+        self.persistable, self.lod_level, self.need_check_feed = input.persistable, input.lod_level, input.need_check_feed
+        self.block.program.touch()
+
+    _set_desc = set_desc
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise VariableError(f"the variable '{self.name}' belongs to its program and cannot be copied; clone the program", caller_location())
 

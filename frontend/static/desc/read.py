@@ -16,6 +16,7 @@ from polyreme.loaders import attribute_kinds as attributes
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.program_desc import (
     LOD_TENSOR,
+    LOD_TENSOR_ARRAY,
     BlockDesc,
     OpDesc,
     ProgramDesc,
@@ -26,6 +27,8 @@ from polyreme.operators.table import LEGACY
 from polyreme.static.desc.gradients import EMPTY, compact
 from polyreme.static.desc.versions import has_scalars
 from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, OperatorKind, Slots, kind_named
+from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.nested.uses import SCOPES
 from polyreme.static.operator import Operator, OperatorError
 from polyreme.static.variable import GRAD, Variable
 
@@ -128,6 +131,7 @@ def _variable(block: Block, desc: VarDesc, program: ProgramDesc) -> Variable:
         location=UNKNOWN,
     )
     made.kind, made.desc_kept = desc.kind, desc
+    made.is_tensor_array = desc.kind == LOD_TENSOR_ARRAY
     return made
 
 
@@ -203,7 +207,7 @@ def _places(found: Mapping[str, Sequence[str]], slots: Mapping[str, Sequence[str
     for slot, names in found.items():
         own = slots.get(slot.removesuffix(GRAD), ())
         for i, name in enumerate(names):
-            if not name or name == EMPTY:
+            if not name or name == EMPTY or slot.removesuffix(GRAD) in SCOPES:
                 continue
             of = name.partition(GRAD)[0]
             # Operators with blocks leave out, at any place, what gets no gradient.

@@ -176,22 +176,12 @@ def _slice(w: Words) -> None:
         axes.append(axis)
         starts.append(_place(w, start, size))
         ends.append((1 << 31) - 1 if stop == size else _place(w, stop, size))
-    flags = [1] * len(axes)
+    common = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": [], "infer_flags": [1] * len(axes)}
     if any(s != 1 for s in strides):
-        chosen = [strides[axis] for axis in axes]
-        w.say(
-            "strided_slice",
-            {"Input": x},
-            {"Out": w.out},
-            axes=axes,
-            starts=starts,
-            ends=ends,
-            strides=chosen,
-            decrease_axis=[],
-            infer_flags=flags,
-        )
+        common["strides"] = [strides[axis] for axis in axes]
+        w.say("strided_slice", {"Input": x}, {"Out": w.out}, **common)
     elif axes:
-        w.say("slice", {"Input": x}, {"Out": w.out}, axes=axes, starts=starts, ends=ends, decrease_axis=[], infer_flags=flags)
+        w.say("slice", {"Input": x}, {"Out": w.out}, **common)
     else:
         w.say("assign", {"X": x}, {"Out": w.out})
 

@@ -16,7 +16,9 @@ from polyreme.dtypes import dtype as DType
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.loaders import attribute_kinds as kinds
-from polyreme.loaders.program_desc import LOD_TENSOR, STEP_SCOPES, BlockDesc, OpDesc, ProgramDesc, VarDesc
+from polyreme.loaders.program_desc import LOD_TENSOR, LOD_TENSOR_ARRAY, STEP_SCOPES, BlockDesc, OpDesc, ProgramDesc, VarDesc
+from polyreme.operators.table import LEGACY
+from polyreme.static.desc.bodies import has_bodies, with_blocks
 from polyreme.static.desc.gradients import EMPTY, compact, spell_gradient
 from polyreme.static.desc.spelling import spell
 from polyreme.static.desc.startup import spell_fill
@@ -37,7 +39,7 @@ __all__ = ["describe"]
 
 def describe(program: Program, strict: bool = True) -> ProgramDesc:
     """The program as Paddle has it. With `strict` an operator that Paddle lacks is an `OperatorError`."""
-    return _Writer(program, strict).run()
+    return _Writer(with_blocks(program) if has_bodies(program) else program, strict).run()
 
 
 class _Writer:
@@ -60,7 +62,7 @@ class _Writer:
             if variable.name not in unread:
                 target.variables[variable.name] = _variable(variable, variable.name in scopes)
         for op in block.ops:
-            if op.outputs and unread.issuperset(op.output_arg_names):
+            if op.output_arg_names and unread.issuperset(op.output_arg_names):
                 continue
             words = Words(op, block)
             try:
@@ -81,7 +83,7 @@ class _Writer:
             self._say_gradient(op, words)
         elif isinstance(kind, Nn):
             if kind.cls.definition.regions:
-                raise words.refuse("its bodies are no blocks of the program; build it with the operators 'while' and 'conditional_block'")
+                raise words.refuse("no operator of Paddle's has such a body; use 'static.nn.while_loop', or the operator 'recurrent'")
             spell(kind.cls, words)
         elif isinstance(kind, Update):
             spell_update(kind.rule, words)
@@ -91,13 +93,10 @@ class _Writer:
             raise words.refuse("it calls Python functions, which no file can hold")
         else:
             words.said.append(_as_it_is(op))
-            if (
-                op.type == "fill_constant"
-                and not op.attr_kinds
-                and not op.attrs.get("shape")
-                and not op.inputs
-                and words.only_beside_larger(words.out)
-            ):
+            if not op.attr_kinds:
+                _add_results(op, words)
+            plain = op.type == "fill_constant" and not (op.attr_kinds or op.inputs or op.attrs.get("shape"))
+            if plain and words.only_beside_larger(words.out):
                 # As where a number is recorded: older Paddle has no tensors of rank 0.
                 words.said[0].attrs["shape"] = [1]
                 words.made[words.out] = TensorType((1,), words.type(words.out).dtype)
@@ -107,7 +106,7 @@ class _Writer:
         of: GradientOf = op.data
         forward = next((o for b in self.program.blocks for o in b.ops if o.uid == of.uid), None)
         if forward is None or of.uid not in self.said:
-            raise words.refuse("the operator that it is the gradient of is not in front of it")
+            raise words.refuse("what it is the gradient of is no operator in front of it, or a branch or loop by functions")
         said = self.said[of.uid]
         if op.attr_kinds or isinstance(forward.kind, BlockKind):
             words.said.append(_own_gradient(op, forward, said[0]))
@@ -135,11 +134,27 @@ def _as_it_is(op: Operator) -> Spelled:
     return Spelled(op.type, dict(op.inputs), dict(op.outputs), {k: v for k, v in op.attrs.items() if v is not None}, dict(op.attr_kinds))
 
 
+# Results that operators of Paddle must have, and that a program here may leave out, with the slot of a variable of the same type.
+_RESULTS = {
+    "XShape": "X", "Mask": "X", "Softmax": "Logits", "SavedMean": "Mean", "SavedVariance": "Variance", "Mean": "Scale", "Variance": "Scale",
+}  # fmt: skip
+
+
+def _add_results(op: Operator, words: Words) -> None:
+    """Name the results that Paddle keeps for gradients."""
+    spelled = words.said[-1]
+    for slot in LEGACY[op.type][1].outputs if op.type in LEGACY else ():
+        like = op.inputs.get(_RESULTS.get(slot, ""), [])
+        if slot not in op.outputs and like:
+            spelled.outputs[slot] = [words.seen_shape(like[0]) if slot == "XShape" else words.like(like[0])]
+
+
 def _own_gradient(op: Operator, forward: Operator, said: Spelled) -> Spelled:
     """The gradient of an operator that is one of Paddle's: gradients stand where their variables stand in its slots."""
     of: GradientOf = op.data
     if op.slots_kept is not None and (compact(op.slots_kept[0], of.seeds), compact(op.slots_kept[1], of.wrt)) == (op.inputs, op.outputs):
-        return Spelled(op.type, *op.slots_kept, dict(op.attrs), dict(op.attr_kinds))
+        kept_inputs, kept_outputs = op.slots_kept
+        return Spelled(op.type, kept_inputs, kept_outputs, dict(op.attrs), dict(op.attr_kinds))
     inputs = {slot: list(names) for slot, names in op.inputs.items() if not slot.endswith(GRAD)}
     outputs: dict[str, list[str]] = {}
     for places, found, target, own in (
@@ -174,11 +189,16 @@ def _variable(variable: Variable, is_scopes: bool) -> VarDesc:
     kept: VarDesc | None = variable.desc_kept
     if kept is not None and kept.kind == variable.kind and kept.type is None:
         return replace(kept, name=variable.name, persistable=variable.persistable)
+    kind = STEP_SCOPES if is_scopes and variable.kind == LOD_TENSOR else variable.kind
+    dims = _dims(variable.type) if variable.has_shape else []
+    if variable.is_tensor_array:
+        # Elements stand along an axis of their own here.
+        kind, dims = LOD_TENSOR_ARRAY, dims[1:]
     return VarDesc(
         name=variable.name,
-        kind=STEP_SCOPES if is_scopes and variable.kind == LOD_TENSOR else variable.kind,
+        kind=kind,
         dtype=NUMBERS[variable.dtype.name],
-        dims=_dims(variable.type) if variable.has_shape else [],
+        dims=dims,
         lod_level=variable.lod_level or 0,
         persistable=variable.persistable,
         need_check_feed=variable.need_check_feed or variable.is_data,
