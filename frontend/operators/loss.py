@@ -79,7 +79,8 @@ def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool
     """
     most = dispatch.full((), 1e20, x.type.dtype)
     if soft_label:
-        return math.sum(math.multiply(_fixed(cast_to(label, x.type.dtype)), math.minimum(math.scale(math.log(x), -1.0), most)), [-1], keepdim=True)
+        surprise = math.minimum(math.scale(math.log(x), -1.0), most)
+        return math.sum(math.multiply(_fixed(cast_to(label, x.type.dtype)), surprise), [-1], keepdim=True)
     if label.ndim == x.ndim - 1:
         label = math.unsqueeze(label, -1)
     ignored = math.equal(label, dispatch.full((), ignore_index, label.type.dtype))

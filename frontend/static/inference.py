@@ -98,7 +98,7 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
         for slot, names in op.inputs.items()
     }
-    constants = {name: made for names in op.inputs.values() for name in names if (made := _constant(op.block, name)) is not None}
+    constants = {name: known for names in op.inputs.values() for name in names if (known := _constant(op.block, name)) is not None}
     for slot in kind.level_slots(op):
         counts = [op.block.var_recursive(name).lod_level for name in op.inputs.get(slot.removesuffix(LOD), ())]
         levels = [(f"{slot}_{i}", level) for count in counts for i, level in enumerate(level_types(count))]
