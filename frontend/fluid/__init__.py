@@ -24,7 +24,7 @@ _HOMES = {
     "compiler": ("BuildStrategy", "CompiledProgram", "ExecutionStrategy"),
     "concurrency": ("Go", "Select", "channel_close", "channel_recv", "channel_send", "make_channel"),
     "core": ("CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "LoDTensor", "LoDTensorArray", "Scope"),
-    "data_feed_desc": ("DataFeedDesc",),
+    "files.data_feed_desc": ("DataFeedDesc",),
     "data_feeder": ("DataFeeder",),
     "dygraph": ("disable_dygraph", "disable_imperative", "enable_dygraph", "enable_imperative", "load_dygraph", "save_dygraph"),
     "executor": ("Executor", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"),

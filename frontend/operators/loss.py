@@ -10,6 +10,11 @@ from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
 
+def _fixed(labels: Tensor) -> Tensor:
+    """Labels, or weights of them, through which no gradient flows."""
+    return dispatch.call(nn.StopGradient, labels)
+
+
 @operator(
     "cross_entropy_with_softmax",
     legacy=spelled("softmax_with_cross_entropy", {"Logits": "input", "Label": "label"}, "Softmax Loss"),
@@ -38,6 +43,7 @@ def sigmoid_cross_entropy_with_logits(
     x: Tensor, label: Tensor, pos_weight: Tensor | None = None, *, normalize: bool = False, ignore_index: int = -100
 ) -> Tensor:
     """max(x, 0) - x * label + log(1 + exp(-|x|)), 0 where the label is `ignore_index`."""
+    label = _fixed(label)
     loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none", pos_weight=pos_weight)
     kept = math.not_equal(label, dispatch.full((), ignore_index, label.type.dtype))
     loss = math.where(kept, loss, dispatch.full((), 0.0, loss.type.dtype))
@@ -60,7 +66,7 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
 
 @operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "label"}, "Loss"))
 def kldiv_loss(x: Tensor, label: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    return functional.kl_div(x, label, reduction, log_target)
+    return functional.kl_div(x, _fixed(label), reduction, log_target)
 
 
 _LABELLED = {"X": "x", "Label": "label"}
@@ -73,7 +79,8 @@ def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool
     """
     most = dispatch.full((), 1e20, x.type.dtype)
     if soft_label:
-        return math.sum(math.multiply(cast_to(label, x.type.dtype), math.minimum(math.scale(math.log(x), -1.0), most)), [-1], keepdim=True)
+        surprise = math.minimum(math.scale(math.log(x), -1.0), most)
+        return math.sum(math.multiply(_fixed(cast_to(label, x.type.dtype)), surprise), [-1], keepdim=True)
     if label.ndim == x.ndim - 1:
         label = math.unsqueeze(label, -1)
     ignored = math.equal(label, dispatch.full((), ignore_index, label.type.dtype))
@@ -90,12 +97,12 @@ def smooth_l1_loss(
     """The difference, and per row the sum of 0.5 * (sigma * d)^2 where |d| is below 1 / sigma^2, of |d| - 0.5 / sigma^2 elsewhere."""
     d = math.subtract(x, y)
     if inside is not None:
-        d = math.multiply(d, inside)
+        d = math.multiply(d, _fixed(inside))
     square, size = sigma * sigma, math.abs(d)
     near = math.less_than(size, dispatch.full((), 1.0 / square, size.type.dtype))
     loss = math.where(near, math.scale(math.square(d), 0.5 * square), math.scale(size, 1.0, -0.5 / square))
     if outside is not None:
-        loss = math.multiply(loss, outside)
+        loss = math.multiply(loss, _fixed(outside))
     return d, math.sum(math.reshape(loss, [loss.type.shape[0], -1]), [1], keepdim=True)
 
 

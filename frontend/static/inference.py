@@ -87,6 +87,13 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
     return found
 
 
+def _constant(block: Block, name: str) -> Operator | None:
+    """The operator that gives a variable of the block contents that are known where the next operator is appended."""
+    variable = block.vars.get(name)
+    made = None if variable is None or variable.persistable else variable.op
+    return made if made is not None and made.type in ("fill_constant", "assign_value") and not made.input_arg_names else None
+
+
 def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorType]]:
     """Types of the outputs by slot, from the declared types of the inputs."""
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
@@ -95,12 +102,17 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
         for slot, names in op.inputs.items()
     }
+    constants = {name: known for names in op.inputs.values() for name in names if (known := _constant(op.block, name)) is not None}
     for slot in kind.level_slots(op):
         counts = [op.block.var_recursive(name).lod_level for name in op.inputs.get(slot.removesuffix(LOD), ())]
         levels = [(f"{slot}_{i}", level) for count in counts for i, level in enumerate(level_types(count))]
         inputs[slot] = [source_tensor(ProgramSource("variable", name, level)) for name, level in levels]
     try:
         with dispatch.trace_into(emitter), tape.recording(False):
+            for slot, names in op.inputs.items():
+                for i, name in enumerate(names):
+                    if name in constants:
+                        (inputs[slot][i],) = constants[name].kind.apply(constants[name], {}, {})["Out"]
             made = kind.apply(op, inputs, {})
     except (PolyremeError, ValueError, TypeError, KeyError) as error:
         raise located(error, op) from error

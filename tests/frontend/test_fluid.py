@@ -355,6 +355,27 @@ def test_checkpoints_count_once_they_are_whole(tmp_path: Path) -> None:
         fluid.io.load_checkpoint(None, str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("names", [(None, None), ("model", "weights")])
+def test_a_model_for_inference_leaves_training_behind(tmp_path: Path, names: tuple[str | None, str | None]) -> None:
+    x, label = fluid.layers.data("x", [4]), fluid.layers.data("label", [1], dtype="int64")
+    scores = fluid.layers.fc(fluid.layers.dropout(fluid.layers.batch_norm(fluid.layers.fc(x, 6, act="relu")), 0.5), 3, act="softmax")
+    loss = fluid.layers.mean(fluid.layers.cross_entropy(scores, label))
+    fluid.optimizer.Adam(0.1).minimize(loss)
+    _start()
+    feed = {"x": np.random.default_rng(0).random((5, 4), np.float32)}
+    _run([loss], {**feed, "label": np.zeros((5, 1), "int64")})
+    assert fluid.io.save_inference_model(str(tmp_path), ["x"], [scores], None, None, *names) == [scores.name]
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == (["model", "weights"] if names[0] else sorted(["__model__", *files[1:]])) and not any("moment" in f for f in files)
+    expected = _run([scores], feed, program=fluid.default_main_program().clone(for_test=True)._prune_with_input(["x"], [scores]))[0]
+    with fluid.scope_guard(fluid.Scope()):
+        program, feeds, targets = fluid.io.load_inference_model(str(tmp_path), None, *names)
+        assert feeds == ["x"] and "adam" not in [op.type for op in program.global_block().ops]
+        np.testing.assert_allclose(_run(targets, feed, program=program)[0], expected, rtol=1e-6)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        fluid.io.load_inference_model(str(tmp_path / "none"), None)
+
+
 # --- memory
 
 

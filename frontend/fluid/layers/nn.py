@@ -104,7 +104,8 @@ def conv2d(
     split = 1 if groups is None else groups
     if channels % split or num_filters % split:
         raise ValueError(f"conv2d expected channels and filters that {split} groups divide but got {channels} and {num_filters}")
-    helper = LayerHelper("conv2d", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    type = "depthwise_conv2d" if channels == groups and num_filters % channels == 0 and not use_cudnn else "conv2d"
+    helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     window = _pair(filter_size, "filter_size")
     deviation = math.sqrt(2.0 / (window[0] * window[1] * channels))
     weight = helper.create_parameter(
@@ -116,7 +117,6 @@ def conv2d(
         "use_cudnn": use_cudnn, "use_mkldnn": False, "fuse_relu_before_depthwise_conv": False, "padding_algorithm": algorithm,
         "data_format": data_format,
     }  # fmt: skip
-    type = "depthwise_conv2d" if channels == groups and num_filters % channels == 0 and not use_cudnn else "conv2d"
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(type, {"Input": input, "Filter": weight}, {"Output": out}, attrs)
     return helper.append_activation(helper.append_bias_op(out, *((3, 4) if channel_last else (1, 2))))

@@ -1,0 +1,1 @@
+"""Files of `fluid`: values of variables, checkpoints, models."""
