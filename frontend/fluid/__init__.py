@@ -14,7 +14,7 @@ from typing import Any
 from polyreme.names import absent_from
 
 _MODULES = (
-    "average", "backward", "clip", "compiler", "concurrency", "core", "data_feeder", "dygraph", "executor", "framework", "inferencer",
+    "average", "backward", "clip", "compiler", "concurrency", "core", "data_feeder", "dygraph", "executor", "framework",
     "initializer", "io", "layer_helper", "layers", "lod_tensor", "metrics", "nets", "optimizer", "parallel_executor", "param_attr",
     "profiler", "reader", "regularizer", "trainer", "transpiler", "unique_name",
 )  # fmt: skip
@@ -34,13 +34,12 @@ _HOMES = {
         "is_compiled_with_cuda", "load_op_library", "name_scope", "program_guard", "require_version", "set_flags",
     ),
     "input": ("data", "embedding", "one_hot"),
-    "inferencer": ("Inferencer",),
     "io": ("load", "load_program_state", "save", "set_program_state"),
     "lod_tensor": ("create_lod_tensor", "create_random_int_lodtensor"),
     "parallel_executor": ("ParallelExecutor",),
     "param_attr": ("ParamAttr", "WeightNormParamAttr"),
     "regularizer": ("L1Decay", "L2Decay"),
-    "trainer": ("BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Trainer"),
+    "trainer": ("BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Inferencer", "Trainer"),
     "transpiler": ("memory_optimize", "release_memory"),
 }  # fmt: skip
 _NAMES = {name: home for home, names in _HOMES.items() for name in names} | {"Tensor": "core"}

@@ -54,6 +54,7 @@ class Emitter(Recorder):
         self.sizes_named = 0
         self.written: dict[int, tuple[Tensor, Any, Any]] = {}  # eager tensors that were written to, with their array and type from before
         self.captured: dict[int, ProgramSource] = {}
+        self.host_calls: Any = None  # what takes operators that run in Python, where there may be such
 
     def source_of(self, tensor: Tensor) -> ProgramSource | None:
         """Where a tensor comes from, None when an op of the block makes it."""

@@ -11,6 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.ir.diagnostics import PolyremeError, caller_location, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.operators.table import LEGACY
+from polyreme.static.concurrency import kinds as _concurrency  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.travel import LOD, level_types

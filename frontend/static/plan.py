@@ -9,31 +9,32 @@ tensors come in as arguments; what is fetched and the persistable variables that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.device import Place
+from polyreme.device import CPUPlace, Place
 from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.dims import Expr
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
+from polyreme.static.concurrency.channels import session
+from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
-from polyreme.static.kinds import Applied, Host, Slots, gradient_of
 from polyreme.static.lod.travel import LOD, is_level
+from polyreme.static.nested.uses import block_of
 from polyreme.static.nested.values import BlockValues
 from polyreme.static.operator import Operator, RunError
-from polyreme.static.variable import GRAD, Parameter, Variable
+from polyreme.static.variable import Parameter
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
-    from polyreme.static.program import Program
+    from polyreme.static.program import Block, Program
 
 __all__ = ["RunPlan", "UnknownNameError", "make_plan"]
 
@@ -63,11 +64,15 @@ class RunPlan:
     updates: dict[str, Any]  # persistable variables that get another value, with its key
     tensor_updates: list[tuple[Tensor, Any]]
     executable: Any = None
+    has_channels: bool = False
+    go_plans: Sequence[RunPlan] = ()  # what its Go blocks run
 
     def load(self, place: Place) -> RunPlan:
-        """The plan itself, compiled for `place`."""
+        """The plan itself, compiled for `place`. Go blocks run on the processor."""
         from polyreme.compiled.executables import load_module
 
+        for plan in self.go_plans:
+            plan.load(CPUPlace())
         if self.module is not None:
             self.executable = load_module(self.module, "program", place, self.functions)
         return self
@@ -80,7 +85,8 @@ class RunPlan:
         """The fetched arrays, and their levels of detail as offsets."""
         values = {key: _value_of(source, feed, scope) for key, source in self.sources.items()}
         if self.executable is not None:
-            values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
+            with session(scope) if self.has_channels else nullcontext():
+                values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
         for name, key in self.updates.items():
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
@@ -92,6 +98,12 @@ class RunPlan:
             found.append(values[key].copy() if key in held else values[key])
             held.add(key)
         return found, [[values[key] for key in keys] for keys in self.levels]
+
+
+    def run_in_session(self, feed: Mapping[str, Array]) -> None:
+        """Run a Go block, for the session that this thread is in."""
+        if self.executable is not None:
+            self.executable.run([feed[source.name] for source in (self.sources[key] for key in self.arguments)])
 
 
 def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> Array:
@@ -111,37 +123,12 @@ def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> A
     return stored.array
 
 
-@dataclass(frozen=True)
-class HostFunction:
-    """What a `host.call` calls: an operator that runs in Python, with the variables that it writes."""
-
-    op: Operator
-    kind: Host
-    variables: list[Variable]
-
-    def __call__(self, arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        given = iter(arrays)
-        made = self.kind.run(self.op, {slot: [next(given) for _ in names] for slot, names in self.op.inputs.items()})
-        found = [np.asarray(a) for slot, names in self.op.outputs.items() for _, a in zip(names, made[slot], strict=True)]
-        for variable, array in zip(self.variables, found, strict=True):
-            self._check(variable, array)
-        return found
-
-    def _check(self, variable: Variable, array: np.ndarray[Any, Any]) -> None:
-        expected = variable.type
-        fits = len(expected.shape) == array.ndim and all(
-            isinstance(d, Expr) or d == n for d, n in zip(expected.shape, array.shape, strict=True)
-        )
-        if array.dtype != expected.dtype.np or not fits:
-            wanted, got = f"{variable.dtype.name}{list(variable.shape)} for '{variable.name}'", f"{array.dtype}{list(array.shape)}"
-            raise RunError(Diagnostic(f"expected '{self.op.type}' to give {wanted} but got {got}", variable.location), code="E0609")
-
-
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> RunPlan:
     """Translate block 0 of a program. Nothing is compiled yet."""
     translation = _Translation(program, feeds)
     try:
         with dispatch.trace_into(translation.emitter), tape.recording(False):
+            translation.store_fed()
             for op in program.global_block().ops:
                 translation.add(op)
             return translation.finish(fetches)
@@ -152,19 +139,19 @@ def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequen
 class _Translation(BlockValues):
     """The state of a translation: what each name stands for so far."""
 
-    def __init__(self, program: Program, feeds: Mapping[str, TensorType]):
-        super().__init__(program.global_block(), self._outside)
+    def __init__(self, program: Program, feeds: Mapping[str, TensorType], block: Block | None = None):
+        super().__init__(block or program.global_block(), self._outside)
         self.program = program
         self.values |= {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
         for name in feeds:
             if is_level(name):
                 self.levels.setdefault(name.partition(LOD)[0], []).append(self.values[name])
         self.written: dict[str, None] = {}
-        self.functions: dict[int, HostFunction] = {}
         self.sources: dict[Any, tuple[ProgramSource, Value]] = {}  # the arguments, by their keys
         self.direct: dict[Any, ProgramSource] = {}  # what is fetched or kept as it came in
         self.results: dict[Value, tuple[str, int]] = {}  # the keys of what the function returns
         self.emitter = Emitter(self._argument)
+        self.calls = self.emitter.host_calls = HostCalls(shared_names(program), self._go_plan)
 
     # --- values that come from outside, and that go there
 
@@ -203,28 +190,39 @@ class _Translation(BlockValues):
         if self.block.var_recursive(name).persistable:
             self.written[name] = None
 
-    def run_host(self, op: Operator, inputs: Slots) -> Slots:
-        kind = op.kind
-        assert isinstance(kind, Host)
-        forward = self.applied.get(gradient_of(op) or 0)
-        if forward is not None:
-            # What its forward operator read and wrote, even if the names mean something else by now.
-            inputs = {**inputs, **{slot: forward.inputs.get(slot) or forward.outputs[slot] for slot in inputs if not slot.endswith(GRAD)}}
-        variables = [self.block.var_recursive(name) for names in op.outputs.values() for name in names]
-        values = [self.emitter.value_of(t) for tensors in inputs.values() for t in tensors]
-        number = len(self.functions)
-        self.functions[number] = HostFunction(op, kind, variables)
-        types = [v.type for v in variables]
-        call = host.Call.build(values, {"id": number, "function": kind.callee(op)}, (), types, op.location, (len(values),))
-        made = iter(self.emitter.builder.insert_op(call).results)
-        outputs: Slots = {slot: [Tensor._wrap(r, r.type) for r in islice(made, len(names))] for slot, names in op.outputs.items()}
-        if op.uid in self.differentiated:
-            self.applied[op.uid] = Applied(inputs, outputs)
-        return outputs
+    def _go_plan(self, op: Operator, names: Sequence[str], tensors: Sequence[Tensor]) -> RunPlan:
+        """What runs a Go block that is given the values of `names`."""
+        given = {name: tensor.type for name, tensor in zip(names, tensors, strict=True)}
+        translation = _GoTranslation(self.program, given, block_of(op))
+        try:
+            with dispatch.trace_into(translation.emitter), tape.recording(False):
+                for inner in translation.block.ops:
+                    translation.add(inner)
+                plan = translation.finish(())
+        finally:
+            translation.emitter.restore()
+        if plan.tensor_updates:
+            raise RunError("expected no random numbers in a Go block: draw them in front of it", op.location)
+        return plan
+
+    def store_fed(self) -> None:
+        """Let Go blocks see what is fed."""
+        for name in self.calls.shared:
+            if name in self.values:
+                self.calls.store(self.emitter, self.block.var_recursive(name), self.values[name])
 
     # --- the end
 
+    def _end_go(self) -> None:
+        """Wait for Go blocks, and take over what they have written."""
+        if self.calls.started:
+            self.calls.join(self.emitter)
+            for name in self.calls.shared:
+                if self.block.var_recursive(name).persistable:
+                    self.written[name] = None
+
     def finish(self, fetches: Sequence[str]) -> RunPlan:
+        self._end_go()
         found = []
         for name in fetches:
             if name not in self.values and not self.block.has_var(name):
@@ -233,12 +231,16 @@ class _Translation(BlockValues):
                 )
             found.append(self._kept(self.read(name, None)))
         levels = [[self._kept(level) for level in self.levels.get(name, ())] for name in fetches]
-        updates = {name: self._kept(self.values[name]) for name in self.written if name not in self.program.captured}
-        changed = [(self.program.captured[name], self._kept(self.values[name])) for name in self.written if name in self.program.captured]
+        ends = {name: self._kept(self.read(name, None)) for name in self.written}
+        updates = {name: key for name, key in ends.items() if name not in self.program.captured}
+        changed = [(self.program.captured[name], key) for name, key in ends.items() if name in self.program.captured]
         changed += [(tensor, self._kept(final)) for tensor, final in self.emitter.restore().values()]
         module = self._module({("scope", name) for name in updates} | {("tensor", id(tensor)) for tensor, _ in changed})
         sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
-        return RunPlan(module, self.functions, sources, list(self.sources), list(self.results.values()), found, levels, updates, changed)
+        return RunPlan(
+            module, self.calls.functions, sources, list(self.sources), list(self.results.values()), found, levels, updates, changed,
+            None, has_channels(self.program), self.calls.plans,
+        )  # fmt: skip
 
     def _module(self, written: set[Any]) -> Module | None:
         """What was translated as a module; arguments that the program changes, whose keys are in `written`, have the role "state"."""
@@ -247,7 +249,7 @@ class _Translation(BlockValues):
         func = Func.empty("main", (), result_names=_distinct([v.name or f"value_{i}" for i, v in enumerate(self.results)]))
         func.regions[0].blocks = [block]
         block.parent = func.regions[0]
-        if self.functions or not self.results:
+        if self.calls.functions or not self.results:
             self._drop_unused(func)
         if len(block) == 1 and not self.results:
             return None
@@ -269,6 +271,24 @@ class _Translation(BlockValues):
             if source.kind != "feed" and not value.uses:
                 func.block.erase_arg(value.index)  # type: ignore[attr-defined]
                 del self.sources[key]
+
+
+class _GoTranslation(_Translation):
+    """The translation of a Go block. What it writes outside, others see at once."""
+
+    def __init__(self, program: Program, given: Mapping[str, TensorType], block: Block):
+        super().__init__(program, given, block)
+        self.calls.started = True
+
+    def _outside(self, name: str) -> Tensor | None:
+        return None
+
+    def write(self, name: str, tensor: Tensor) -> None:
+        super().write(name, tensor)
+        self.written.clear()
+
+    def _end_go(self) -> None:
+        """Nothing waits: the program does, at its end."""
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,10 @@
-"""`fluid.Trainer`: the loop over epochs and batches, with events, checkpoints and tests, of a network that two functions describe."""
+"""`fluid.Trainer`: the loop over epochs and batches, with events, checkpoints and tests, of a network that two functions describe; and
+`fluid.Inferencer`, which predicts with it.
+"""
 
 from polyreme.fluid.trainer.events import BeginEpochEvent, BeginStepEvent, EndEpochEvent, EndStepEvent
+from polyreme.fluid.trainer.inference import Inferencer
 from polyreme.fluid.trainer.keeping import CheckpointConfig
 from polyreme.fluid.trainer.training import Trainer
 
-__all__ = ["BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Trainer"]
+__all__ = ["BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Inferencer", "Trainer"]

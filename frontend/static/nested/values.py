@@ -14,6 +14,7 @@ from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.travel import LOD, levels_to_share
 from polyreme.static.operator import Operator, RunError, located
+from polyreme.static.variable import GRAD
 from polyreme.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -36,7 +37,15 @@ class BlockValues:
         self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
 
     def find(self, name: str) -> Tensor | None:
-        """What a name stands for at this point, None where it has no value."""
+        """What a name stands for at this point, None where it has no value. A variable that Go blocks share is looked up when it runs."""
+        calls = _host_calls()
+        if calls is not None and calls.loads(name):
+            loaded: Tensor = calls.load(dispatch.active_trace(), self.block.var_recursive(name))
+            return loaded
+        return self.known(name)
+
+    def known(self, name: str) -> Tensor | None:
+        """The same without what Go blocks may have written."""
         if name not in self.values:
             found = self.outside(name)
             if found is None:
@@ -55,7 +64,7 @@ class BlockValues:
         """The tensors that an operator reads. One that runs a block may name variables that have no value yet: None."""
         optional = op.kind.optional(op)
         return {
-            slot: [self.find(name) if slot in optional else self.read(name, op) for name in names]  # type: ignore[misc]
+            slot: [self.known(name) if slot in optional else self.read(name, op) for name in names]  # type: ignore[misc]
             for slot, names in op.read_slots().items()
         }
 
@@ -70,6 +79,13 @@ class BlockValues:
                 if tensor is not UNDEFINED:
                     self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
                     self.write(name, tensor)
+                    self._show(op, name)
+
+    def _show(self, op: Operator, name: str) -> None:
+        """Let Go blocks see what was written; what a block of the operator wrote, they have seen."""
+        calls = _host_calls()
+        if calls is not None and name in calls.shared and not op.has_attr("sub_block"):
+            calls.store(dispatch.active_trace(), self.block.var_recursive(name), self.values[name])
 
     def _hand_on_levels(self, op: Operator, slot: str, name: str, tensor: Tensor, inputs: Slots, outputs: Slots) -> None:
         """Note the levels of detail of a result: those that the operator gives, or those of an input with as many rows."""
@@ -85,12 +101,25 @@ class BlockValues:
         self.values[name] = tensor
 
     def run_host(self, op: Operator, inputs: Slots) -> Slots:
-        """What a host operator gives; the host runs none in the middle of compiled code."""
-        raise RunError(
-            f"expected operators that can be compiled in block {self.block.idx} but '{op.type}' runs on the host; move it out of the block",
-            op.location,
-            code="E0609",
-        )
+        """What a host operator gives: a call, between what is compiled."""
+        calls = _host_calls()
+        if calls is None:
+            raise RunError(
+                f"expected operators that can be compiled in block {self.block.idx} but '{op.type}' runs on the host; move it out of the "
+                f"block",
+                op.location,
+                code="E0609",
+            )
+        forward = self.applied.get(gradient_of(op) or 0)
+        if forward is not None:
+            # What its forward operator read and wrote, even if the names mean something else by now.
+            inputs = {**inputs, **{slot: forward.inputs.get(slot) or forward.outputs[slot] for slot in inputs if not slot.endswith(GRAD)}}
+        if calls.is_channel(op) and (lost := next((name for name in op.input_arg_names if self.levels.get(name)), None)):
+            raise RunError(f"expected tensors without levels in '{op.type}' but '{lost}' has sequences", op.location)
+        outputs: Slots = calls.run(dispatch.active_trace(), op, inputs)
+        if op.uid in self.differentiated:
+            self.applied[op.uid] = Applied(inputs, outputs)
+        return outputs
 
     def _apply(self, op: Operator, inputs: Slots) -> Slots:
         differentiated = op.uid in self.differentiated
@@ -112,6 +141,12 @@ class BlockValues:
         if differentiated:
             self.applied[op.uid] = Applied(inputs, outputs)
         return outputs
+
+
+def _host_calls() -> Any:
+    """What takes host operators, of the function that is being made; None where it may have none."""
+    recorder: Any = dispatch.active_trace()
+    return getattr(getattr(recorder, "outer", recorder), "host_calls", None)
 
 
 def _leaf(tensor: Tensor | None) -> Any:
@@ -158,6 +193,6 @@ def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any]) -> 
             raise RunError(f"expected blocks nested at most {MAX_NESTING} deep", code="E0609")
         for op in block.ops:
             values.add(op)
-        return [UNDEFINED if (found := values.find(name)) is None else found for name in names]
+        return [UNDEFINED if (found := values.known(name)) is None else found for name in names]
     finally:
         _depth[0] -= 1
