@@ -40,7 +40,7 @@ class GroupInvertedResiduals(FuncPass):
     def run_on(self, func: Func) -> None:
         roles = dict(zip(func.args, func.arg_roles, strict=False))
         for op in list(func.block):
-            if op.parent is func.block and _is_sliding(op):
+            if op.parent is func.block and _is_depthwise(op):
                 _group(op, self.target, roles, self.prepare)
 
 
@@ -51,7 +51,7 @@ def _contracts(op: Op) -> list[tensor.Contract]:
     return [inner for inner in op.regions[0].block if isinstance(inner, tensor.Contract)] if isinstance(op, tensor.Fused) else []
 
 
-def _is_sliding(op: Op) -> bool:
+def _is_depthwise(op: Op) -> bool:
     """Whether a root is a convolution that keeps its channels apart."""
     contracts = _contracts(op)
     return len(contracts) == 1 and contracts[0].a.producer(tensor.Window) is not None and tensor.ContractSpec(contracts[0].spec).batch != ""
@@ -63,7 +63,7 @@ def _group(middle: Op, target: Target, roles: Mapping[Value, str], prepare: str)
         return
     last = _reader(middle)
     # If the result is a wide image again, the next block begins with the product that makes it.
-    ends = [] if last is None or (after := _reader(last)) is not None and _is_sliding(after) else [last]
+    ends = [] if last is None or (after := _reader(last)) is not None and _is_depthwise(after) else [last]
     for roots in ([first, middle, *ends], [first, middle])[: 1 + len(ends)]:
         fused = _joined(roots)
         if find_inverted_residual(request_of(fused, target, *facts_of(fused, roles, prepare))) is None:

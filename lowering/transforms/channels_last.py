@@ -147,7 +147,7 @@ class _LayoutConverter:
         self.func = func
         self.blocks = blocks
         self.versions: dict[Value, _Version] = {}
-        self.planar: dict[Value, Value] = {}
+        self.channels_first: dict[Value, Value] = {}
         self.replaced: list[Op] = []
 
     def run(self) -> None:
@@ -179,9 +179,9 @@ class _LayoutConverter:
         """`x` in its own order of axes."""
         if x not in self.versions:
             return x
-        if x not in self.planar:
-            self.planar[x] = _transposed(b, *self.versions[x])
-        return self.planar[x]
+        if x not in self.channels_first:
+            self.channels_first[x] = _transposed(b, *self.versions[x])
+        return self.channels_first[x]
 
     def ordered(self, x: Value, perm: Axes, b: Builder) -> Value:
         """What `x` is the transpose of by `perm`."""

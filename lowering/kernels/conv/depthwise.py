@@ -5,7 +5,7 @@ For each row of the window the pixels below are read once, and go to every accum
 
     acc[x] = acc[x] + image[y * stride + m][x * stride + n] * weights[m][n]        for all n, for all x of the tile
 
-A pad around the image is usually not made (`_sliding` decides). Rows of the window outside of the image are left out of the loop over
+A pad around the image is usually not made (`_plan_windows` decides). Rows of the window outside of the image are left out of the loop over
 rows. Columns outside are left out of the first and last tile of a row. If the width is unknown, tiles of a width chosen at run time cover a
 row, and the last one ends with the row, over pixels of the one before; pixels that may lie outside are read as padding. Weights lie in
 panels `[C / lanes][taps][lanes]`.
@@ -55,12 +55,12 @@ L1_WAY_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Slide:
-    """A windowed axis: `places` windows of `taps` elements, over an image of `size` with `low` elements of padding before and `high` behind
-    it.
+class WindowAxis:
+    """Axis `number` of an image under windows: `places` windows of `taps` elements, over `size` elements with `low` of padding before and
+    `high` behind them.
     """
 
-    axis: int
+    number: int
     size: Dim
     low: int
     high: int
@@ -97,7 +97,7 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class Sliding:
+class ChannelwisePlan:
     """A group to be computed: `image` under the windows, its last axis the channels; what is made of them by `op`, a contract or a
     reduction.
 
@@ -108,7 +108,7 @@ class Sliding:
     request: Request
     op: tensor.Contract | tensor.Reduce
     image: Value
-    slides: tuple[Slide, ...]
+    window_axes: tuple[WindowAxis, ...]
     epilogue: Epilogue
     copies: int | None = None
 
@@ -130,11 +130,11 @@ class Sliding:
 
 def build_depthwise_or_pooling(request: Request) -> KernelPlan | None:
     """The plan of a group around a depthwise convolution or an overlapping pooling with channels last; None for any other group."""
-    sliding = find_depthwise(request) or _find_pooling(request)
-    return None if sliding is None else SlidingKernel(sliding).build()
+    plan = find_depthwise(request) or _find_pooling(request)
+    return None if plan is None else ChannelwiseKernel(plan).build()
 
 
-def find_depthwise(request: Request) -> Sliding | None:
+def find_depthwise(request: Request) -> ChannelwisePlan | None:
     """A contract of windows and weights [channels, (copies,) taps…] whose channels are neither summed nor mixed."""
     contracts = request.ops(tensor.Contract)
     if len(contracts) != 1:
@@ -158,10 +158,10 @@ def find_depthwise(request: Request) -> Sliding | None:
     copies = spec.sizes(shape_of(contract.a), shape_of(contract.b))[mixed] if mixed else None
     if copies is not None and not isinstance(copies, int):
         return None
-    return _sliding(request, contract, window, 0.0, copies)
+    return _plan_windows(request, contract, window, 0.0, copies)
 
 
-def _find_pooling(request: Request) -> Sliding | None:
+def _find_pooling(request: Request) -> ChannelwisePlan | None:
     """A reduction of overlapping windows over memory. Others do as well in the generic loops."""
     reduces = request.ops(tensor.Reduce)
     if len(reduces) != 1 or request.ops(tensor.Contract):
@@ -173,12 +173,12 @@ def _find_pooling(request: Request) -> Sliding | None:
     rank = len(shape_of(window.x))
     if op.axes != tuple(range(rank, rank + len(window.axes))):
         return None
-    return _sliding(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
+    return _plan_windows(request, op, window, identity_of(op.fn, element_type(op.result.type)), None)
 
 
-def _sliding(
+def _plan_windows(
     request: Request, op: tensor.Contract | tensor.Reduce, window: tensor.Window, filling: float, copies: int | None
-) -> Sliding | None:
+) -> ChannelwisePlan | None:
     """The group if sizes and what follows are of a kind that the kernel takes. Padding with `filling` is left to the kernel's loops, other
     padding (or so much of it that most tiles would be written out on their own) is made in memory first.
     """
@@ -198,22 +198,22 @@ def _sliding(
         return None
     pad = window.x.producer(tensor.Pad)
     if pad is not None and _only_around(pad, window.axes, filling):
-        slides = _slides(window, pad.x, pad.low, pad.high)
-        sliding = None if slides is None else Sliding(request, op, pad.x, slides, epilogue, copies)
-        if slides is not None and sliding is not None and _is_view(pad.x) and _few_edges(sliding):
-            return sliding
-    slides = _slides(window, window.x, (0,) * rank, (0,) * rank)
-    if slides is None or not (pad is not None or _is_view(window.x)):
+        window_axes = _window_axes(window, pad.x, pad.low, pad.high)
+        plan = None if window_axes is None else ChannelwisePlan(request, op, pad.x, window_axes, epilogue, copies)
+        if window_axes is not None and plan is not None and _is_view(pad.x) and _few_edges(plan):
+            return plan
+    window_axes = _window_axes(window, window.x, (0,) * rank, (0,) * rank)
+    if window_axes is None or not (pad is not None or _is_view(window.x)):
         return None
-    return Sliding(request, op, window.x, slides, epilogue, copies)
+    return ChannelwisePlan(request, op, window.x, window_axes, epilogue, copies)
 
 
-def _few_edges(sliding: Sliding) -> bool:
+def _few_edges(plan: ChannelwisePlan) -> bool:
     """Whether what lies outside of the image is little enough to be left to the kernel: an image of unknown width is known to be there
     where a window is.
     """
-    row = sliding.slides[-1]
-    return sum(1 for tile in _tiles(sliding) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
+    row = plan.window_axes[-1]
+    return sum(1 for tile in _tiles(plan) if tile.count == 1) <= MOST_EDGES if row.known else row.low + row.high <= row.reach
 
 
 def _only_around(pad: tensor.Pad, axes: tuple[int, ...], filling: float) -> bool:
@@ -235,22 +235,22 @@ def _is_view(image: Value) -> bool:
     return isinstance(trace(image, "abcdefgh"[: len(shape_of(image))]).source, BlockArgument)
 
 
-def _slides(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[Slide, ...] | None:
+def _window_axes(window: tensor.Window, image: Value, low: Sequence[Dim], high: Sequence[Dim]) -> tuple[WindowAxis, ...] | None:
     """The axes of windows over `image`, which has so much padding; None where a window or the padding is not known, or a row of taps too
     long to be written out.
     """
-    slides = []
+    window_axes = []
     for axis, taps, stride, dilation in zip(window.axes, window.sizes, window.strides, window.dilations, strict=True):
         before, behind = low[axis], high[axis]
         if not all(isinstance(n, int) for n in (before, behind, taps, stride, dilation)):
             return None
         assert isinstance(before, int) and isinstance(behind, int)
-        slides.append(Slide(axis, shape_of(image)[axis], before, behind, shape_of(window.result)[axis], taps, stride, dilation))
-    return tuple(slides) if slides[-1].taps <= MOST_TAPS else None
+        window_axes.append(WindowAxis(axis, shape_of(image)[axis], before, behind, shape_of(window.result)[axis], taps, stride, dilation))
+    return tuple(window_axes) if window_axes[-1].taps <= MOST_TAPS else None
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingTile:
+class PixelTiles:
     """`count` neighbouring tiles of `width` pixels each from pixel `start` on; more than one only where no window reaches out of the image.
     """
 
@@ -259,53 +259,53 @@ class SlidingTile:
     count: int = 1
 
 
-def _widest(sliding: Sliding) -> int:
+def _widest(plan: ChannelwisePlan) -> int:
     """Pixels that a tile may have."""
-    slide = sliding.slides[-1]
-    most = max(1, min(sliding.request.target.vector_registers * 7 // 16, MOST_TAPS // slide.taps) // (sliding.copies or 1))
-    return -(-most // 2) if _conflicts_in_l1(sliding, most) else most
+    axis = plan.window_axes[-1]
+    most = max(1, min(plan.request.target.vector_registers * 7 // 16, MOST_TAPS // axis.taps) // (plan.copies or 1))
+    return -(-most // 2) if _conflicts_in_l1(plan, most) else most
 
 
-def _tiles(sliding: Sliding) -> list[SlidingTile]:
+def _tiles(plan: ChannelwisePlan) -> list[PixelTiles]:
     """A row of the result, whose size is known, in tiles of nearly equal width."""
-    slide = sliding.slides[-1]
-    assert isinstance(slide.places, int)
-    count = -(-slide.places // _widest(sliding))
-    width = -(-slide.places // count)
-    tiles: list[SlidingTile] = []
-    for start in range(0, slide.places, width):
-        tile = SlidingTile(start, min(width, slide.places - start))
+    axis = plan.window_axes[-1]
+    assert isinstance(axis.places, int)
+    count = -(-axis.places // _widest(plan))
+    width = -(-axis.places // count)
+    tiles: list[PixelTiles] = []
+    for start in range(0, axis.places, width):
+        tile = PixelTiles(start, min(width, axis.places - start))
         last = tiles[-1] if tiles else None
-        plain = all(slide.whole(x) for x in range(tile.start, tile.start + tile.width))
-        if plain and last is not None and last.width == tile.width and all(slide.whole(x) for x in range(last.start, start)):
-            tiles[-1] = SlidingTile(last.start, last.width, last.count + 1)
+        plain = all(axis.whole(x) for x in range(tile.start, tile.start + tile.width))
+        if plain and last is not None and last.width == tile.width and all(axis.whole(x) for x in range(last.start, start)):
+            tiles[-1] = PixelTiles(last.start, last.width, last.count + 1)
         else:
             tiles.append(tile)
     return tiles
 
 
-def _conflicts_in_l1(sliding: Sliding, width: int) -> bool:
+def _conflicts_in_l1(plan: ChannelwisePlan, width: int) -> bool:
     """Whether the pixels under a tile evict each other from L1, because they are (nearly) a power of two apart."""
-    *down, along = sliding.slides
-    pixels = prod(slide.taps for slide in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
-    ways = sliding.request.target.caches[0] // L1_WAY_BYTES
-    places = L1_WAY_BYTES // gcd(sliding.channels * sliding.dtype.bytes, L1_WAY_BYTES)
+    *down, along = plan.window_axes
+    pixels = prod(axis.taps for axis in down) * ((width - 1) * along.stride + (along.taps - 1) * along.dilation + 1)
+    ways = plan.request.target.caches[0] // L1_WAY_BYTES
+    places = L1_WAY_BYTES // gcd(plan.channels * plan.dtype.bytes, L1_WAY_BYTES)
     return pixels > ways * places * 3 // 4
 
 
-class SlidingKernel:
+class ChannelwiseKernel:
     """Makes the plan of one group, or a part of a kernel that other builders' groups have around it."""
 
-    def __init__(self, sliding: Sliding, parts: PlanParts | None = None):
-        self.s = sliding
-        self.parts = parts or PlanParts(sliding.request)
-        target = sliding.request.target
-        widest = target.lanes(sliding.dtype)
-        n = sliding.channels
+    def __init__(self, plan: ChannelwisePlan, parts: PlanParts | None = None):
+        self.plan = plan
+        self.parts = parts or PlanParts(plan.request)
+        target = plan.request.target
+        widest = target.lanes(plan.dtype)
+        n = plan.channels
         if n < widest:
             widest = 1 << ((n - 1).bit_length() if target.masked else n.bit_length() - 1)
         self.lanes = Lanes(widest, target.masked)
-        self.taps = prod(slide.taps for slide in sliding.slides)
+        self.taps = prod(axis.taps for axis in plan.window_axes)
         # From which channel on they are counted.
         self.lane0: Index = 0
         # Of a row of unknown length: pixels of its tiles, and columns of the tile being written that may lie outside of the image.
@@ -313,21 +313,22 @@ class SlidingKernel:
         self.outside: dict[int, tuple[Position, Value]] = {}
 
     def build(self) -> KernelPlan:
-        s = self.s
-        made = not _is_memory(s.image)
-        read: list[Value] = [s.image] if made else list(_arguments(s.image))
+        plan = self.plan
+        made = not _is_memory(plan.image)
+        read: list[Value] = [plan.image] if made else list(_arguments(plan.image))
         weights = self.panels()
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
-        slots += [*(operand(a.index) for a in s.epilogue.args), *(result(i) for i in range(len(s.epilogue.values)))]
-        func = Func.empty(s.request.name("depthwise" if weights else "pool"), [self.parts.buffer_type(x) for x in slots], loc=s.op.location)
+        slots += [*(operand(a.index) for a in plan.epilogue.args), *(result(i) for i in range(len(plan.epilogue.values)))]
+        name = plan.request.name("depthwise" if weights else "pool")
+        func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location)
         code = Code(Builder.at_end(func.block, func.location))
         args = list(func.args)
         self.begin(code)
         self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}
         self.weights = args[len(read)] if weights else None
         after = args[len(read) + len(weights) :]
-        self.buffers: dict[Value, Value] = dict(zip(s.epilogue.args, after, strict=False))
-        self.outs = after[len(s.epilogue.args) :]
+        self.buffers: dict[Value, Value] = dict(zip(plan.epilogue.args, after, strict=False))
+        self.outs = after[len(plan.epilogue.args) :]
         self._nest()
         code.b.insert(Return([]))
         clean_up_kernel(func)
@@ -336,7 +337,7 @@ class SlidingKernel:
 
     def panels(self) -> list[Slot]:
         """The panels of weights; none for a pooling."""
-        op = self.s.op
+        op = self.plan.op
         if isinstance(op, tensor.Reduce):
             return []
         spec = tensor.ContractSpec(op.spec)
@@ -346,39 +347,40 @@ class SlidingKernel:
 
     def _nest(self) -> None:
         """Images, blocks of channels and pieces of images on threads."""
-        s, code = self.s, self.code
-        first, row = s.slides[0].axis, s.slides[-1].axis
-        sizes = list(s.shape[:row])
-        vectors = -(-s.channels // self.lanes.count)
+        plan, code = self.plan, self.code
+        first, row = plan.window_axes[0].number, plan.window_axes[-1].number
+        sizes = list(plan.shape[:row])
+        vectors = -(-plan.channels // self.lanes.count)
         block = self._block(vectors, estimate_pixels(product(sizes))) * self.lanes.count
-        blocks = -(-s.channels // block)
+        blocks = -(-plan.channels // block)
         tall = self._tall(estimate_pixels(product(sizes[:-1])) * blocks)
-        cycles = estimate_pixels(s.slides[-1].places) * (self.taps * (s.copies or 1) / 2 + 4) * vectors / blocks * tall
+        cycles = estimate_pixels(plan.window_axes[-1].places) * (self.taps * (plan.copies or 1) / 2 + 4) * vectors / blocks * tall
         if tall > 1:
-            sizes[-1] = dims.ceildiv(s.slides[-2].places, tall)
+            sizes[-1] = dims.ceildiv(plan.window_axes[-2].places, tall)
 
         def body(places: list[Position]) -> None:
             lo: Index = 0
-            hi: Index = s.channels
+            hi: Index = plan.channels
             if blocks > 1:
                 lo = code.mul(places.pop(first).scalar(code), block)
-                hi = code.add(lo, block) if s.channels % block == 0 else code.min(code.add(lo, block), s.channels)
+                hi = code.add(lo, block) if plan.channels % block == 0 else code.min(code.add(lo, block), plan.channels)
             self._piece(places, tall, lo, hi)
 
-        eager = replace(s.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
+        eager = replace(plan.request.target, serial_cycles=SERIAL_CYCLES, grain_cycles=GRAIN_CYCLES)
         each(code, eager, [*sizes[:first], *([blocks] if blocks > 1 else []), *sizes[first:]], cycles, body)
 
     def begin(self, code: Code) -> None:
         """What all tasks share, before them."""
         self.code = code
-        if not self.s.slides[-1].known:
+        if not self.plan.window_axes[-1].known:
             self.width = self._open_width()
 
     @cached_property
     def _exceeds_l2(self) -> bool:
         """Whether an image is too large for L2."""
-        s = self.s
-        return prod(estimate_pixels(slide.size) for slide in s.slides) * s.channels * s.dtype.bytes > s.request.target.caches[1]
+        plan = self.plan
+        pixels = prod(estimate_pixels(axis.size) for axis in plan.window_axes)
+        return pixels * plan.channels * plan.dtype.bytes > plan.request.target.caches[1]
 
     def _block(self, vectors: int, rows: int) -> int:
         """Vectors of channels that go through an image together.
@@ -396,10 +398,10 @@ class SlidingKernel:
         Each tile goes down through all rows of a piece before the next one. What a row of a large image has under its windows is then in L1
         for the next row.
         """
-        slides = self.s.slides
-        if not self._exceeds_l2 or len(slides) < 2 or slides[-2].axis != slides[-1].axis - 1:
+        window_axes = self.plan.window_axes
+        if not self._exceeds_l2 or len(window_axes) < 2 or window_axes[-2].number != window_axes[-1].number - 1:
             return 1
-        rows = estimate_pixels(slides[-2].places)
+        rows = estimate_pixels(window_axes[-2].places)
         return min(rows, max(ENOUGH_ROWS, -(-rows * around // ENOUGH_ROWS)))
 
     def _piece(self, places: list[Position], tall: int, first: Index, end: Index) -> None:
@@ -409,7 +411,7 @@ class SlidingKernel:
         code = self.code
         rows: tuple[Index, Index] | None = None
         if tall > 1:
-            count = self.s.slides[-2].places
+            count = self.plan.window_axes[-2].places
             start = code.mul(places[-1].scalar(code), tall)
             whole = isinstance(count, int) and count % tall == 0
             rows = start, code.add(start, tall) if whole else code.min(code.add(start, tall), count)
@@ -420,7 +422,7 @@ class SlidingKernel:
         if self.width is not None:
             self._open_columns(self.width, places, rows, first, end)
             return
-        for tile in _tiles(self.s):
+        for tile in _tiles(self.plan):
             if tile.count == 1:
                 self._column(places, rows, tile, tile.start, first, end)
             else:
@@ -430,11 +432,11 @@ class SlidingKernel:
     @property
     def _open_widths(self) -> list[int]:
         """Pixels that tiles of a row of unknown length may have."""
-        return [width for width in OPEN_WIDTHS if width <= _widest(self.s)]
+        return [width for width in OPEN_WIDTHS if width <= _widest(self.plan)]
 
     def _open_width(self) -> Value:
         """How many pixels the tiles of such a row have, so that they cover it with the least work."""
-        code, places = self.code, self.s.slides[-1].places
+        code, places = self.code, self.plan.window_axes[-1].places
         chosen, least = code.value(1), code.value(code.mul(places, 1 + TILE_PIXELS))
         for width in self._open_widths[1:]:
             work = code.value(code.mul(code.ceildiv(places, width), width + TILE_PIXELS))
@@ -444,16 +446,16 @@ class SlidingKernel:
 
     def _open_columns(self, chosen: Value, places: list[Position], rows: tuple[Index, Index] | None, first: Index, end: Index) -> None:
         """All tiles of a row of unknown length, of the width that was chosen."""
-        code, count = self.code, self.s.slides[-1].places
+        code, count = self.code, self.plan.window_axes[-1].places
         for width in self._open_widths:
             with code.when(code.apply("eq", chosen, code.value(width))), code.loop(0, count, step=width, name="x") as loop:
                 start = code.min(loop.iv, code.sub(count, width))
                 self.outside = self._columns_outside(start, width)
-                self._column(places, rows, SlidingTile(0, width), start, first, end)
+                self._column(places, rows, PixelTiles(0, width), start, first, end)
 
     def _columns_outside(self, start: Index, width: int) -> dict[int, tuple[Position, Value]]:
         """The columns under a tile that may lie outside of the image: for each the nearest one inside, and whether that is the same."""
-        code, row = self.code, self.s.slides[-1]
+        code, row = self.code, self.plan.window_axes[-1]
         first = code.sub(code.mul(start, row.stride), row.low)
         count = (width - 1) * row.stride + row.reach + 1
         found = {}
@@ -466,13 +468,13 @@ class SlidingKernel:
 
 
     def _column(
-        self, places: list[Position], rows: tuple[Index, Index] | None, tile: SlidingTile, start: Index, first: Index, end: Index
+        self, places: list[Position], rows: tuple[Index, Index] | None, tile: PixelTiles, start: Index, first: Index, end: Index
     ) -> None:
         """One tile of each of the `rows`, or of the row at `places`."""
 
         def row(y: Position, values: list[Value]) -> list[Value]:
             here = places if rows is None else [*places[:-1], y]
-            ranges = [self._range(s, here[s.axis]) for s in self.s.slides[:-1]]
+            ranges = [self._range(axis, here[axis.number]) for axis in self.plan.window_axes[:-1]]
 
             def vector(c: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
                 self._tile(here, ranges, tile, position(start), c.plus(self.code, position(self.lane0)), lanes, mask)
@@ -485,31 +487,31 @@ class SlidingKernel:
         else:
             run(self.code, *rows, 1, [], row, name="y")
 
-    def _range(self, slide: Slide, place: Position) -> tuple[Index, Index]:
+    def _range(self, axis: WindowAxis, place: Position) -> tuple[Index, Index]:
         """The taps of a window at `place` that lie in the image: from the first to before the second."""
-        if not slide.clipped:
-            return 0, slide.taps
+        if not axis.clipped:
+            return 0, axis.taps
         code = self.code
-        start = code.mul(place.scalar(code), slide.stride)
+        start = code.mul(place.scalar(code), axis.stride)
         zero = code.value(0)
-        before = code.apply("max", code.value(code.sub(slide.low, start)), zero)
-        left = code.apply("max", code.value(code.sub(slide.size + slide.low, start)), zero)
-        return code.ceildiv(before, slide.dilation), code.min(slide.taps, code.ceildiv(left, slide.dilation))
+        before = code.apply("max", code.value(code.sub(axis.low, start)), zero)
+        left = code.apply("max", code.value(code.sub(axis.size + axis.low, start)), zero)
+        return code.ceildiv(before, axis.dilation), code.min(axis.taps, code.ceildiv(left, axis.dilation))
 
 
     def _tile(
         self,
         places: list[Position],
         ranges: list[tuple[Index, Index]],
-        tile: SlidingTile,
+        tile: PixelTiles,
         start: Position,
         c: Position,
         lanes: int,
         mask: Value | None,
     ) -> None:
         """The results of one tile for one vector of channels."""
-        s, code = self.s, self.code
-        copies = s.copies or 1
+        plan, code = self.plan, self.code
+        copies = plan.copies or 1
         panel = self._panel(c, lanes)
 
         def nest(k: int, taps: list[Position], sums: list[Value]) -> list[Value]:
@@ -519,18 +521,18 @@ class SlidingKernel:
             return self._steps(places, taps, tile, start, c, lanes, mask, panel, sums)
 
         sums = nest(0, [], [self._identity(lanes)] * (tile.width * copies))
-        emitter = s.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current[0])
+        emitter = plan.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current[0])
         for x in range(tile.width):
             for copy in range(copies):
                 current = [sums[x * copies + copy]]
                 at = [*places, start.plus(code, Position(x)), c]
-                if s.copies is not None:
+                if plan.copies is not None:
                     at.append(Position(copy))
                 self.write(emitter, at, lanes, mask)
 
     def write(self, emitter: ElementEmitter, places: list[Position], lanes: int, mask: Value | None) -> None:
         """Store the results' elements at `places`."""
-        self.s.epilogue.write(emitter, self.outs, places, lanes, mask)
+        self.plan.epilogue.write(emitter, self.outs, places, lanes, mask)
 
     def within(self, places: list[Position]) -> list[Position]:
         """Where the row of the image at `places` lies in the memory that is read."""
@@ -541,7 +543,7 @@ class SlidingKernel:
         self,
         places: list[Position],
         taps: list[Position],
-        tile: SlidingTile,
+        tile: PixelTiles,
         start: Position,
         c: Position,
         lanes: int,
@@ -550,17 +552,17 @@ class SlidingKernel:
         sums: list[Value],
     ) -> list[Value]:
         """One row of the window: every tap of it for every pixel of the tile."""
-        s, code, row = self.s, self.code, self.s.slides[-1]
-        copies = s.copies or 1
+        plan, code, row = self.plan, self.code, self.plan.window_axes[-1]
+        copies = plan.copies or 1
         around = list(places)
-        for slide, tap in zip(s.slides[:-1], taps, strict=True):
-            around[slide.axis] = (
-                places[slide.axis].times(code, slide.stride).plus(code, tap.times(code, slide.dilation)).plus(code, Position(-slide.low))
+        for axis, tap in zip(plan.window_axes[:-1], taps, strict=True):
+            around[axis.number] = (
+                places[axis.number].times(code, axis.stride).plus(code, tap.times(code, axis.dilation)).plus(code, Position(-axis.low))
             )
         around = self.within(around)
         first = start.times(code, row.stride).plus(code, Position(-row.low))
         pixels = ElementEmitter(code, self.inputs)
-        strides = [prod(x.taps for x in s.slides[i + 1 :]) for i in range(len(s.slides))]
+        strides = [prod(x.taps for x in plan.window_axes[i + 1 :]) for i in range(len(plan.window_axes))]
         along = code.add(*(code.mul(tap.scalar(code), k) for tap, k in zip(taps, strides, strict=False)), 0)
 
         read: dict[int, Value] = {}
@@ -569,7 +571,7 @@ class SlidingKernel:
             """What the image has in a column under the tile."""
             if column not in read:
                 inside, same = self.outside.get(column, (first.plus(code, Position(column)), None))
-                value = pixels.at(s.image, [*around, inside, c], lanes, mask)
+                value = pixels.at(plan.image, [*around, inside, c], lanes, mask)
                 read[column] = value if same is None else code.apply("select", code.broadcast(same, lanes), value, self._identity(lanes))
             return read[column]
 
@@ -582,21 +584,21 @@ class SlidingKernel:
                 value = pixel(x * row.stride + n * row.dilation)
                 for copy in range(copies):
                     i = x * copies + copy
-                    if isinstance(s.op, tensor.Reduce):
-                        sums[i] = code.apply(s.op.fn, sums[i], value)
+                    if isinstance(plan.op, tensor.Reduce):
+                        sums[i] = code.apply(plan.op.fn, sums[i], value)
                     else:
                         sums[i] = code.fma(value, weights[copy], sums[i])
         return sums
 
     def _identity(self, lanes: int) -> Value:
         """What changes nothing where it is taken in: sums begin with it, and padding is read as it."""
-        fn = self.s.op.fn if isinstance(self.s.op, tensor.Reduce) else "add"
-        return self.code.broadcast(self.code.constant(identity_of(fn, self.s.dtype), self.s.dtype), lanes)
+        fn = self.plan.op.fn if isinstance(self.plan.op, tensor.Reduce) else "add"
+        return self.code.broadcast(self.code.constant(identity_of(fn, self.plan.dtype), self.plan.dtype), lanes)
 
     def _panel(self, c: Position, lanes: int) -> Index:
         """Where the weights of channel `c` begin; for a single lane of a panel, its lane."""
         code, at = self.code, c.scalar(self.code)
-        depth = self.taps * (self.s.copies or 1)
+        depth = self.taps * (self.plan.copies or 1)
         if lanes == self.lanes.count:
             return code.mul(at, depth)
         lane = code.mod(at, self.lanes.count)
@@ -608,8 +610,9 @@ class SlidingKernel:
             return []
         code, width = self.code, self.lanes.count
         at = code.add(panel, code.mul(along, width), n * width)
-        align = width * self.s.dtype.bytes if lanes == width else None
-        return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in range(self.s.copies or 1)]
+        align = width * self.plan.dtype.bytes if lanes == width else None
+        copies = range(self.plan.copies or 1)
+        return [code.load(self.weights, code.add(at, copy * self.taps * width), lanes, None, align) for copy in copies]
 
 
 def _arguments(value: Value) -> list[BlockArgument]:

@@ -5,7 +5,7 @@ of all windows by the weights, which lie in panels `[C / width][taps][width]`. S
 activation, residual) straight into the result. A task is a piece of one image: panel by panel it goes through the tiles of its pixels,
 while its part of the image stays in L2.
 
-The image may have any order of axes, planar or channels-last. A pad is not made in memory. If it is narrow and of zeros, tiles leave out
+The image may have any order of axes, NCHW or channels-last. A pad is not made in memory. If it is narrow and of zeros, tiles leave out
 the taps outside of the image. Otherwise a task copies the pixels under its windows into scratch memory, padded, unless all are known to lie
 inside.
 

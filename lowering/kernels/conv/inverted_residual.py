@@ -34,7 +34,7 @@ from polyreme.ir.dims import product as size_of
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.conv.depthwise import Slide, Sliding, SlidingKernel, find_depthwise
+from polyreme.lowering.kernels.conv.depthwise import ChannelwiseKernel, ChannelwisePlan, WindowAxis, find_depthwise
 from polyreme.lowering.kernels.conv.direct import DirectPixels, DirectTask
 from polyreme.lowering.kernels.conv.direct_plan import MAX_L2_BYTES, Direct, find_direct
 from polyreme.lowering.kernels.conv.winograd import build_winograd
@@ -81,7 +81,7 @@ class InvertedResidual:
 
     request: Request
     first: Product | Direct
-    sliding: Sliding
+    depthwise: ChannelwisePlan
     last: Product | None
 
     @property
@@ -91,9 +91,9 @@ class InvertedResidual:
         return [first, *([] if self.last is None else [self.last.problem])]
 
     @property
-    def slide(self) -> Slide:
+    def down(self) -> WindowAxis:
         """How windows go down the rows."""
-        return self.sliding.slides[0]
+        return self.depthwise.window_axes[0]
 
     @cached_property
     def rows(self) -> int:
@@ -101,7 +101,7 @@ class InvertedResidual:
         threads share evenly.
         """
         room = min(self.request.target.caches[1], MAX_L2_BYTES) // L2_SHARE
-        places = estimate_pixels(self.slide.places)
+        places = estimate_pixels(self.down.places)
         most = max(1, places // OPEN_GROUPS) if self.is_open else places
         fitting = [n for n in range(1, most + 1) if places % n == 0 and self._bytes(n) <= room]
         return max(fitting, default=0, key=lambda n: (gcd(places // n, EVEN_GROUPS), places // n >= 2 * LEAST_GROUPS, n))
@@ -109,17 +109,17 @@ class InvertedResidual:
     @property
     def groups(self) -> Dim:
         """Groups of so many rows; the last one of an open number may have fewer."""
-        return ceildiv(self.slide.places, self.rows)
+        return ceildiv(self.down.places, self.rows)
 
     @property
     def is_open(self) -> bool:
         """Whether the image has an open number of rows or pixels."""
-        return not all(slide.known for slide in self.sliding.slides)
+        return not all(axis.known for axis in self.depthwise.window_axes)
 
     @property
     def images(self) -> int:
         """How many images there are, which is always known."""
-        return typical(self.sliding.shape[0])
+        return typical(self.depthwise.shape[0])
 
     @property
     def most_tasks(self) -> int:
@@ -129,21 +129,21 @@ class InvertedResidual:
     @property
     def buffered_rows(self) -> int:
         """Rows of the wide image under a row of windows: as many wait in scratch memory."""
-        return self.slide.reach + 1
+        return self.down.reach + 1
 
     @property
     def wide_row(self) -> Dim:
         """Elements of a row of the wide image."""
-        return size_of(shape_of(self.sliding.image)[2:])
+        return size_of(shape_of(self.depthwise.image)[2:])
 
     @property
     def narrow_row(self) -> Dim:
         """Elements of a row between the windows and the last product."""
-        return size_of(self.sliding.shape[2:])
+        return size_of(self.depthwise.shape[2:])
 
     def _bytes(self, rows: int) -> int:
         narrow = rows * self.narrow_row if self.last is not None else 0
-        return estimate_pixels(self.buffered_rows * self.wide_row + narrow) * self.sliding.dtype.bytes
+        return estimate_pixels(self.buffered_rows * self.wide_row + narrow) * self.depthwise.dtype.bytes
 
 
 def find_inverted_residual(request: Request) -> InvertedResidual | None:
@@ -158,13 +158,13 @@ def find_inverted_residual(request: Request) -> InvertedResidual | None:
     narrow = _made_from(others[0], middle) if others else None
     if others and narrow is None:
         return None
-    sliding = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
-    if sliding is None or not _is_picture(sliding, len(request.func.args)):
+    depthwise = find_depthwise(_part(request, [narrow] if narrow is not None else request.results, wide))
+    if depthwise is None or not _is_picture(depthwise, len(request.func.args)):
         return None
-    maker = _maker(_part(request, [wide], None), sliding.image)
+    maker = _maker(_part(request, [wide], None), depthwise.image)
     if maker is None:
         return None
-    block = InvertedResidual(request, maker, sliding, None)
+    block = InvertedResidual(request, maker, depthwise, None)
     if narrow is not None:
         last = find_product(_part(request, request.results, narrow), halves=True)
         if last is None or not _reads_rows(last, narrow, len(request.func.args)):
@@ -179,11 +179,11 @@ def _pays_off(block: InvertedResidual) -> bool:
     If L3 is slow nearly every image counts as too large, because the kernels around it want the same cache. If cores may share no L3, a
     quarter of L2 is the threshold.
     """
-    target, dtype = block.request.target, block.sliding.dtype
+    target, dtype = block.request.target, block.depthwise.dtype
     cache = target.caches[1]
     threshold = cache // (SLOW_SHARE if target.l3_bytes_per_cycle < SLOW_BYTES else FAR_CORE_SHARE if target.separate_l3 else 1)
     weights = sum(estimate_pixels(size_of(p.sizes[c] for c in p.right_letters)) for p in block.problems)
-    image = estimate_pixels(size_of(shape_of(block.sliding.image)[1:]))
+    image = estimate_pixels(size_of(shape_of(block.depthwise.image)[1:]))
     return image * dtype.bytes > threshold and weights * dtype.bytes <= cache // WEIGHTS_SHARE and block.rows > 0
 
 
@@ -229,16 +229,18 @@ def _part(request: Request, results: Sequence[Value], given: Value | None) -> Re
     return replace(request, func=part.finish())
 
 
-def _is_picture(sliding: Sliding, given: int) -> bool:
+def _is_picture(depthwise: ChannelwisePlan, given: int) -> bool:
     """Whether windows go down the rows and along the pixels of argument `given`, which has a known number of images, one result for each
     channel.
     """
-    image = sliding.image
-    if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or sliding.copies is not None:
+    image = depthwise.image
+    if not isinstance(image, BlockArgument) or image.index != given or len(shape_of(image)) != 4 or depthwise.copies is not None:
         return False
-    extra_operands = [n for arg in sliding.epilogue.args for n in arg.type.shape[:-1]]
+    extra_operands = [n for arg in depthwise.epilogue.args for n in arg.type.shape[:-1]]
     return (
-        [slide.axis for slide in sliding.slides] == [1, 2] and isinstance(shape_of(image)[0], int) and all(n == 1 for n in extra_operands)
+        [axis.number for axis in depthwise.window_axes] == [1, 2]
+        and isinstance(shape_of(image)[0], int)
+        and all(n == 1 for n in extra_operands)
     )
 
 
@@ -397,7 +399,7 @@ class _ResidualKernel:
     def __init__(self, block: InvertedResidual):
         self.c = block
         self.parts = PlanParts(block.request)
-        pixels, narrow = shape_of(block.sliding.image)[2], block.sliding.shape[2]
+        pixels, narrow = shape_of(block.depthwise.image)[2], block.depthwise.shape[2]
         vector = block.request.target.vector_bytes
         threshold = block.request.target.caches[0] * 7 // 8
         self.first: _Product | _Convolution
@@ -415,7 +417,7 @@ class _ResidualKernel:
         weights = [product.weights for product in (self.first, self.last) if product is not None]
         # What the epilogues read, by the group's arguments.
         extra_operands = sorted({arg.index for epilogue in self._epilogues() for arg in epilogue.args})
-        shared = [self.parts.new_scratch(size * c.most_tasks, c.sliding.dtype) for size in self._scratch()] if c.is_open else []
+        shared = [self.parts.new_scratch(size * c.most_tasks, c.depthwise.dtype) for size in self._scratch()] if c.is_open else []
         slots = [
             self.first.image,
             *weights,
@@ -435,18 +437,18 @@ class _ResidualKernel:
             if c.is_open:
                 self.middle.task, kept = task, code.mul(task, c.rows)
             else:
-                scratch, kept = [code.scratch(typical(size), c.sliding.dtype) for size in self._scratch()], 0
+                scratch, kept = [code.scratch(typical(size), c.depthwise.dtype) for size in self._scratch()], 0
             buffered_rows, *narrow = scratch
             with code.loop(start, stop, name="group") as group:
                 top = code.mul(group.iv, c.rows)
-                high = code.min(c.rows, code.sub(c.slide.places, top)) if c.is_open else c.rows
+                high = code.min(c.rows, code.sub(c.down.places, top)) if c.is_open else c.rows
 
                 def rows(panel: Index, valid: int | None) -> None:
                     with code.loop(0, high, name="y") as y:
                         body, row = code.b.block, code.add(top, y.iv)
                         self.middle.write_row(
                             code,
-                            self._buffers(c.sliding.epilogue),
+                            self._buffers(c.depthwise.epilogue),
                             buffered_rows,
                             narrow or outputs,
                             (picture, row, code.add(kept, y.iv)),
@@ -475,7 +477,7 @@ class _ResidualKernel:
         return self.parts.plan("inverted_residual")
 
     def _epilogues(self) -> list[Epilogue]:
-        return [self.c.sliding.epilogue, *(p.epilogue for p in self.c.problems)]
+        return [self.c.depthwise.epilogue, *(p.epilogue for p in self.c.problems)]
 
     def _buffers(self, epilogue: Epilogue) -> dict[Value, Value]:
         return {arg: self.buffers[arg.index] for arg in epilogue.args}
@@ -500,36 +502,36 @@ class _ResidualKernel:
 
     def _wide_rows(self, made: ProductKernel, picture: Index, row: Index, start: Index, panel: Index, valid: int | None) -> None:
         """The rows of the wide image that row `row` of the windows needs and the one before it, if this task had one, did not."""
-        code, slide = made.code, self.c.slide
-        top = code.sub(code.mul(row, slide.stride), slide.low)
-        behind = code.min(code.add(top, self.c.buffered_rows - slide.stride), slide.size)
+        code, down = made.code, self.c.down
+        top = code.sub(code.mul(row, down.stride), down.low)
+        behind = code.min(code.add(top, self.c.buffered_rows - down.stride), down.size)
         behind = code.apply("select", code.apply("eq", code.value(row), code.value(start)), code.value(0), code.value(behind))
         begin = code.apply("max", code.apply("max", code.value(top), code.value(0)), behind)
-        with code.loop(begin, code.min(code.add(top, self.c.buffered_rows), slide.size), name="wide") as loop:
-            number = code.add(code.mul(picture, slide.size), loop.iv)
+        with code.loop(begin, code.min(code.add(top, self.c.buffered_rows), down.size), name="wide") as loop:
+            number = code.add(code.mul(picture, down.size), loop.iv)
             self.first.write_row(made, (number, picture, loop.iv), self.middle.place(code, panel, loop.iv), panel, valid)
 
     def _results(self, made: ProductKernel, picture: Index, top: Index, high: Index, kept: Index) -> None:
         """`high` rows of the result from `top` on, whose windows' results are rows of scratch memory from `kept` on."""
         c, code = self.c, made.code
-        last, pixels = self.last, c.sliding.shape[2]
+        last, pixels = self.last, c.depthwise.shape[2]
         assert last is not None
-        row = code.add(code.mul(picture, c.slide.places), top)
+        row = code.add(code.mul(picture, c.down.places), top)
         here = replace(made, left_at=code.mul(code.sub(row, kept), -c.narrow_row))
         first, count = code.mul(row, pixels), code.mul(high, pixels)
         _each_panel(code, last.lanes, last.panels, lambda panel, valid: last.write(here, panel, valid, first, count))
 
 
-class _Rows(SlidingKernel):
+class _Rows(ChannelwiseKernel):
     """The depthwise convolution: from the row buffer of each panel of channels, and into scratch memory if another product follows."""
 
     def __init__(self, block: InvertedResidual, wide: Panels, parts: PlanParts):
-        super().__init__(block.sliding, parts)
+        super().__init__(block.depthwise, parts)
         self.c = block
         # Whose part of the scratch memory is used, where that of all tasks is one buffer.
         self.task: Index = 0
         self.panels_of_task = typical(wide.count)
-        pixels = shape_of(block.sliding.image)[2]
+        pixels = shape_of(block.depthwise.image)[2]
         self.buffer_shape = (self.panels_of_task * block.most_tasks, block.buffered_rows, pixels, typical(wide.width))
 
     @property
@@ -560,7 +562,7 @@ class _Rows(SlidingKernel):
         valid: int | None,
     ) -> None:
         """The channels of a panel in a row: which image, which of its rows, and which row of the scratch memory."""
-        s, width = self.s, self.buffer_shape[-1]
+        plan, width = self.plan, self.buffer_shape[-1]
         picture, y, self.kept_row = row
         self.code, self.buffers, self.outs = code, buffers, results
         self.panel, self.lane0 = panel, code.mul(panel, width)
@@ -570,7 +572,7 @@ class _Rows(SlidingKernel):
             *pixel, channel = places
             return read((*pixel, channel.plus(code, position(self.lane0).times(code, -1))), lanes, mask)
 
-        self.inputs = {s.image: leaf}
+        self.inputs = {plan.image: leaf}
         self.columns([position(picture), position(y)], None, 0, width if valid is None else valid)
 
     def within(self, places: list[Position]) -> list[Position]:
@@ -581,13 +583,13 @@ class _Rows(SlidingKernel):
         if self.c.last is None:
             super().write(emitter, places, lanes, mask)
             return
-        code, s = self.code, self.s
+        code, plan = self.code, self.plan
         here = [Position(), position(self.kept_row), *places[2:]]
-        for value, buffer in zip(s.epilogue.values, self.outs, strict=True):
+        for value, buffer in zip(plan.epilogue.values, self.outs, strict=True):
             store(
                 code,
                 emitter.at(value, places, lanes, mask),
                 buffer,
-                linear(code, here, (1, self.c.rows * self.c.most_tasks, *s.shape[2:])),
+                linear(code, here, (1, self.c.rows * self.c.most_tasks, *plan.shape[2:])),
                 mask,
             )

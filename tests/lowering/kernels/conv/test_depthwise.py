@@ -107,7 +107,7 @@ def module_of(case: Case) -> tuple[Module, list[Any]]:
 
 
 @pytest.fixture(autouse=True)
-def _only_sliding(monkeypatch: pytest.MonkeyPatch) -> None:
+def _only_channelwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "build_nchw_conv", build_depthwise_or_pooling)
 
 

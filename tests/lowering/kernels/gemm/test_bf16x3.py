@@ -210,7 +210,7 @@ def test_both_ways_of_an_unknown_number_of_rows_read_the_same_panels() -> None:
 
     case = Case(100, 96, 64)
     for module, builder in ((case.module(*case.arrays(), free=True), build), (convolution(OPEN_STRIDED)[0], build_strided)):
-        PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (builder, build_loops)))]).run(module)
+        PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (builder, *BUILDERS)))]).run(module)
     for plan in plans:
         one, other = plan.packs
         assert structure(one.func.block) == structure(other.func.block)
@@ -287,7 +287,7 @@ def test_products_of_two_arguments_are_made_so_where_they_gain(case: Product, ta
     def build(request: Request) -> None:
         found.append(find_bf16x3(request))
 
-    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, build_loops)))]).run(case.build()[0])
+    PassManager([Stage("kernel", TensorToKernel(TERMS_TARGET, (build, *BUILDERS)))]).run(case.build()[0])
     assert (found[0] is not None) == taken
 
 
