@@ -388,13 +388,13 @@ def test_mistakes_on_the_command_line_are_told(
 
 def test_a_quantised_model_is_called_in_integers_whatever_its_weights_become(monkeypatch: pytest.MonkeyPatch) -> None:
     from polyreme.lowering.link import workers
-    from polyreme.lowering.transforms import quantized
+    from polyreme.lowering.transforms import integer_products
 
     # Where it can be counted.
     monkeypatch.setattr(workers, "_may_fork", lambda: False)
     rewritten: list[Any] = []
-    rewrite = quantized._rewrite
-    monkeypatch.setattr(quantized, "_rewrite", lambda op, *rest: rewritten.append(op) or rewrite(op, *rest))
+    rewrite = integer_products._rewrite
+    monkeypatch.setattr(integer_products, "_rewrite", lambda op, *rest: rewritten.append(op) or rewrite(op, *rest))
     monkeypatch.setenv("POLYREME_CACHE", "off")
     made = quantize_model(net(), batches())
     x = paddle.to_tensor(random.standard_normal((4, 2, 8, 8)).astype("float32"))
