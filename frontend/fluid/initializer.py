@@ -83,7 +83,7 @@ class NormalInitializer(Initializer, init.Normal):
         self.seed = seed
 
     def operator(self, shape: Any) -> tuple[str, dict[str, Any]]:
-        return "gaussian_random", {"mean": float(self.mean), "std": float(self.std), "use_mkldnn": False}
+        return "gaussian_random", {"mean": float(self.mean), "std": float(self.std)}
 
 
 class TruncatedNormalInitializer(Initializer, init.TruncatedNormal):
@@ -110,7 +110,7 @@ class _Scaled(Initializer):
         if self.uniform:
             limit = math.sqrt(3.0) * deviation
             return "uniform_random", {"min": -limit, "max": limit, "diag_num": 0, "diag_step": 0, "diag_val": 1.0}
-        return "gaussian_random", {"mean": 0.0, "std": deviation, "use_mkldnn": False}
+        return "gaussian_random", {"mean": 0.0, "std": deviation}
 
     def values(self, shape: Any, dtype: ScalarType) -> Tensor:
         deviation = self.deviation(shape)

@@ -15,7 +15,7 @@ from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import product
 from polyreme.static.kinds import Gradient, kind_named
-from polyreme.static.operator import Operator, OpRole
+from polyreme.static.operator import Operator, OpRole, gradient_type
 from polyreme.static.program import Block
 from polyreme.static.recorder import variable_of
 from polyreme.static.variable import GRAD, Parameter, Variable, VariableError, named_variable
@@ -98,10 +98,6 @@ def _parameter(block: Block, given: Any) -> Parameter:
 
 def _names(given: Iterable[Any] | None) -> set[str]:
     return {item if isinstance(item, str) else _variable(item, "no_grad_set").name for item in given or ()}
-
-
-# The gradient operators whose names Paddle does not make of those of their forward operators.
-_GRADIENT_TYPES = {"cross_entropy2": "cross_entropy_grad2"}
 
 
 @dataclass
@@ -227,7 +223,7 @@ class _Backward:
             outputs.setdefault(slot + GRAD, []).append(self._name(read[slot][i]))
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
         location = op.location
-        type = _GRADIENT_TYPES.get(op.type, f"{op.type}_grad")
+        type = gradient_type(op.type)
         made = Operator(self.block, type, kind, inputs, outputs, self.block.program.role_attributes(), data, location)
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}

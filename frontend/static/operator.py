@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polyreme.static.kinds import OperatorKind
     from polyreme.static.program import Block
 
-__all__ = ["OpRole", "Operator", "OperatorError", "RunError", "is_block", "located"]
+__all__ = ["OpRole", "Operator", "OperatorError", "RunError", "forward_type", "gradient_type", "is_block", "located"]
 
 _numbers = itertools.count()
 
@@ -43,6 +43,21 @@ class OpRole(Shown):
 
 
 ROLE_NAMES = {"op_role", "op_role_var", "op_namescope", "op_device"}
+
+
+# The gradient operators whose names Paddle does not make of those of their forward operators.
+_GRADIENT_TYPES = {"cross_entropy2": "cross_entropy_grad2"}
+_FORWARD_TYPES = {theirs: own for own, theirs in _GRADIENT_TYPES.items()}
+
+
+def gradient_type(type: str) -> str:
+    """What the gradient operator of a type is called."""
+    return _GRADIENT_TYPES.get(type, f"{type}_grad")
+
+
+def forward_type(type: str) -> str | None:
+    """The type whose gradient operator is called so; None for what is no gradient's name."""
+    return _FORWARD_TYPES.get(type) or (type.removesuffix("_grad") if type.endswith("_grad") else None)
 
 
 class Operator:

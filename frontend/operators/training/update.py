@@ -85,9 +85,17 @@ def adam(
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
+    multi_precision: Any = None,
 ) -> tuple[Tensor, ...]:
+    """Programs of Paddle 1, in which nothing says `multi_precision`, add `epsilon` as it is; later ones correct it for the start, too."""
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
-    return tuple(_stepped(rules.ADAM, p, g, lr, state, beta1=beta1, beta2=beta2, epsilon=epsilon))
+    made, m, v, *powers = _stepped(rules.ADAM, p, g, lr, state, beta1=beta1, beta2=beta2, epsilon=epsilon)
+    if multi_precision is None:
+        correction = math.divide(math.sqrt(math.scale(beta2_pow_acc, -1.0, 1.0)), math.scale(beta1_pow_acc, -1.0, 1.0))
+        rate = math.multiply(math.reshape(cast_to(lr, p.type.dtype), [1]), correction)
+        step = math.divide(m, math.scale(math.sqrt(v), 1.0, epsilon))
+        made = math.reshape(math.subtract(p, math.multiply(rate, step)), list(p.type.shape))
+    return made, m, v, *powers
 
 
 @operator(legacy=spelled("lamb", {**_STEP, **_MOMENTS}, _ADAM_OUT, attributes={"weight_decay": "decay"}))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from polyreme.loaders.attribute_kinds import defaults_of
 from polyreme.static.desc.words import Spelled, Words
+from polyreme.static.operator import gradient_type
 from polyreme.static.variable import GRAD
 
 __all__ = ["EMPTY", "compact", "spell_gradient"]
@@ -81,7 +82,7 @@ def _say(words: Words, op: Spelled, inputs: dict[str, list[str]], outputs: dict[
     """The gradient of one operator. What it is given has no defaults in Paddle, but those of the forward operator."""
     own = _OWN.get(op.type)
     if own is None:
-        words.said.append(Spelled(f"{op.type}_grad", inputs, outputs, {**defaults_of(op.type), **op.attrs}, dict(op.kinds)))
+        words.said.append(Spelled(gradient_type(op.type), inputs, outputs, {**defaults_of(op.type), **op.attrs}, dict(op.kinds)))
         return
     ((dy,),) = (names for slot, names in inputs.items() if slot.endswith(GRAD))
     for names in outputs.values():

@@ -29,7 +29,7 @@ from polyreme.static.desc.versions import has_scalars
 from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, OperatorKind, Slots, kind_named
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested.uses import SCOPES
-from polyreme.static.operator import Operator, OperatorError
+from polyreme.static.operator import Operator, OperatorError, forward_type
 from polyreme.static.variable import GRAD, Variable
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _operator(block: Block, desc: OpDesc, known: _Forwards, where: str) -> Opera
     inputs = {slot: [n for n in names if n] for slot, names in desc.inputs.items()}
     outputs = {slot: [n for n in names if n] for slot, names in desc.outputs.items()}
     kind: OperatorKind = UNSUPPORTED
-    forward = known.of(desc) if desc.type.endswith("_grad") else None
+    forward = known.of(desc) if forward_type(desc.type) is not None else None
     if forward is not None:
         kind = GRADIENT
         inputs, outputs = compact(inputs, forward.seeds), compact(outputs, forward.wrt)
@@ -190,7 +190,7 @@ class _Forwards:
         """The operator in this block that an operator is the gradient of."""
         arrived = {slot: names for slot, names in desc.inputs.items() if slot.endswith(GRAD) and any(n != EMPTY for n in names)}
         left = {slot: names for slot, names in desc.outputs.items() if slot.endswith(GRAD) and any(n and n != EMPTY for n in names)}
-        for op in reversed(self.by_type.get(desc.type.removesuffix("_grad"), ())):
+        for op in reversed(self.by_type.get(forward_type(desc.type) or "", ())):
             seeds = _places(arrived, op.write_slots())
             wrt = _places(left, op.read_slots())
             key = op.uid, tuple(n for names in arrived.values() for n in names)

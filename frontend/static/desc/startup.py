@@ -24,7 +24,12 @@ def spell_fill(w: Words) -> None:
     shape = tuple(w.attrs["shape"])
     common = {"shape": list(shape), "dtype": NUMBERS[w.attrs["dtype"]]}
     seed = int(w.attrs.get("seed", 0))
-    if isinstance(initializer, init.Constant):
+    described = getattr(initializer, "operator", None)
+    if described is not None and not isinstance(initializer, (init.Constant, init.Assign)):
+        type, own = described(shape)
+        drawn = {"seed": seed} if type.endswith("_random") else {}
+        w.say(type, {}, {"Out": w.out}, **common, **own, **drawn)
+    elif isinstance(initializer, init.Constant):
         value = initializer.value
         w.say("fill_constant", {}, {"Out": w.out}, **common, value=float(value), str_value=repr(value) if value else "")
     elif isinstance(initializer, init.Assign):

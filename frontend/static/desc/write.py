@@ -28,7 +28,7 @@ from polyreme.static.desc.words import NUMBERS, Spelled, Words, number_of
 from polyreme.static.kinds import Gradient, GradientOf, Host, Nn, Update
 from polyreme.static.nested.kinds import BlockKind
 from polyreme.static.nested.uses import SCOPES
-from polyreme.static.operator import Operator, OperatorError, is_block
+from polyreme.static.operator import Operator, OperatorError, gradient_type, is_block
 from polyreme.static.variable import GRAD, Variable
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _own_gradient(op: Operator, forward: Operator, said: Spelled) -> Spelled:
         inputs |= {slot: names for slot, names in op.inputs.items() if slot not in inputs}
         outputs |= {slot: names for slot, names in op.outputs.items() if slot not in outputs}
         return Spelled(op.type, inputs, outputs, dict(op.attrs), dict(op.attr_kinds))
-    return Spelled(f"{said.type}_grad", inputs, outputs, {**said.attrs, **op.attrs}, dict(said.kinds))
+    return Spelled(gradient_type(said.type), inputs, outputs, {**said.attrs, **op.attrs}, dict(said.kinds))
 
 
 def _only_draws(block: Block) -> set[str]:
