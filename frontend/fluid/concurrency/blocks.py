@@ -121,6 +121,5 @@ class Select:
                 parent = self._program.current_block()
                 reads, writes = names_from_outside(block)
                 scopes = parent.create_var(unique_name.generate("_generated_var"))
-                slots: dict[str, Any] = {"Cond": holds, "Input": reads}
-                attrs = {"sub_block": block, "is_scalar_condition": True}
-                parent.append_op("conditional_block", slots, {"Out": writes, "Scope": [scopes]}, attrs)
+                runs = {"sub_block": block, "is_scalar_condition": True}
+                parent.append_op("conditional_block", {"Cond": holds, "Input": reads}, {"Out": writes, "Scope": [scopes]}, runs)
