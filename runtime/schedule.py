@@ -74,6 +74,13 @@ class Schedule(CallableModel):
                 slots[slot] = None
         return [slots[i] for i in self.results]
 
+    def release_memory(self) -> None:
+        """Give back the working memory of compiled regions that are not running."""
+        for step in self.steps:
+            region: Any = getattr(step.run, "__self__", None)
+            if hasattr(region, "release_memory"):
+                region.release_memory()
+
     def _checked(self, inputs: Sequence[Any]) -> list[Array]:
         """The arguments as arrays, of the types and sizes that the manifest says: the host's steps would take any."""
         if len(inputs) != len(self._inputs):

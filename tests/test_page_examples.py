@@ -45,7 +45,7 @@ def test_an_example_runs_and_passes_its_checks(name: str, tmp_path: Path, monkey
 
 def test_every_page_is_here() -> None:
     of_fluid = [name for name in EXAMPLES if name.startswith("fluid_")]
-    assert (len(EXAMPLES) - len(of_fluid) + 2, len(of_fluid)) == (76, 20)
+    assert (len(EXAMPLES) - len(of_fluid) + 2, len(of_fluid)) == (76, 28)
 
 
 def _run(command: list[str], folder: Path) -> None:

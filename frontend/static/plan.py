@@ -66,6 +66,7 @@ class RunPlan:
     executable: Any = None
     has_channels: bool = False
     go_plans: Sequence[RunPlan] = ()  # what its Go blocks run
+    releases: bool = False  # whether working memory is given back after each run
 
     def load(self, place: Place) -> RunPlan:
         """The plan itself, compiled for `place`. Go blocks run on the processor."""
@@ -87,6 +88,8 @@ class RunPlan:
         if self.executable is not None:
             with session(scope) if self.has_channels else nullcontext():
                 values.update(zip(self.results, self.executable.run([values[key] for key in self.arguments]), strict=True))
+            if self.releases and hasattr(self.executable, "release_memory"):
+                self.executable.release_memory()
         for name, key in self.updates.items():
             (scope.find_var(name) or scope.var(name)).array = values[key]
         for tensor, key in self.tensor_updates:
@@ -239,7 +242,7 @@ class _Translation(BlockValues):
         sources = {key: source for key, (source, _) in self.sources.items()} | self.direct
         return RunPlan(
             module, self.calls.functions, sources, list(self.sources), list(self.results.values()), found, levels, updates, changed,
-            None, has_channels(self.program), self.calls.plans,
+            None, has_channels(self.program), self.calls.plans, any(op.type == "delete_var" for op in self.block.ops),
         )  # fmt: skip
 
     def _module(self, written: set[Any]) -> Module | None:

@@ -13,7 +13,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import fluid
-from polyreme.fluid import io
+from polyreme.fluid.files import variables
 
 INTERVAL = 3
 BATCHES = 7
@@ -108,7 +108,7 @@ def test_training_goes_on_after_a_kill_with_the_losses_of_one_without(tmp_path: 
 
 
 def test_a_kill_in_the_middle_of_a_checkpoint_leaves_the_one_before(tmp_path: Path, undisturbed: Any, monkeypatch: Any) -> None:
-    write = io.write_one
+    write = variables.write_one
     written: list[str] = []
 
     def write_or_die(path: Path, name: str, *rest: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_kill_in_the_middle_of_a_checkpoint_leaves_the_one_before(tmp_path: Pa
         write(path, name, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(io, "write_one", write_or_die)
+        patched.setattr(variables, "write_one", write_or_die)
         killed(lambda: trained(tmp_path, 7))
     assert sorted(os.listdir(tmp_path)) == ["checkpoint_2", "checkpoint_3", "checkpoint_4.partial"]
     check_same_end(tmp_path, undisturbed, (1, 0))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+from polyreme.fluid import unique_name
 from polyreme.fluid.concurrency.channels import channel_recv, channel_send, checked_channel, variable_received, variable_sent
 from polyreme.fluid.framework import default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
@@ -117,5 +118,8 @@ class Select:
             if block.ops:
                 holds = helper.create_variable_for_type_inference("bool", stop_gradient=True)
                 helper.append_op("equal", {"X": chosen, "Y": helper.constant([1], "int32", number)}, {"Out": holds})
-                append = self._program.current_block().append_op
-                append("conditional_block", {"Cond": holds}, {}, {"sub_block": block, "is_scalar_condition": True})
+                parent = self._program.current_block()
+                reads, writes = names_from_outside(block)
+                scopes = parent.create_var(unique_name.generate("_generated_var"))
+                runs = {"sub_block": block, "is_scalar_condition": True}
+                parent.append_op("conditional_block", {"Cond": holds, "Input": reads}, {"Out": writes, "Scope": [scopes]}, runs)
