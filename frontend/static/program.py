@@ -451,7 +451,7 @@ class Program:
     def _set_test(self) -> None:
         trained = OpRole.Backward | OpRole.Optimize
         for block in self.blocks:
-            block.ops = [op for op in block.ops if not op.attr("op_role") & trained]
+            block.ops = [op for op in block.ops if not op.attrs.get("op_role", 0) & trained]
             draws: set[str] = set()
             for op in block.ops:
                 if "is_test" in op.attrs:
