@@ -90,6 +90,10 @@ class ProgramDesc:
     version: int = 0
     op_versions: bytes = b""
 
+    def serialize_to_string(self) -> bytes:
+        """Its bytes."""
+        return write_program(self)
+
     def parameters(self) -> list[str]:
         """Names of the variables that are in the file of parameters."""
         return [v.name for v in self.blocks[0].variables.values() if v.persistable and v.kind not in (FEED_MINIBATCH, FETCH_LIST, RAW)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
+from polyreme.loaders.attribute_kinds import defaults_of
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
@@ -174,10 +176,13 @@ class Operator:
         return list(self.attrs)
 
     def has_attr(self, name: str) -> bool:
-        return name in self.attrs
+        """Whether it has an attribute, be it one that the program leaves to its default."""
+        return name in self.attrs or name in defaults_of(self.type)
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; `ValueError` when there is none of that name."""
+        """The value of an attribute, Paddle's default where the program leaves it out; `ValueError` when there is none of that name."""
+        if name not in self.attrs and name in defaults_of(self.type):
+            return copy(defaults_of(self.type)[name])
         if name not in self.attrs:
             raise OperatorError(
                 f"expected one of the attributes {', '.join(self.attrs)} of '{self.type}' but got '{name}'{did_you_mean(name, self.attrs)}",
@@ -215,8 +220,8 @@ class Operator:
     _set_attr = set_attr
 
     def all_attrs(self) -> dict[str, Any]:
-        """All attributes by name."""
-        return dict(self.attrs)
+        """All attributes by name, with the defaults of those that the program leaves out."""
+        return {**copy(defaults_of(self.type)), **self.attrs}
 
     def block_attr(self, name: str) -> int:
         """The index of the block that an attribute names."""
@@ -225,6 +230,12 @@ class Operator:
         if not isinstance(index, int) or isinstance(index, bool):
             raise OperatorError(f"expected '{name}' of '{self.type}' to name a block but got {value!r}", self.location)
         return index
+
+    _block_attr_id = block_attr
+
+    def _block_attr(self, name: str) -> Block:
+        """The block that an attribute names."""
+        return self.block.program.block(self.block_attr(name))
 
     @property
     def idx(self) -> int:

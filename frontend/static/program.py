@@ -276,7 +276,7 @@ class Block:
         if throw_on_error:
             for variable in self.vars.values():
                 variable.to_string(True)
-        desc = self.program.get_desc().blocks[self.idx]
+        desc = self.program._printed_desc().blocks[self.idx]
         return text_of_block(desc, self.program._details if with_details else lambda block, name: [])
 
     def _shown(self) -> str:
@@ -451,7 +451,7 @@ class Program:
     def _set_test(self) -> None:
         trained = OpRole.Backward | OpRole.Optimize
         for block in self.blocks:
-            block.ops = [op for op in block.ops if not op.attr("op_role") & trained]
+            block.ops = [op for op in block.ops if not op.attrs.get("op_role", 0) & trained]
             draws: set[str] = set()
             for op in block.ops:
                 if "is_test" in op.attrs:
@@ -601,7 +601,13 @@ class Program:
         return self.get_desc()
 
     def get_desc(self) -> ProgramDesc:
-        """The same; changes to it leave the program as it is."""
+        """The same; changes to it leave the program as it is. What cannot be written is refused as by `serialize_to_string`."""
+        from polyreme.static.desc.write import describe
+
+        return describe(self)
+
+    def _printed_desc(self) -> ProgramDesc:
+        """The same, with what cannot be written as it stands."""
         from polyreme.static.desc.write import describe
 
         return describe(self, strict=False)
@@ -631,7 +637,7 @@ class Program:
         if throw_on_error:
             for variable in self.list_vars():
                 variable.to_string(True)
-        return text_of_program(self.get_desc(), self._details if with_details else lambda block, name: [])
+        return text_of_program(self._printed_desc(), self._details if with_details else lambda block, name: [])
 
     def _details(self, block: int, name: str) -> list[str]:
         """What only a Program knows of a variable, as lines."""

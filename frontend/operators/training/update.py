@@ -98,6 +98,29 @@ def adam(
     return made, m, v, *powers
 
 
+@operator(legacy=spelled("adamw", {**_STEP, **_MOMENTS}, _ADAM_OUT, ignored="lazy_mode min_row_size_to_use_multithread"))
+def adamw(
+    p: Tensor,
+    g: Tensor,
+    lr: Tensor,
+    moment1: Tensor,
+    moment2: Tensor,
+    beta1_pow_acc: Tensor,
+    beta2_pow_acc: Tensor,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    coeff: float = 0.01,
+    with_decay: bool = False,
+    lr_ratio: float = 1.0,
+) -> tuple[Tensor, ...]:
+    state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
+    rate = lr if lr_ratio == 1.0 else math.scale(lr, lr_ratio)
+    options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": coeff if with_decay else 0.0}
+    return tuple(_stepped(rules.ADAMW, p, g, rate, state, **options))
+
+
 @operator(legacy=spelled("lamb", {**_STEP, **_MOMENTS}, _ADAM_OUT, attributes={"weight_decay": "decay"}))
 def lamb(
     p: Tensor,

@@ -155,6 +155,8 @@ def _operator(block: Block, desc: OpDesc, known: _Forwards, where: str) -> Opera
 
 def _attribute(block: Block, desc: OpDesc, name: str, value: Any, where: str) -> Any:
     kind = desc.kinds[name]
+    if name in attributes.ROLE_KINDS and kind != attributes.ROLE_KINDS[name]:
+        raise LoaderError(f"{where}: expected an attribute of kind {attributes.ROLE_KINDS[name]} as '{name}' but got {value!r}")
     if kind not in (attributes.BLOCK, attributes.BLOCKS):
         return value
     found = []

@@ -77,6 +77,8 @@ def spell_update(rule: rules.Rule, w: Words) -> None:
     for ours, theirs in found.slots.items():
         inputs[theirs], outputs[f"{theirs}Out"] = w.names(ours), w.op.outputs[f"{ours}Out"]
     attrs: dict[str, Any] = {theirs: w.attrs[ours] for ours, theirs in found.attributes.items() if ours in w.attrs}
+    if rule is rules.ADAMW:
+        attrs["with_decay"] = True
     if rule is rules.ADAMAX:
         # The power of beta1 is multiplied on by an operator of its own.
         power = outputs.pop("Beta1PowOut")
