@@ -44,6 +44,12 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
 
 
+@pytest.fixture
+def cliffs_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of kernels that are known to be slow beyond reason: `pytest.mark.usefixtures` shows where these are."""
+    monkeypatch.setenv("POLYREME_CLIFFS", "")
+
+
 # What the generators of modules would draw first, by their places in memory: they live as long as their modules.
 _BEGINNINGS: dict[int, Any] = {}
 

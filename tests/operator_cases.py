@@ -413,8 +413,9 @@ case("huber_loss", {"delta": 0.5}, "Out Residual", X=LOGITS, Y=LOGITS)
 
 # Operators of Paddle 1.8.5 that Paddle 3 does not declare any more, or declares otherwise.
 OF_FLUID = {
-    "accuracy", "adadelta", "adagrad", "adam", "adamax", "average_accumulates", "clip_by_norm", "cross_entropy", "cross_entropy2",
+    "accuracy", "adadelta", "adagrad", "adam", "adamax", "adamw", "average_accumulates", "clip_by_norm", "cross_entropy", "cross_entropy2",
     "decayed_adagrad", "delete_var", "expand", "expand_as", "ftrl", "hinge_loss", "isfinite", "isinf", "isnan", "lamb", "lars_momentum",
     "lod_array_length", "merge_lod_tensor", "momentum", "one_hot", "read_from_array", "rmsprop", "rnn_memory_helper", "select_input",
-    "select_output", "sequence_expand", "sequence_pool", "sequence_softmax", "sgd", "smooth_l1_loss", "split_lod_tensor", "write_to_array",
+    "select_output", "sequence_conv", "sequence_expand", "sequence_pool", "sequence_softmax", "sgd", "smooth_l1_loss", "split_lod_tensor",
+    "write_to_array",
 }  # fmt: skip

@@ -228,7 +228,7 @@ def _check(steps: Any) -> None:
             np.testing.assert_allclose(got, expected[name], rtol=2e-4, atol=2e-5)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(PROGRAMS)
 def test_a_program_runs_compiled_as_one_operator_after_the_other(steps: Any) -> None:
     _check(steps)

@@ -273,7 +273,7 @@ def test_object_files_are_made_for_machines_that_are_not_run_here(name: str, mag
 
 
 def test_a_quantised_network_counts_the_same_integers(target: str, tmp_path: Path) -> None:
-    from tests.lowering.transforms.test_quantized import bottleneck
+    from tests.lowering.transforms.test_integer_products import bottleneck
 
     module = bottleneck()
     x = np.abs(given([1, 3, 20, 20]))

@@ -220,7 +220,6 @@ def test_an_image_cut_into_pieces_is_equal_on_one_and_two_threads(case: Case) ->
         Case((1, 3, 11, 13), (32, 3, 3, 2), tail="relu, max 3/2"),
         Case((2, 2, 20), (16, 2, 3), tail="relu, max 2/2"),
         Case((1, 2, 5, 7, 8), (16, 2, 2, 3, 3), tail="relu, max 2/2"),
-        Case((3, 4, 9, 9), (32, 2, 3, 3), pad=1, groups=2, free=True, tail="relu, max 2/2"),
         Case((1, 6, 14, 14), (16, 6, 5, 5), constant=False, tail="relu, max 2/2"),
         Case((1, 6, 14, 14), (16, 6, 5, 5), dtype=f64, tail="relu, max 2/2"),
     ],
@@ -234,6 +233,16 @@ def test_results_of_poolings_are_transposed_in_place_of_sums_where_vectors_are_h
     check_native(module, inputs, expected, case.dtype, replace(host(), half_width_vectors=half_width_vectors))
     avx512 = replace(TARGETS["x86-64-avx512"], half_width_vectors=half_width_vectors)
     check_evaluated(module, inputs, expected, case.dtype, avx512)
+
+
+@pytest.mark.usefixtures("cliffs_are_allowed")
+def test_a_pooling_behind_groups_of_free_images_is_computed_by_loops() -> None:
+    case = Case((3, 4, 9, 9), (32, 2, 3, 3), pad=1, groups=2, free=True, tail="relu, max 2/2")
+    module, inputs = module_of(case)
+    x, w, bias = case.arrays()
+    expected = finished(case, convolved(x, w, case), bias)
+    check_native(module, inputs, expected, case.dtype, host())
+    assert "loops" in to_kernels(module, host())[1]
 
 
 def test_a_pooling_with_small_results_is_made_with_lanes_along_channels_where_vectors_are_halves() -> None:

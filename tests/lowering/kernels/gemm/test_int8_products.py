@@ -188,6 +188,10 @@ def test_convolutions_are_made_of_words_in_place_and_pixels_apart_are_transposed
     assert Case((1, 9, 11, 8), 20, (3, 3), pad=1, planar=True).check() == "direct"
     assert Case((1, 9, 11, 6), 20, (3, 3), pad=1, pairs=True).check() == "direct"
     assert Case((1, 9, 11, 6), 20, (3, 3), pad=1, planar=True, pairs=True).check() == "direct"
+
+
+@pytest.mark.usefixtures("cliffs_are_allowed")
+def test_pixels_of_no_whole_word_of_bytes_are_left_to_loops():
     assert Case((1, 9, 11, 3), 20, (3, 3), pad=1).check() == "loops"
 
 
