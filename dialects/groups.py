@@ -105,7 +105,6 @@ class Scan(Op):
     body = region()
 
     @staticmethod
-
     def infer(
         xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region
     ) -> tuple[Type, ...]:

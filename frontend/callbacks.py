@@ -401,4 +401,5 @@ class ReduceLROnPlateau(_Monitor):
             self.cooldown_counter = self.cooldown
             self.wait = 0
 
+
 __dir__ = listed(__name__)

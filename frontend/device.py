@@ -205,4 +205,5 @@ def get_cudnn_version() -> int | None:
     """None: cuDNN is not used."""
     return None
 
+
 __dir__ = listed(__name__)

@@ -35,4 +35,5 @@ class L2Decay(WeightDecayRegularizer):
     def gradient(self, p: Any, xp: Any) -> Any:
         return p * self.coeff
 
+
 __dir__ = listed(__name__)

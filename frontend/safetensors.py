@@ -158,4 +158,5 @@ def _tensor(numbers: memoryview, dtype: np.dtype[Any], shape: list[int]) -> Tens
         return Tensor._wrap((np.frombuffer(numbers, np.uint8) != 0).reshape(shape))
     return Tensor._wrap(np.frombuffer(numbers, dtype).reshape(shape).copy())
 
+
 __dir__ = listed(__name__)

@@ -82,7 +82,6 @@ class Func(Op):
         return None
 
     @staticmethod
-
     def empty(
         name: str,
         inputs: Sequence[Type],

@@ -66,7 +66,6 @@ class DotTerms(Op):
     apart = attr(int, default=LANES)
 
     @staticmethod
-
     def infer(
         a: Type,
         at_a: Type,

@@ -76,7 +76,6 @@ class For(Op):
     body = region()
 
     @classmethod
-
     def empty(
         cls,
         lo: Value,

@@ -42,7 +42,6 @@ class Conv(Op):
     groups = attr(int, default=1)
 
     @staticmethod
-
     def infer(
         x: TensorType, weight: TensorType, bias: TensorType | None, *, strides: Shape, padding: Shape, dilations: Shape, groups: int
     ) -> TensorType:
@@ -110,7 +109,6 @@ class ConvTranspose(Op):
     sizes = attr(tuple[Dim, ...], default=())
 
     @staticmethod
-
     def infer(
         x: TensorType, weight: TensorType, *, strides: Shape, padding: Shape, dilations: Shape, groups: int, sizes: Shape
     ) -> TensorType:

@@ -59,7 +59,6 @@ class CustomGradient(Op):
     body = region()
 
     @staticmethod
-
     def infer(
         values: Sequence[TensorType], inputs: Sequence[TensorType], captured: Sequence[TensorType], *, reached: Sequence[int], body: Region
     ) -> tuple[Type, ...]:

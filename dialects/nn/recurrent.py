@@ -104,7 +104,6 @@ class SimpleRNN(Op):
     reverse = attr(bool, default=False)
 
     @staticmethod
-
     def infer(
         x: TensorType, weight: TensorType, first: TensorType, lengths: TensorType | None, *, activation: str, reverse: bool
     ) -> TensorType:

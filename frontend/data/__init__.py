@@ -55,4 +55,5 @@ def _interpolation(size: int, factor: int) -> NDArray[np.float32]:
     weights: NDArray[np.float32] = np.maximum(0, 1 - np.abs(centres[:, None] - np.arange(size))).astype(np.float32)
     return weights
 
+
 __dir__ = listed(__name__)

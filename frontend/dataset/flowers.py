@@ -121,4 +121,5 @@ def _file(name: str) -> Path:
         )
     return file
 
+
 __dir__ = listed(__name__)

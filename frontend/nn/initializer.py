@@ -273,4 +273,5 @@ def initial(initializer: Any, shape: Sequence[int], dtype: Any) -> Tensor:
     initializer(tensor)
     return tensor
 
+
 __dir__ = listed(__name__)

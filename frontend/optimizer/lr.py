@@ -576,4 +576,5 @@ class ReduceOnPlateau(LRScheduler):
         slack = best * self.threshold if self.threshold_mode == "rel" else self.threshold
         return current < best - slack if self.mode == "min" else current > best + slack
 
+
 __dir__ = listed(__name__)

@@ -49,4 +49,5 @@ def guard(new_generator: Counter[str] | str | bytes | None = None) -> Iterator[N
     finally:
         switch(old)
 
+
 __dir__ = listed(__name__)

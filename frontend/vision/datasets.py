@@ -35,4 +35,5 @@ class Digits(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
+
 __dir__ = listed(__name__)

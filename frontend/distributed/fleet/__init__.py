@@ -54,4 +54,5 @@ def barrier_worker() -> None:
 
     barrier()
 
+
 __dir__ = listed(__name__)

@@ -46,8 +46,8 @@ class Trainer:
             raise TypeError(f"The checkpoint_config should be an instance of CheckpointConfig but got {type(checkpoint_config).__name__}")
         if "PADDLE_TRAINING_ROLE" in os.environ:
             raise NotImplementedError(
-                "expected a Trainer in one process but PADDLE_TRAINING_ROLE asks for a parameter server: transpile the program with "
-                "fluid.DistributeTranspiler and run it with an Executor"
+                "expected a Trainer in one process but PADDLE_TRAINING_ROLE asks for a parameter server, which is not supported: leave "
+                "that variable unset, or train on several processes by paddle.DataParallel and `polyreme launch`"
             )
         self.scope = Scope()
         self.parallel = parallel

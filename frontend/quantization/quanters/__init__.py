@@ -120,4 +120,5 @@ class FakeQuanterChannelWiseAbsMaxObserverLayer(BaseQuanter):
     def bit_length(self) -> int:
         return self._bit_length
 
+
 __dir__ = listed(__name__)

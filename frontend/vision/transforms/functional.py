@@ -220,4 +220,5 @@ def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = Fals
         return kind.erase(img, i, j, h, w, v)
     return kind.erase(img, i, j, h, w, v, inplace)
 
+
 __dir__ = listed(__name__)

@@ -22,4 +22,5 @@ def fused_allreduce_gradients(parameter_list: Sequence[Tensor], hcg: Any = None)
         raise TypeError(f"expected None or a group but got {type(hcg).__name__}: there is no other layout of ranks than data parallel")
     average_gradients(list(parameter_list), hcg if hcg is not None else current_group())
 
+
 __dir__ = listed(__name__)
