@@ -39,6 +39,9 @@ Axes = tuple[int, ...]
 # Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
 _GROUP = 16
 
+# Channels of strided convolutions over rows of unknown length that pay: elsewhere each pixel is a sum of its own.
+LEAST = 4
+
 # Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
 _FOLDED = 1 << 16
 
@@ -85,11 +88,14 @@ class ChannelsLast(FuncPass):
                 for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items()
                 if c in conv.spec.contracted and c not in conv.taps
             )
+            # Lanes along pixels a stride apart would gather, which costs more than transposing the result back; so would those along rows
+            # of unknown length, which the kernels for planar images do not take.
+            unknown = not isinstance(shape_of(op.result)[conv.spec.out.index(conv.places[-1])], int)
+            strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
+            apart = strided and (alone or unknown)
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
-                min(_GROUP, self.channels) if alone else self.channels
+                min(LEAST, self.channels) if strided and unknown else min(_GROUP, self.channels) if alone else self.channels
             )
-            # Lanes along pixels a stride apart would gather, which costs more than transposing the result back.
-            apart = alone and any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)
         returned = sum(

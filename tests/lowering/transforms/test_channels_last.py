@@ -230,6 +230,14 @@ def test_few_channels_stay_as_they_are(taps: int) -> None:
     assert str(turned(module, 32)) == str(module)
 
 
+@pytest.mark.parametrize("stride, width, turns", [(2, symbol("W"), True), (1, symbol("W"), False), (2, 28, False)])
+def test_few_channels_of_strided_windows_are_turned_where_rows_are_of_unknown_length(stride: int, width: Any, turns: bool) -> None:
+    net = Net(1, 3, 28, width)
+    module = net.module(net.b(nn.Relu, net.conv(net.x, 16, stride=stride)))
+    made = check_same(module, np.random.default_rng(0).standard_normal((1, 3, 28, 28)), 32)
+    assert any(spec.endswith("->NabO") for spec in specs(made)) == turns
+
+
 def test_a_convolution_whose_channels_are_last_outside_has_no_transpose_left() -> None:
     net = Net(2, 9, 9, 8)
     x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))
