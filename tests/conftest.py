@@ -45,6 +45,12 @@ def _folders_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
+def only_new_garbage() -> None:
+    """For tests that collect garbage: what other tests have left is not looked through."""
+    gc.freeze()
+
+
+@pytest.fixture
 def cliffs_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of kernels that are known to be slow beyond reason: `pytest.mark.usefixtures` shows where these are."""
     monkeypatch.setenv("POLYREME_CLIFFS", "")

@@ -57,6 +57,7 @@ def test_a_recomputed_segment_gives_the_numbers_of_the_segment(compiled: bool, r
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_what_a_segment_makes_is_not_kept_for_gradients() -> None:
     made: list[Any] = []
 

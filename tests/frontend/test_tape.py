@@ -234,6 +234,7 @@ def test_assigning_to_a_part_sends_gradients_to_both_sides():
     assert v.grad.item() == 330
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_a_result_that_is_dropped_frees_what_it_held():
     x = leaf(np.ones(1000))
     y = x * 2

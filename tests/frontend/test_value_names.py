@@ -143,6 +143,7 @@ def test_names_that_mlir_does_not_take_are_spelt_otherwise() -> None:
         assert print_module(parse_module(text), generic) == text
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_names_do_not_keep_the_users_variables_alive() -> None:
     kept = []
 

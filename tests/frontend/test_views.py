@@ -260,6 +260,7 @@ def test_all_that_share_contents_have_one_version():
     assert [t.inplace_version for t in (x, view, detached, part)] == [3] * 4
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_a_view_outlives_what_it_was_made_of():
     parts = [numbers(4, 3).detach()[1:], (numbers(4, 3) * 1)[1:]]
     for part in parts:

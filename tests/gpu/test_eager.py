@@ -306,6 +306,7 @@ def test_a_view_is_copied_at_every_call_since_its_base_may_change() -> None:
     assert device_kernels.copies_on(place).uploads == before + 2
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_memory_of_arrays_that_are_gone_is_used_again() -> None:
     place = paddle.set_device("gpu-emulated")
     copies = device_kernels.copies_on(place)

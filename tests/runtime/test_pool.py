@@ -180,6 +180,7 @@ def test_the_number_of_threads_changes_between_and_during_jobs(counting) -> None
     assert (counts == 30_000).all()
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_pools_come_and_go_without_leaving_threads(counting) -> None:
     def settles_at(expected: int) -> bool:
         # A thread that was joined may stay listed for a moment.

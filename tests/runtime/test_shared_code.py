@@ -38,6 +38,7 @@ def test_models_share_the_pool_of_the_process():
     assert load_shared(linked, 1).pool is load_shared(linked, 1).pool is artifact.load(scale_artifact()).pool
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_code_leaves_memory_with_its_last_user():
     before = mapped()
     first = load_shared(artifact.linked(scale_artifact()), 1)
