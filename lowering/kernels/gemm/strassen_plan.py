@@ -108,7 +108,7 @@ WITH_SPARE_ADDERS = Costs(
     loading_l3=0.08,
     loading_again=0.07,
 )
-"""Fitted to the times of 25 products by each way on Zen 5."""
+"""Fitted to measured times on Zen 5."""
 
 WITHOUT = Costs(
     combine=0.7,
@@ -120,9 +120,7 @@ WITHOUT = Costs(
     loading_l3=0.7,
     loading_again=0.3,
 )
-"""To those of 15 on Sapphire Rapids, with weights and results in the caches and, in as many calls, in memory: errands take the
-multiply-adds' units, and loads wait for far caches.
-"""
+"""Fitted to those on Sapphire Rapids, in caches and in memory: additions take the units of multiply-adds, and loads wait for L3."""
 
 
 WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
