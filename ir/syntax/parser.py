@@ -139,11 +139,12 @@ class _Reader:
         return module
 
     def give_up(self, piece: OpText) -> None:
-        """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own."""
+        """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own. One name stands
+        for all of its parts, since a text may claim any number of them.
+        """
         self.given_up += 1
-        for token, count in piece.results:
-            for i in range(count):
-                self.scopes[-1].setdefault(f"{token}#{i}" if i else str(token), None)
+        for token, _ in piece.results:
+            self.scopes[-1].setdefault(str(token), None)
 
     def pieces(self) -> list[OpText]:
         try:
@@ -371,9 +372,12 @@ class _Reader:
     def lookup(self, token: Token) -> Value | None:
         """The value that is meant; None when there is none, which is noted here, or was noted where it should have been made."""
         name = str(token).removesuffix("#0")
+        whole = name.partition("#")[0]
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
+            if whole in scope and scope[whole] is None:
+                return None
         known = [name for scope in self.scopes for name in scope]
         self.note("E0103", f"the value '{token}' is not defined here{did_you_mean(str(token), known)}", token)
         return None

@@ -84,7 +84,7 @@ class _Pieces:
         return tuple(items)
 
     def result(self, items: list[Any]) -> Any:
-        return (items[0], int(items[1][:9]) if len(items) > 1 else 1)
+        return (items[0], int(items[1][:100]) if len(items) > 1 else 1)
 
     def attribute(self, items: list[Any]) -> Any:
         return (items[0], items[1])

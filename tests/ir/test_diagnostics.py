@@ -137,6 +137,14 @@ def test_all_undefined_operands_and_all_wrong_attributes_of_an_op_are_told() -> 
     assert faults('func @f(%x: tensor<4xf32>) {\n%a = nn.sum %x {axes = 1, keepdims = "yes"}\nreturn\n}') == [("E0304", 2), ("E0303", 2)]
 
 
+def test_a_faulty_op_may_claim_any_number_of_results() -> None:
+    for count in ("3", "1" + "0" * 30):
+        text = f"func @f(%x: tensor<4xf32>) {{\n%0:{count} = nn.exp %x\n%1 = nn.exp %0#2\n%2 = nn.exp %0\n%3 = nn.exp %4#2\nreturn\n}}"
+        assert faults(text) == [("E0106", 2), ("E0103", 5)]
+        with pytest.raises(ParseError, match=f"expected 1 results of 'nn.exp' to be named but got {count} names"):
+            parse_module(text)
+
+
 def test_a_text_is_given_up_after_many_faults() -> None:
     lines = "\n".join(f"%v{i} = nn.exp %u{i}" for i in range(100))
     assert len(faults(f"func @f(%x: tensor<4xf32>) {{\n{lines}\nreturn\n}}")) == MAX_FAULTS
