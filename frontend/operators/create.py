@@ -94,6 +94,9 @@ def full_batch_size_like(
     input: Tensor, *, shape: Sizes, dtype: ScalarType | None = f32, value: Number = 0.0, input_dim_idx: int = 0, output_dim_idx: int = 0
 ) -> Tensor:
     sizes = list(shape)
+    for place, rank, name in ((input_dim_idx, input.ndim, "input_dim_idx"), (output_dim_idx, len(sizes), "output_dim_idx")):
+        if not -rank <= place < rank:
+            raise UnsupportedError(f"expected '{name}' in [{-rank}, {rank}) but got {place}")
     sizes[output_dim_idx] = input.type.shape[input_dim_idx]
     return filled(sizes, value, dtype or f32)
 
@@ -142,7 +145,8 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
     if not any(isinstance(v, Expr) for v in numbers):
         if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
             raise UnsupportedError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
-        return dispatch.constant(np.arange(start, end, step, dtype=np.float64 if kind.is_float else np.int64).astype(kind.np))
+        whole = not kind.is_float and all(float(v).is_integer() for v in numbers)
+        return dispatch.constant(np.arange(start, end, step, dtype=np.int64 if whole else np.float64).astype(kind.np))
     return math.arange(start, end, step, kind)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.nn.functional.norm import by_batch, by_groups, elements_per_channel, moved
-from polyreme.operators.arguments import Sizes, channel_axis, per_channel
+from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, per_channel
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -90,6 +90,8 @@ def _batch_norm(
 def layer_norm(
     x: Tensor, scale: Tensor | None = None, bias: Tensor | None = None, *, epsilon: float = 1e-5, begin_norm_axis: int = 1
 ) -> tuple[Tensor, ...]:
+    if not 0 <= begin_norm_axis < max(x.ndim, 1):
+        raise UnsupportedError(f"expected 'begin_norm_axis' in [0, {max(x.ndim, 1)}) but got {begin_norm_axis}")
     tail = list(x.type.shape[begin_norm_axis:])
     axes = tuple(range(begin_norm_axis, x.ndim))
     vectors = [None if v is None else math.reshape(v, tail) for v in (scale, bias)]

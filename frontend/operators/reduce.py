@@ -9,7 +9,7 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.core import Op
 from polyreme.ir.types import ScalarType
-from polyreme.operators.arguments import Number, Sizes
+from polyreme.operators.arguments import Number, Sizes, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -19,11 +19,11 @@ _FIRST = {"dim": [0]}  # where a program leaves the axes out, it is the first on
 
 
 def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
-    return (
-        None
-        if reduce_all or not axis or len(axis) == x.ndim and x.ndim > 0 and len({int(a) % x.ndim for a in axis}) == x.ndim
-        else list(axis)
-    )
+    """The axes that are reduced, or None for all of them."""
+    if reduce_all or not axis:
+        return None
+    everything = x.ndim > 0 and len({axis_in(a, x) for a in axis}) == len(axis) == x.ndim
+    return None if everything else list(axis)
 
 
 def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None, dim: str = "INTS") -> None:
@@ -85,7 +85,10 @@ def squared_l2_norm(x: Tensor) -> Tensor:
 def p_norm(
     x: Tensor, *, porder: Number = 2.0, axis: int = -1, epsilon: float = 1e-12, keepdim: bool = False, asvector: bool = False
 ) -> Tensor:
-    return math.norm(math.reshape(x, [-1]), float(porder), 0, keepdim) if asvector else math.norm(x, float(porder), axis, keepdim)
+    if not asvector:
+        return math.norm(x, float(porder), axis, keepdim)
+    length = math.norm(math.reshape(x, [-1]), float(porder), 0)
+    return math.reshape(length, [1] * x.ndim) if keepdim else length
 
 
 @operator("norm", legacy=spelled("norm", outputs="Out Norm"))
@@ -100,7 +103,9 @@ def cumsum(x: Tensor, axis: Number = -1, *, flatten: bool = False, exclusive: bo
     """Running sums; `exclusive` ones leave out the element itself, `reverse` ones come from the end."""
     if flatten:
         x, axis = math.reshape(x, [-1]), 0
-    place = int(axis) % x.ndim
+    place = axis_in(axis, x)
+    if x.ndim == 0:
+        return x
     if reverse:
         x = math.flip(x, [place])
     if exclusive and x.type.shape[place] != 0:

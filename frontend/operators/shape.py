@@ -37,6 +37,8 @@ def flatten(x: Tensor, *, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
 @operator(legacy=[spelled("flatten2", outputs="Out XShape"), spelled("flatten")])
 def flatten_to_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
     """Two axes: those before `axis` joined, and the others joined."""
+    if not -x.ndim <= axis <= x.ndim:
+        raise UnsupportedError(f"expected 'axis' in [{-x.ndim}, {x.ndim}] but got {axis}")
     shape = x.type.shape
     return math.reshape(x, [product(shape[:axis]), product(shape[axis:])])
 
@@ -85,6 +87,8 @@ def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
 @operator(legacy=spelled("expand_as", {"X": "x", "target_tensor": "target"}))
 def repeat_as(x: Tensor, target: Tensor) -> Tensor:
     """Repeated along each axis to the shape of `target`."""
+    if target.ndim != x.ndim:
+        raise UnsupportedError(f"expected a target of {x.ndim} axes but got {target.ndim}")
     times: list[Dim] = []
     for size, wanted in zip(x.type.shape, target.type.shape, strict=True):
         if size == wanted:
@@ -156,6 +160,8 @@ def flip(x: Tensor, axis: Sizes) -> Tensor:
 @operator("roll", legacy=spelled("roll", {"X": "x", "ShiftsTensor": "shifts"}, types={"shifts": "LONGS", "axis": "LONGS"}))
 def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
     """Moved on, what leaves at the end coming in at the start."""
+    if len(shifts) != max(len(axis), 1):
+        raise UnsupportedError(f"expected a shift for each of the axes {list(axis)}, or one for none, but got {list(shifts)}")
     return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
 
 
@@ -172,25 +178,34 @@ def stack(x: list[Tensor], *, axis: int = 0) -> Tensor:
     return math.stack(x, axis)
 
 
+def _parts(x: Tensor, axis: Number) -> Dim:
+    """How many parts of size 1 there are along `axis`."""
+    if x.ndim == 0:
+        raise UnsupportedError("expected a tensor with axes but got one without")
+    return x.type.shape[axis_in(axis, x)]
+
+
 @operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}, types={"axis": "INT"}))
 def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
+    _parts(x, axis)
     check_count(num, MOST_PARTS, "parts")
     return (math.split(x, list(sections) or num, int(axis)),)
 
 
 @operator("split_with_num")
 def split_with_num(x: Tensor, axis: Number = 0, *, num: int) -> tuple[list[Tensor]]:
+    _parts(x, axis)
     check_count(num, MOST_PARTS, "parts")
     return (math.split(x, num, int(axis)),)
 
 
 @operator("unbind", legacy=spelled("unbind", {"X": "input"}))
 def unbind(input: Tensor, *, axis: int = 0) -> tuple[list[Tensor]]:
-    check_count(input.type.shape[axis_in(axis, input)], MOST_PARTS, "parts")
+    check_count(_parts(input, axis), MOST_PARTS, "parts")
     return (math.unbind(input, axis),)
 
 
 @operator("unstack", legacy=spelled("unstack", outputs="Y"))
 def unstack(x: Tensor, *, axis: int = 0, num: int = 0) -> tuple[list[Tensor]]:
-    check_count(x.type.shape[axis_in(axis, x)], MOST_PARTS, "parts")
+    check_count(_parts(x, axis), MOST_PARTS, "parts")
     return (math.unstack(x, axis, num or None),)

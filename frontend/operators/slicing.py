@@ -114,6 +114,10 @@ def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes
     """Pieces of `x` around the replaced one, axis by axis from the last: the slice is a box, so what is left of each axis is two spans."""
     if none_axes:
         raise UnsupportedError("expected a replaced slice without new axes")
+    if not len(axes) == len(starts) == len(ends) == len(steps):
+        raise UnsupportedError(
+            f"expected a start, end and step for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(steps)} of them"
+        )
     decreased = {axis_in(a, x) for a in decrease}
     if any(s != 1 for s in steps):
         items: list[Any] = [builtins.slice(None)] * x.ndim

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 LONGEST = 60
 """Characters of one value; of what is longer the kind is shown."""
 MOST = 6
 """Elements of a list that are shown."""
+DEEPEST = 3
+"""Lists and objects in one another that are shown; of what is deeper the kind is shown."""
+
+# What is being printed: the outer lists and objects.
+_around: ContextVar[tuple[Any, ...]] = ContextVar("_around", default=())
 
 
 class Shown:
@@ -33,12 +39,30 @@ class Shown:
         return found
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        try:
-            return f"{name}({', '.join(f'{what}={text_of(value)}' for what, value in self._shown().items())})"
-        except Exception:
-            # Made in part, or of a class of the user's with ideas of its own: a debugger prints it all the same.
-            return f"{name}(…)"
+        return _inside(self, self._call_text)
+
+    def _call_text(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{what}={text_of(value)}' for what, value in self._shown().items())})"
+
+
+def _inside(value: Any, text: Callable[[], str]) -> str:
+    """The text of a list or an object that holds others; only its kind where it holds itself, is too deep inside others, or raises an
+    error: made in part, or of a class of the user's with ideas of its own, it is printed all the same.
+    """
+    around = _around.get()
+    if len(around) >= DEEPEST or any(value is outer for outer in around):
+        return _kind_text(value)
+    token = _around.set((*around, value))
+    try:
+        return text()
+    except Exception:
+        return _kind_text(value)
+    finally:
+        _around.reset(token)
+
+
+def _kind_text(value: Any) -> str:
+    return f"{type(value).__name__}(…)"
 
 
 def parameters_of(kind: Any) -> Mapping[str, Any]:
@@ -62,10 +86,17 @@ def is_same(value: Any, default: Any) -> bool:
 
 def text_of(value: Any) -> str:
     """A value in few words: arrays by dtype and shape, functions by name, long lists by their beginning."""
+    try:
+        return _value_text(value)
+    except Exception:
+        return _kind_text(value)
+
+
+def _value_text(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{str(value.dtype).removeprefix('paddle.')}{list(value.shape)}"
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return _list_text(value)
+        return _inside(value, lambda: _list_text(value))
     if isinstance(value, dict) or hasattr(value, "sublayers"):
         return f"{type(value).__name__}({len(value)})" if isinstance(value, dict) else type(value).__name__
     if isinstance(value, type) or inspect.isroutine(value):
@@ -73,7 +104,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str) and len(value) > LONGEST:
         return repr(f"{value[: LONGEST - 3]}…")
     text = repr(float(f"{value:.6g}")) if isinstance(value, float) else repr(value)
-    return text if len(text) <= LONGEST and "\n" not in text and " at 0x" not in text else f"{type(value).__name__}(…)"
+    return text if len(text) <= LONGEST and "\n" not in text and " at 0x" not in text else _kind_text(value)
 
 
 def _list_text(values: list[Any] | tuple[Any, ...]) -> str:

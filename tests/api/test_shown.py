@@ -156,3 +156,37 @@ def test_printing_raises_nothing() -> None:
     assert repr(object.__new__(OPT.Adam)) == "Adam(…)"
     assert repr(object.__new__(paddle.io.DataLoader)) == "DataLoader(…)"
     assert re.fullmatch(r"Mine\(.*\)", repr(object.__new__(Mine)))
+
+
+class Rows(paddle.io.Dataset):
+    """A dataset of a user's, which prints what it was made with."""
+
+    def __init__(self, data: Any, size: int = 3):
+        self.data, self.size = data, size
+
+
+class Refuses:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"expected no one to look at {name}")
+
+
+def rows_that_hold_themselves(times: int) -> Rows:
+    rows = Rows(None)
+    rows.data = [rows] * times
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda: rows_that_hold_themselves(2), "Rows(data=[Rows(…), Rows(…)])"),
+        (lambda: rows_that_hold_themselves(6), f"Rows(data=[{', '.join(['Rows(…)'] * 6)}])"),
+        (lambda: Rows(Rows(Rows(Rows(1)))), "Rows(data=Rows(data=Rows(data=Rows(…))))"),
+        (lambda: Rows([[[[1]]]]), "Rows(data=[[list(…)]])"),
+        (lambda: Rows(Refuses(), 4), "Rows(data=Refuses(…), size=4)"),
+        (lambda: Rows(10**5000, 4), "Rows(data=int(…), size=4)"),
+    ],
+    ids=["twice", "six times", "nested objects", "nested lists", "refuses", "many digits"],
+)
+def test_printing_ends_and_tells_what_it_can(made: Any, expected: str) -> None:
+    assert repr(made()) == expected

@@ -170,3 +170,54 @@ def test_batch_norm_appended_by_hand_is_for_inference_in_a_program_for_tests(pro
     data = np.arange(8, dtype="float32").reshape(4, 2)
     (made,) = executor.run(main.clone(for_test=True), feed={"x": data}, fetch_list=[y])
     np.testing.assert_allclose(made, data)
+
+
+def tensor_of(rank: int) -> Any:
+    return paddle.to_tensor(np.arange(6, dtype="float32").reshape([2, 3, 1][:rank]) if rank else np.float32(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "attributes"),
+    [
+        ("cumsum", 2, {"axis": 5}),
+        ("cumsum", 2, {"axis": -3}),
+        ("sum", 2, {"axis": [0, 3]}),
+        ("mean", 2, {"axis": [1, -4]}),
+        ("logsumexp", 2, {"axis": [0, 3]}),
+        ("layer_norm", 2, {"begin_norm_axis": 5}),
+        ("layer_norm", 2, {"begin_norm_axis": -1}),
+        ("roll", 2, {"shifts": [1, 2], "axis": []}),
+        ("roll", 2, {"shifts": [], "axis": []}),
+        ("roll", 2, {"shifts": [1, 2], "axis": [0]}),
+        ("unbind", 0, {}),
+        ("unstack", 0, {}),
+        ("split", 0, {"sections": [1]}),
+        ("split_with_num", 0, {"num": 1}),
+        ("full_batch_size_like", 2, {"shape": [1, 2], "input_dim_idx": 5}),
+        ("full_batch_size_like", 2, {"shape": [1, 2], "output_dim_idx": 2}),
+    ],
+    ids=str,
+)
+def test_axes_that_there_are_not_are_refused(name: str, rank: int, attributes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"expected "):
+        apply_pir(name, [tensor_of(rank)], attributes)
+
+
+def test_older_operators_refuse_axes_that_there_are_not() -> None:
+    with pytest.raises(RefusedError, match=r"expected 'axis' in \[-2, 2\] but got 9"):
+        apply_legacy("flatten2", {"X": [tensor_of(2)]}, {"axis": 9})
+    with pytest.raises(RefusedError, match="expected a target of 2 axes but got 3"):
+        apply_legacy("expand_as", {"X": [tensor_of(2)], "target_tensor": [paddle.ones([2, 3, 1])]}, {})
+    with pytest.raises(RefusedError, match="expected a start, end and step for each of the axes"):
+        bounds = {"starts": [0], "ends": [2, 3], "steps": [1], "axes": [1]}
+        apply_legacy("set_value", {"Input": [tensor_of(2)], "ValueTensor": [paddle.ones([1])]}, bounds)
+
+
+def test_operators_agree_with_functions_at_the_edges() -> None:
+    x, one = tensor_of(2), tensor_of(0)
+    (length,) = apply_pir("p_norm", [x], {"asvector": True, "keepdim": True, "porder": 3.0})
+    np.testing.assert_allclose(length.numpy(), paddle.norm(x, 3.0, keepdim=True).numpy(), strict=True)
+    (summed,) = apply_pir("cumsum", [one], {"axis": -1})
+    np.testing.assert_array_equal(summed.numpy(), paddle.cumsum(one, -1).numpy(), strict=True)
+    (numbers,) = apply_pir("arange", [0.5, 2.6, 0.5], {"dtype": "int64"})
+    np.testing.assert_array_equal(numbers.numpy(), paddle.arange(0.5, 2.6, 0.5, dtype="int64").numpy(), strict=True)
