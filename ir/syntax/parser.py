@@ -139,8 +139,9 @@ class _Reader:
         return module
 
     def give_up(self, piece: OpText) -> None:
-        """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own. One name stands
-        for all of its parts, since a text may claim any number of them.
+        """Go on behind a faulty op. Its results are known as values that nobody can use: their uses are no faults of their own.
+
+        One name stands for all of its parts, since a text may claim any number of them.
         """
         self.given_up += 1
         for token, _ in piece.results:
