@@ -29,7 +29,7 @@ from polyreme.loaders.safe_pickle import NamedArray, read_pickle
 from polyreme.runtime.artifact import is_device
 from polyreme.tensor import Tensor
 
-__all__ = ["load", "save"]
+__all__ = ["load", "save", "write_sealed"]
 
 NAME_TABLE = "StructuredToParameterName@@"
 UNPACK_INFO = "UnpackBigParamInfor@@"
@@ -63,10 +63,18 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         pickle.dump(content, stream, protocol=protocol)
     else:
         _TensorPickler(stream, protocol=protocol).dump(obj)
-    with destination(path) as file:
+    if isinstance(path, (str, os.PathLike)):
+        write_sealed(path, stream.getbuffer())
+        return
+    with destination(path) as file:  # unsealed, since other objects may follow
         file.write(stream.getbuffer())
-        if isinstance(path, (str, os.PathLike)):  # in a stream, other objects may follow
-            file.write(SEAL + _digest(stream.getbuffer()))
+
+
+def write_sealed(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
+    """Write a pickle to a file, and its seal behind it."""
+    with destination(path) as file:
+        file.write(data)
+        file.write(SEAL + _digest(data))
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:

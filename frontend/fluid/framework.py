@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
+from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
@@ -21,6 +23,7 @@ from polyreme.static.current import (
 )
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block, Program
+from polyreme.static.recorder import RECORDER
 from polyreme.static.variable import Parameter, Variable, named_variable
 
 __all__ = [
@@ -41,6 +44,19 @@ _mode = _Mode()
 def in_dygraph_mode() -> bool:
     """Whether functions of fluid run at once: inside `fluid.dygraph.guard()`. Everywhere else they append to the default main program."""
     return _mode.dygraph
+
+
+def appending(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of `paddle.static` as one of fluid: it appends to the default main program also where static mode is off."""
+
+    @wraps(function)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if in_dygraph_mode() or dispatch.active_trace() is not None:
+            return function(*args, **kwargs)
+        with dispatch.trace_into(RECORDER):
+            return function(*args, **kwargs)
+
+    return apply
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class Accuracy(MetricBase):
             raise ValueError("The 'value' and 'weight' must be numbers or numpy ndarrays.")
         if np.any(np.asarray(weight) < 0):
             raise ValueError("The 'weight' can not be negative")
-        self.value += np.asarray(value) * np.asarray(weight)
+        self.value += value * weight
         self.weight += weight
 
     def eval(self) -> Any:

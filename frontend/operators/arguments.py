@@ -16,6 +16,7 @@ import numpy as np
 
 from polyreme import math
 from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES
+from polyreme.dtypes import dtype as DType
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType
@@ -158,6 +159,8 @@ def _plain_number(value: Any) -> Any:
 def _dtype(value: Any, name: str) -> ScalarType | None:
     if isinstance(value, ScalarType):
         return value
+    if isinstance(value, DType):
+        return value.scalar
     if isinstance(value, int) and not isinstance(value, bool):
         if value == -1:
             return None

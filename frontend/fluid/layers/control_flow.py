@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from polyreme.fluid.framework import Program, default_main_program
+from polyreme.fluid.framework import Program, appending, default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.elementwise import logical_and, logical_not
 from polyreme.fluid.layers.tensor import fill_constant_batch_size_like
 from polyreme.names import listed
-from polyreme.static.control_flow import case, cond, switch_case, while_loop
+from polyreme.static import control_flow as functions
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
@@ -21,6 +21,8 @@ __all__ = [
     "IfElse", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case", "cond",
     "create_array", "increment", "switch_case", "while_loop",
 ]  # fmt: skip
+
+case, cond, switch_case, while_loop = map(appending, (functions.case, functions.cond, functions.switch_case, functions.while_loop))
 
 
 # --- numbers and arrays

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from polyreme.fluid.framework import appending
 from polyreme.names import listed
-from polyreme.static.nn.sequence import (
-    sequence_conv,
-    sequence_expand,
-    sequence_first_step,
-    sequence_last_step,
-    sequence_pool,
-    sequence_softmax,
-)
+from polyreme.static.nn import sequence
 
 __all__ = ["sequence_conv", "sequence_expand", "sequence_first_step", "sequence_last_step", "sequence_pool", "sequence_softmax"]
+
+sequence_conv, sequence_expand, sequence_softmax = map(appending, (sequence.sequence_conv, sequence.sequence_expand, sequence.sequence_softmax))
+sequence_pool, sequence_first_step, sequence_last_step = map(
+    appending, (sequence.sequence_pool, sequence.sequence_first_step, sequence.sequence_last_step)
+)
 
 __dir__ = listed(__name__)

@@ -8,7 +8,9 @@ from polyreme.tensor import Tensor
 
 
 def _places(mask: Tensor, way: bool) -> Tensor:
-    """Where the rows that go this way stand."""
+    """Where the rows that go this way stand. A mask with more than one element in a row is a ValueError."""
+    if any(size != 1 for size in mask.type.shape[1:]):
+        raise ValueError(f"expected a mask with one element for each row, [N, 1], but got the shape {list(mask.shape)}")
     flat = math.reshape(mask, [-1])
     return math.reshape(math.nonzero(flat if way else math.logical_not(flat)), [-1])
 
