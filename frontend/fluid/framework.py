@@ -23,7 +23,7 @@ from polyreme.static.current import (
 )
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block, Program
-from polyreme.static.recorder import RECORDER
+from polyreme.static.recorder import RECORDER, ProgramRecorder
 from polyreme.static.variable import Parameter, Variable, named_variable
 
 __all__ = [
@@ -44,6 +44,12 @@ _mode = _Mode()
 def in_dygraph_mode() -> bool:
     """Whether functions of fluid run at once: inside `fluid.dygraph.guard()`. Everywhere else they append to the default main program."""
     return _mode.dygraph
+
+
+def runs_at_once() -> bool:
+    """Whether operators are applied to tensors instead: in dygraph mode, and in a traced function, such as the body of a branch."""
+    trace = dispatch.active_trace()
+    return in_dygraph_mode() or (trace is not None and not isinstance(trace, ProgramRecorder))
 
 
 def appending(function: Callable[..., Any]) -> Callable[..., Any]:

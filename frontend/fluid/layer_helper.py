@@ -1,6 +1,7 @@
 """What the functions of fluid share: one makes variables and parameters, and appends operators by Paddle's names.
 
-Inside `fluid.dygraph.guard()` nothing is appended: the operator is applied at once, by the same entry of `polyreme.operators`.
+Inside `fluid.dygraph.guard()`, and in the functions given to `cond` and its relatives, nothing is appended: the operator is applied at
+once, by the same entry of `polyreme.operators`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyreme import dispatch, dtypes
-from polyreme.fluid.framework import default_main_program, default_startup_program, in_dygraph_mode
+from polyreme.fluid.framework import default_main_program, default_startup_program, in_dygraph_mode, runs_at_once
 from polyreme.fluid.initializer import Constant, Xavier
 from polyreme.fluid.param_attr import ParamAttr, WeightNormParamAttr
 from polyreme.operators.table import apply_legacy
@@ -54,7 +55,7 @@ class LayerHelper:
         given = {slot: value for slot, value in (inputs or {}).items() if value is not None}
         made = {slot: value for slot, value in (outputs or {}).items() if value is not None}
         chosen = {name: value for name, value in (attrs or {}).items() if value is not None}
-        if in_dygraph_mode():
+        if runs_at_once():
             self._apply(type, given, made, chosen)
             return None
         block = self.main_program.current_block()
@@ -143,7 +144,7 @@ class LayerHelper:
 
     def create_variable_for_type_inference(self, dtype: Any, stop_gradient: bool = False, shape: Any = None) -> Any:
         """A variable for a result, of which an operator will say the shape. `shape` matters for one element: `[1]` is no number here."""
-        if in_dygraph_mode():
+        if runs_at_once():
             made = Tensor()
             made._wanted = shape  # type: ignore[attr-defined]
             return made

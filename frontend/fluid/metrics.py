@@ -113,7 +113,8 @@ class Accuracy(MetricBase):
             raise ValueError("The 'value' and 'weight' must be numbers or numpy ndarrays.")
         if np.any(np.asarray(weight) < 0):
             raise ValueError("The 'weight' can not be negative")
-        self.value += value * weight
+        counted: Any = weight
+        self.value += value * counted
         self.weight += weight
 
     def eval(self) -> Any:

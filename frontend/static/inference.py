@@ -14,7 +14,7 @@ from polyreme.operators.table import LEGACY
 from polyreme.static.concurrency import kinds as _concurrency  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
-from polyreme.static.lod.travel import LOD, level_types
+from polyreme.static.lod.travel import LOD, level_to_share, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.variable import Variable, named_variable
@@ -52,17 +52,9 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
             variable = block.var_recursive(name)
             variable.set_type(made)
             told = types.get(slot + LOD)
-            variable.lod_level = max(variable.lod_level, _shared_levels(op, made) if told is None else len(told))
+            shared = level_to_share(map(block.var_recursive, op.input_arg_names), made)
+            variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
     return op
-
-
-def _shared_levels(op: Operator, made: TensorType) -> int:
-    """How many levels of detail a result has by what it is made of."""
-    for name in op.input_arg_names:
-        variable = op.block.var_recursive(name)
-        if variable.lod_level and variable.has_shape and made.shape and variable.type.shape[:1] == made.shape[:1]:
-            return int(variable.lod_level)
-    return 0
 
 
 def _with_defaults(type: str, block: Block, attrs: Mapping[str, Any]) -> dict[str, Any]:

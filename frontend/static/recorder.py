@@ -20,6 +20,7 @@ from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.kinds import kind_named, kind_of_nn_op
+from polyreme.static.lod.travel import level_to_share
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.program import Block, Program
 from polyreme.static.startup import startup_parameter
@@ -56,6 +57,8 @@ class ProgramRecorder(Recorder):
         except InferError as error:
             raise located(error, op) from None
         results = [temporary(block, op.type, kind) for kind in types]
+        for result in results:
+            result.lod_level = level_to_share(map(block.var_recursive, op.input_arg_names), result.type)
         op.outputs["Out"] = [v.name for v in results]
         block.place(op, len(block.ops))
         return results[0] if len(results) == 1 else tuple(results)

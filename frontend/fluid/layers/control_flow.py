@@ -22,7 +22,8 @@ __all__ = [
     "create_array", "increment", "switch_case", "while_loop",
 ]  # fmt: skip
 
-case, cond, switch_case, while_loop = map(appending, (functions.case, functions.cond, functions.switch_case, functions.while_loop))
+case, cond = appending(functions.case), appending(functions.cond)
+switch_case, while_loop = appending(functions.switch_case), appending(functions.while_loop)
 
 
 # --- numbers and arrays

@@ -335,8 +335,13 @@ class Trace(Recorder):
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """Let `tensor` stand for the contents of `value` from here on, until the trace ends. One from outside is given them when the
-        program has run.
+        program has run; one that has no contents yet, such as the place for a result, is one of inside.
         """
+        if not isinstance(tensor._value, Value) and not tensor._is_initialized():
+            new = self.value_of(value)
+            tensor._value, tensor._type = new, new.type
+            tensor._node, tensor._index, tensor.stop_gradient = value._node, value._index, value.stop_gradient
+            return
         if not isinstance(tensor._value, Value):
             self.written.setdefault(id(tensor), tensor)
         self.follow(tensor, value)

@@ -7,14 +7,15 @@ results in `Out@LOD` says what those of `Out` are; all others hand on the levels
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType, i64
 from polyreme.static.input_spec import BATCH
 from polyreme.tensor import Tensor
 
-__all__ = ["LOD", "ROWS", "is_level", "is_shared", "level_name", "level_types", "levels_to_share"]
+__all__ = ["LOD", "ROWS", "is_level", "is_shared", "level_name", "level_types", "level_to_share", "levels_to_share"]
 
 LOD = "@LOD"
 # The rows of all inputs that are sequences, until feeds say that they differ.
@@ -40,6 +41,14 @@ def level_types(count: int) -> list[TensorType]:
     """The types of the offsets of a variable of `count` levels: the first level has a sequence for each member of the batch."""
     sizes: list[Dim] = [symbol(BATCH if level == 0 else f"{_PARTS}{level}") + 1 for level in range(count)]
     return [TensorType((size,), i64) for size in sizes]
+
+
+def level_to_share(inputs: Iterable[Any], result: TensorType) -> int:
+    """How many levels of detail the result of an operator on these variables has: those of the first with as many rows."""
+    for variable in inputs:
+        if variable.lod_level and variable.has_shape and result.shape and variable.type.shape[:1] == result.shape[:1]:
+            return int(variable.lod_level)
+    return 0
 
 
 def levels_to_share(

@@ -207,8 +207,8 @@ def gates_of_highways(fluid):
     y = layers.data(name="y", shape=[5], dtype="float32")
     made = x
     for i in range(4):
-        gate = layers.fc(made, 5, act="sigmoid", name="gate_%d" % i)
-        made = gate * layers.fc(made, 5, act="relu", name="plain_%d" % i) + (1.0 - gate) * made
+        gate = layers.fc(made, 5, act="sigmoid", name=f"gate_{i}")
+        made = gate * layers.fc(made, 5, act="relu", name=f"plain_{i}") + (1.0 - gate) * made
     loss = layers.mean(layers.smooth_l1(made, y))
     fluid.optimizer.Adadelta(0.5, epsilon=1e-4, rho=0.9).minimize(loss)
     draws = np.random.RandomState(7)

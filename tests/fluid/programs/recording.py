@@ -1,9 +1,10 @@
-"""Runs a program of this folder under either `fluid`, and notes what its executors were asked: for both Pythons, so that it imports neither.
+"""Runs a program of this folder under either `fluid`, and notes what its executors were asked; it imports neither.
 
 Python 3.8 must be able to read the files of this folder, since no later one has Paddle 1.8.5.
 """
 
 import importlib
+import json
 
 import numpy as np
 
@@ -76,6 +77,14 @@ def again(fluid, calls):
 
 
 def _serialized(program):
+    """Its bytes; of one that has none, what the error says."""
+    try:
+        return _bytes(program)
+    except ValueError as error:
+        return str(error)
+
+
+def _bytes(program):
     return program.serialize_to_string() if hasattr(program, "serialize_to_string") else program.desc.serialize_to_string()
 
 
@@ -96,3 +105,62 @@ def _plain_feed(feed):
         lengths = value.recursive_sequence_lengths() if hasattr(value, "recursive_sequence_lengths") else []
         found[name] = (np.array(value), lengths)
     return found
+
+
+# --- calls in files, which both read
+
+
+def write_calls(path, programs_and_calls):
+    """The calls of programs by name, in one file."""
+    arrays, index = {}, {}
+    for name, calls in programs_and_calls.items():
+        index[name] = []
+        for call in calls:
+            entry = {"fetch": call["fetch"], "lengths": {}}
+            for part, items in _parts(call).items():
+                entry[part] = {key: len(arrays) + i for i, key in enumerate(items)}
+                arrays.update({str(entry[part][key]): array for key, array in items.items()})
+            entry["lengths"] = {key: lengths for key, (_, lengths) in call["feed"].items()}
+            index[name].append(entry)
+    np.savez(str(path), index=np.frombuffer(json.dumps(index).encode(), np.uint8), **arrays)
+
+
+def _parts(call):
+    return {
+        "bytes": {"": np.frombuffer(call["bytes"], np.uint8)},
+        "state": call["state"],
+        "feed": {key: array for key, (array, _) in call["feed"].items()},
+        "results": {str(i): array for i, array in enumerate(call["results"])},
+    }
+
+
+def read_calls(path):
+    """What `write_calls` wrote."""
+    stored = np.load(str(path))
+    found = {}
+    for name, entries in json.loads(stored["index"].tobytes().decode()).items():
+        found[name] = []
+        for entry in entries:
+            parts = {part: {key: stored[str(i)] for key, i in entry[part].items()} for part in ("bytes", "state", "feed", "results")}
+            found[name].append(
+                {
+                    "bytes": parts["bytes"][""].tobytes(),
+                    "state": parts["state"],
+                    "feed": {key: (array, entry["lengths"][key]) for key, array in parts["feed"].items()},
+                    "fetch": entry["fetch"],
+                    "results": list(parts["results"].values()),
+                }
+            )
+    return found
+
+
+def repeat(fluid, calls):
+    """Why these calls, by programs read from their bytes, do not give the results that they gave; None where they do."""
+    try:
+        for call, made in zip(calls, again(fluid, calls)):  # noqa: B905  # Python 3.8
+            for name, got, wanted in zip(call["fetch"], made, call["results"]):  # noqa: B905
+                if got.shape != wanted.shape or not np.allclose(got, wanted, rtol=1e-5, atol=1e-5, equal_nan=True):
+                    return "'{}' is {} for {}".format(name, got.reshape(-1)[:6], wanted.reshape(-1)[:6])  # noqa: UP032
+    except Exception as error:
+        return type(error).__name__ + ": " + str(error)[-1500:]
+    return None

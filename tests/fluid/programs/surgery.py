@@ -230,7 +230,7 @@ def updates_by_hand(fluid):
     block = fluid.default_main_program().global_block()
     x = layers.data(name="x", shape=[3], dtype="float32")
     loss = layers.mean(layers.square(layers.fc(x, 2, param_attr=fluid.ParamAttr(name="w"), bias_attr=fluid.ParamAttr(name="b")) - 1.0))
-    pairs = dict((p.name, (p, g)) for p, g in fluid.backward.append_backward(loss))
+    pairs = {p.name: (p, g) for p, g in fluid.backward.append_backward(loss)}
     rate = layers.fill_constant([1], "float32", 0.2)
     w, gw = pairs["w"]
     block.append_op(type="sgd", inputs={"Param": [w], "Grad": [gw], "LearningRate": [rate]}, outputs={"ParamOut": [w]})

@@ -137,7 +137,8 @@ def word2vec(fluid):
     words = [fluid.layers.data(name=n, shape=[1], dtype="int64") for n in ("firstw", "secondw", "thirdw", "fourthw")]
     next_word = fluid.layers.data(name="nextw", shape=[1], dtype="int64")
     embeds = [
-        fluid.layers.embedding(input=w, size=[dict_size, embed_size], dtype="float32", is_sparse=False, param_attr="shared_w") for w in words
+        fluid.layers.embedding(input=w, size=[dict_size, embed_size], dtype="float32", is_sparse=False, param_attr="shared_w")
+        for w in words
     ]
     concat_embed = fluid.layers.concat(input=embeds, axis=1)
     hidden1 = fluid.layers.fc(input=concat_embed, size=8, act="sigmoid")

@@ -1,0 +1,64 @@
+"""Whole programs of `fluid` give what Paddle 1.8.5 gives for them, run as they are and run from each other's bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme import fluid
+from tests.fluid.programs import recording
+
+ROOT = Path(__file__).parents[2]
+RECORDED = dict(np.load(ROOT / "tests" / "fixtures" / "fluid_programs.npz"))
+PROGRAMS = recording.programs()
+# What is not there yet.
+MISSING = {"gradient_through_a_while": "a loop that lets an array grow has no gradients"}
+# Their operators are tried by other tests, too.
+LONGER = {"networks", "optimizing"}
+
+
+def _marked(name: str) -> Any:
+    marks = [pytest.mark.xfail(reason=MISSING[name], strict=True)] if name in MISSING else []
+    slow = PROGRAMS[name].__module__.rpartition(".")[2] in LONGER
+    return pytest.param(name, marks=[*marks, pytest.mark.slow] if slow else marks)
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in PROGRAMS])
+def test_programs_give_what_paddle_gives(name: str) -> None:
+    found, _ = recording.run(fluid, PROGRAMS[name])
+    recorded = {int(key.rpartition("/")[2]): array for key, array in RECORDED.items() if key.rpartition("/")[0] == name}
+    assert len(found) == len(recorded) > 0
+    for i, array in enumerate(found):
+        assert array.shape == recorded[i].shape and array.dtype == recorded[i].dtype, i
+        np.testing.assert_allclose(array, recorded[i], rtol=1e-5, atol=1e-5, equal_nan=False, err_msg=f"value {i}")
+
+
+# --- Paddle itself
+
+
+@pytest.mark.peer
+def test_programs_are_exchanged_as_bytes(tmp_path: Path) -> None:
+    """`PADDLE_1_8_5` names a Python that has it."""
+    python = os.environ.get("PADDLE_1_8_5")
+    if not python:
+        pytest.skip("no Python with Paddle 1.8.5 is named")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calls = {name: recording.run(fluid, function)[1] for name, function in PROGRAMS.items() if name not in MISSING}
+    written = {name: found for name, found in calls.items() if all(isinstance(call["bytes"], bytes) for call in found)}
+    ours, theirs = tmp_path / "ours.npz", tmp_path / "theirs.npz"
+    recording.write_calls(ours, written)
+    script = ROOT / "tests" / "fixtures" / "make_fluid_programs.py"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([python, str(script), str(ours), str(theirs)], check=True, capture_output=True, env=environment)
+    there = {name: "not written" for name in calls if name not in written}
+    there |= {name: why for name, why in json.loads(Path(f"{theirs}.json").read_text()).items() if why}
+    here = {name: why for name, found in recording.read_calls(theirs).items() if (why := recording.repeat(fluid, found))}
+    assert (there, here) == ({}, {})
