@@ -54,7 +54,9 @@ def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, 
 def create_array(dtype: Any) -> Any:
     """An array that tensors are written to, of one shape and this element type."""
     helper = LayerHelper("array")
-    return helper.create_variable(name=f"{helper.name}.out", dtype=dtype)
+    made = helper.create_variable(name=f"{helper.name}.out", dtype=dtype)
+    made.is_tensor_array = True
+    return made
 
 
 def array_write(x: Any, i: Any, array: Any = None) -> Any:

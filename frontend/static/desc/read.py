@@ -28,7 +28,7 @@ from polyreme.static.desc.gradients import EMPTY, compact
 from polyreme.static.desc.versions import has_scalars
 from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, OperatorKind, Slots, kind_named
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
-from polyreme.static.nested.uses import SCOPES
+from polyreme.static.nested.uses import SCOPES, blocks_of
 from polyreme.static.operator import Operator, OperatorError, forward_type
 from polyreme.static.variable import GRAD, Variable
 
@@ -97,7 +97,33 @@ def fill_program(program: Program, data: bytes, file: str = "the program") -> No
             for name in made.output_arg_names:
                 if (target := block._find_var_recursive(name)) is not None:
                     target.op = made
+    _go_on_with_arrays(program)
     program.touch()
+
+
+def _go_on_with_arrays(program: Program) -> None:
+    """In Paddle an array is written in place. Here the operator reads it as well, where it may have elements."""
+    for block in program.blocks:
+        written: set[str] = set()
+        for op in block.ops:
+            if op.type == "write_to_array" and not op.inputs.get("Array"):
+                (name,) = op.outputs["Out"]
+                if name in written or _may_have_elements(block, name):
+                    op.inputs["Array"] = [name]
+            written.update(op.output_arg_names)
+
+
+def _may_have_elements(block: Block, name: str) -> bool:
+    """Whether an array from outside of a block was written to in front of it, or by an earlier round of a loop."""
+    parent = block.parent_block
+    if parent is None or name in block.vars:
+        return False
+    for op in parent.ops:
+        if block in blocks_of(op):
+            return op.type == "while" or _may_have_elements(parent, name)
+        if name in op.output_arg_names:
+            return True
+    return False
 
 
 def _check_names(block: Block, desc: BlockDesc, file: str) -> None:

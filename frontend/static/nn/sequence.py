@@ -28,7 +28,10 @@ def sequence_pool(input: Tensor, pool_type: str, is_test: bool = False, pad_valu
     One without rows gives `pad_value`.
     """
     attributes = {"pooltype": pool_type.upper(), "is_test": is_test, "pad_value": pad_value}
-    return _appended("sequence_pool", {"X": input}, attributes, input.dtype)
+    block = default_main_program().current_block()
+    out, places = (block.create_var(unique_name.generate("sequence_pool.tmp"), dtype=kind) for kind in (input.dtype, "int32"))
+    block.append_op("sequence_pool", {"X": variable_of(input, block)}, {"Out": out, "MaxIndex": places}, attributes)
+    return out
 
 
 def sequence_first_step(input: Tensor) -> Any:
