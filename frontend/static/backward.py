@@ -13,7 +13,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Expr, product
 from polyreme.static.kinds import Gradient, kind_named
 from polyreme.static.operator import Operator, OpRole, gradient_type
 from polyreme.static.program import Block
@@ -188,8 +188,15 @@ class _Backward:
         name = self._name(target.name)
         if weight is None:
             with self.block.program.role(OpRole.Backward | OpRole.Loss):
-                attrs = {"shape": target.type.shape, "value": 1.0, "dtype": target.dtype.name}
-                op = self.block.add_operator("fill_constant", kind_named("fill_constant"), {}, {"Out": [name]}, attrs)
+                attrs: dict[str, Any] = {"value": 1.0, "dtype": target.dtype.name}
+                if any(isinstance(size, Expr) for size in target.type.shape):
+                    # No constant of Paddle's has a size that only a run knows.
+                    op = self.block.add_operator(
+                        "fill_any_like", kind_named("fill_any_like"), {"X": [target.name]}, {"Out": [name]}, attrs
+                    )
+                else:
+                    attrs["shape"] = target.type.shape
+                    op = self.block.add_operator("fill_constant", kind_named("fill_constant"), {}, {"Out": [name]}, attrs)
         else:
             op = self.block.add_operator(
                 "assign", kind_named("assign"), {"X": [variable_of(weight, self.block).name]}, {"Out": [name]}, {}

@@ -69,6 +69,9 @@ class Passed(OperatorKind):
         return {"Out": []}
 
 
+# What 1.8.5 puts before the names of gradients when it goes back through a program once more.
+_OF_A_LATER_PASS = "grad/"
+
 UNSUPPORTED, PASSED = Unsupported(), Passed()
 NAMED_KINDS.update({"feed": PASSED, "fetch": PASSED})
 
@@ -238,8 +241,11 @@ def _places(found: Mapping[str, Sequence[str]], slots: Mapping[str, Sequence[str
             if not name or name == EMPTY or slot.removesuffix(GRAD) in SCOPES:
                 continue
             of = name.partition(GRAD)[0]
-            # Operators with blocks leave out, at any place, what gets no gradient.
-            place = i if i < len(own) and own[i] == of else own.index(of) if of in own else -1
+            while of.startswith(_OF_A_LATER_PASS):
+                of = of.removeprefix(_OF_A_LATER_PASS)
+            # Operators with blocks leave out, at any place, what gets no gradient. What a user gives as a gradient has any name.
+            given = GRAD not in name and len(own) == len(names)
+            place = i if given or i < len(own) and own[i] == of else own.index(of) if of in own else -1
             if place < 0:
                 return None
             places.append((slot.removesuffix(GRAD), place))

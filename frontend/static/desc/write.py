@@ -131,7 +131,9 @@ def _remember(words: Words, said: Sequence[Spelled], forward: Operator) -> None:
 
 
 def _as_it_is(op: Operator) -> Spelled:
-    return Spelled(op.type, dict(op.inputs), dict(op.outputs), {k: v for k, v in op.attrs.items() if v is not None}, dict(op.attr_kinds))
+    # That an array is read when it is written to, Paddle does not say.
+    inputs = {slot: names for slot, names in op.inputs.items() if (op.type, slot) != ("write_to_array", "Array")}
+    return Spelled(op.type, inputs, dict(op.outputs), {k: v for k, v in op.attrs.items() if v is not None}, dict(op.attr_kinds))
 
 
 # Results that operators of Paddle must have, and that a program here may leave out, with the slot of a variable of the same type.
