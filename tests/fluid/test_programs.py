@@ -46,25 +46,19 @@ def test_programs_give_what_paddle_gives(name: str) -> None:
 # --- Paddle itself
 
 # Whose bytes 1.8.5 does not run yet as it should, and why.
+CRASHES = {"attention_over_sequences": "1.8.5 ends with a segmentation fault"}
 NOT_THERE = {
-    **dict.fromkeys(
-        ("recognize_digits_by_convolution", "residual_network", "vgg_blocks", "depthwise_separable", "clone_of_a_trained_program"),
-        "batch_norm_grad is given Y, which means there that the result is where the input was",
-    ),
+    "cond_of_functions": "gradients of a branch by functions are not written",
     "word2vec_of_sparse_tables": "gradients that are rows are written as tensors",
-    **dict.fromkeys(("arrays_by_while", "greedy_decoding"), "arrays are written as tensors"),
     **dict.fromkeys(("rows_by_if_else", "second_gradients"), "a gradient operator that 1.8.5 does not have"),
     **dict.fromkeys(("recurrent_by_static_rnn", "gated_unit_by_static_rnn"), "gradients of a recurrent net"),
-    "cond_of_functions": "gradients of a branch by functions",
-    "gradients_of_inputs": "a fill_constant of a free size",
 }
 # Whose bytes of 1.8.5 are not run yet as they should, and why.
 NOT_HERE = {
-    "two_losses_and_two_optimizers": "abs_grad",
-    **dict.fromkeys(("gradients_of_inputs", "second_gradients"), "square_grad"),
     "gradient_through_a_while": "a loop that lets an array grow has no gradients",
     "rows_by_if_else": "gradients of rows that go two ways",
     "gated_unit_by_static_rnn": "a gradient that nobody declares",
+    "second_gradients": "gradients of gradients",
 }
 
 
@@ -76,7 +70,7 @@ def test_programs_are_exchanged_as_bytes(tmp_path: Path) -> None:
         pytest.skip("no Python with Paddle 1.8.5 is named")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        calls = {name: recording.run(fluid, function)[1] for name, function in PROGRAMS.items() if name not in MISSING}
+        calls = {name: recording.run(fluid, function)[1] for name, function in PROGRAMS.items() if name not in MISSING | CRASHES}
     written = {name: found for name, found in calls.items() if all(isinstance(call["bytes"], bytes) for call in found)}
     ours, theirs = tmp_path / "ours.npz", tmp_path / "theirs.npz"
     recording.write_calls(ours, written)
