@@ -66,7 +66,7 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
     with destination(path) as file:
         file.write(stream.getbuffer())
         if isinstance(path, (str, os.PathLike)):  # in a stream, other objects may follow
-            file.write(SEAL + _digest(stream.getbuffer()))
+            file.write(seal_of(stream.getbuffer()))
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
@@ -100,6 +100,11 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
     if not return_numpy:
         content.update({key: _tensor(content[key], name) for key, name in names.items() if isinstance(content.get(key), np.ndarray)})
     return content
+
+
+def seal_of(data: bytes | memoryview) -> bytes:
+    """What stands behind the pickle in a file, by which `load` sees whether it is whole."""
+    return SEAL + _digest(data)
 
 
 def _digest(data: bytes | memoryview) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 import polyreme as paddle
 from polyreme import static
 from polyreme.static import OpRole, Program
+from polyreme.static.operator import AttrType
 from polyreme.utils import unique_name
 from tests.frontend.static_mode import static_mode
 
@@ -178,7 +179,8 @@ def test_attributes_keep_their_type(programs):
     block = programs[0].global_block()
     x, y = variables(block, "x", "y")
     op = block.append_op(type="dropout", inputs={"X": x}, outputs={"Out": y}, attrs={"dropout_prob": 0.5})
-    assert op.attr("dropout_prob") == 0.5 and op.has_attr("is_test") and op.attr("is_test") is False and op.attr_type("is_test") is bool
+    assert op.attr("dropout_prob") == 0.5 and op.has_attr("is_test") and op.attr("is_test") is False
+    assert op.attr_type("is_test") == AttrType.BOOL
     op.set_attr("dropout_prob", 1)
     assert op.attr("dropout_prob") == 1.0 and isinstance(op.attr("dropout_prob"), float)
     for name, value in (("is_test", "yes"), ("is_test", 1), ("dropout_prob", "0.5"), ("nothing", 1)):
