@@ -29,7 +29,7 @@ from polyreme.loaders.safe_pickle import NamedArray, read_pickle
 from polyreme.runtime.artifact import is_device
 from polyreme.tensor import Tensor
 
-__all__ = ["load", "save", "write_sealed"]
+__all__ = ["load", "save"]
 
 NAME_TABLE = "StructuredToParameterName@@"
 UNPACK_INFO = "UnpackBigParamInfor@@"
@@ -63,18 +63,15 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         pickle.dump(content, stream, protocol=protocol)
     else:
         _TensorPickler(stream, protocol=protocol).dump(obj)
-    if isinstance(path, (str, os.PathLike)):
-        write_sealed(path, stream.getbuffer())
-        return
-    with destination(path) as file:  # unsealed, since other objects may follow
-        file.write(stream.getbuffer())
+    write_sealed(path, stream.getvalue())
 
 
-def write_sealed(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
-    """Write a pickle to a file, and its seal behind it."""
+def write_sealed(path: str | os.PathLike[str] | BinaryIO, data: bytes) -> None:
+    """Write a pickle, with its seal where it is a file of its own: in a stream, other objects may follow."""
     with destination(path) as file:
         file.write(data)
-        file.write(SEAL + _digest(data))
+        if isinstance(path, (str, os.PathLike)):
+            file.write(SEAL + _digest(data))
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:

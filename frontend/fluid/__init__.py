@@ -40,7 +40,7 @@ _HOMES = {
     "param_attr": ("ParamAttr", "WeightNormParamAttr"),
     "regularizer": ("L1Decay", "L2Decay"),
     "trainer": ("BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Inferencer", "Trainer"),
-    "transpiler": ("memory_optimize", "release_memory"),
+    "transpiler": ("HashName", "RoundRobin", "memory_optimize", "release_memory"),
 }  # fmt: skip
 _NAMES = {name: home for home, names in _HOMES.items() for name in names} | {"Tensor": "core"}
 

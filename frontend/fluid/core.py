@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, is_compiled_with_cuda
+from polyreme.dtypes import PROTOBUF_DTYPES, dtype
+from polyreme.ir.types import TensorType
 from polyreme.names import listed
 from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
-from polyreme.static.operator import Operator
+from polyreme.static.operator import AttrType, Operator
 from polyreme.static.scope import Scope
-from polyreme.static.variable import Variable
+from polyreme.static.variable import DENSE, Variable
 
 __all__ = [
     "AttrType", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "LoDTensor", "LoDTensorArray", "OpDesc", "Place", "Scope",
@@ -21,28 +23,14 @@ class EOFException(Exception):
     """A reader has come to its end."""
 
 
-class AttrType(IntEnum):
-    """The kinds of attributes, by their numbers in program files."""
-
-    INT = 0
-    FLOAT = 1
-    STRING = 2
-    INTS = 3
-    FLOATS = 4
-    STRINGS = 5
-    BOOL = 6
-    BOOLS = 7
-    BLOCK = 8
-    LONG = 9
-    BLOCKS = 10
-    LONGS = 11
-
-
 class VarDesc:
     """Kinds of variables."""
 
     class VarType(IntEnum):
-        """Element types, and what a variable may be, by their numbers in program files."""
+        """Element types, and what a variable may be, by their numbers in program files.
+
+        `x.dtype == VarType.FP32` and `x.type == VarType.LOD_TENSOR` compare as in Paddle 1; a dtype hashes as itself, not as its number.
+        """
 
         BOOL = 0
         INT16 = 1
@@ -66,6 +54,18 @@ class VarDesc:
         SIZE_T = 19
         UINT8 = 20
         INT8 = 21
+
+        def __eq__(self, other: object) -> bool:
+            if isinstance(other, dtype):
+                return PROTOBUF_DTYPES.get(int(self)) == other.name
+            if isinstance(other, TensorType):
+                return int(self) == DENSE
+            return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
+
+        def __ne__(self, other: object) -> bool:
+            return not self == other
+
+        __hash__ = IntEnum.__hash__
 
 
 # An operator describes itself.

@@ -82,9 +82,6 @@ class Executor(executor.Executor):
             program, feed, fetch_list, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache, use_prune
         )
 
-    def close(self) -> None:
-        """Nothing is held that Python does not let go of by itself; a reader ends with its `reset`."""
-
     def _given(self, array: Any, lod: Any, return_numpy: bool) -> Any:
         made = super()._given(array, lod, return_numpy)
         if not return_numpy:

@@ -120,10 +120,16 @@ class _Scaled(Initializer):
         return init.draw_normal(shape, 0.0, deviation, dtype)
 
 
+def _check_settings(uniform: Any, seed: Any) -> None:
+    if uniform is None or seed is None:
+        raise ValueError(f"expected a bool as uniform and a whole number as seed but got {uniform!r} and {seed!r}")
+
+
 class XavierInitializer(_Scaled):
     """Glorot and Bengio: a variance of 2 / (fan_in + fan_out). Uniform, or normal."""
 
     def __init__(self, uniform: bool = True, fan_in: float | None = None, fan_out: float | None = None, seed: int = 0):
+        _check_settings(uniform, seed)
         self.uniform, self.fan_in, self.fan_out, self.seed = uniform, fan_in, fan_out, seed
 
     def deviation(self, shape: Any) -> float:
@@ -136,6 +142,7 @@ class MSRAInitializer(_Scaled):
     """He et al.: a variance of 2 / fan_in. Uniform, or normal."""
 
     def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0):
+        _check_settings(uniform, seed)
         self.uniform, self.fan_in, self.seed = uniform, fan_in, seed
 
     def deviation(self, shape: Any) -> float:

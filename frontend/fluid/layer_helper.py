@@ -13,6 +13,7 @@ from polyreme import dispatch, dtypes
 from polyreme.fluid.framework import default_main_program, default_startup_program, in_dygraph_mode, runs_at_once
 from polyreme.fluid.initializer import Constant, Xavier
 from polyreme.fluid.param_attr import ParamAttr, WeightNormParamAttr
+from polyreme.names import listed
 from polyreme.operators.table import apply_legacy
 from polyreme.parameter import Parameter
 from polyreme.static.inference import appended
@@ -258,3 +259,4 @@ def _plain(value: Any) -> Any:
     return value.name if isinstance(value, dtypes.dtype) else value
 
 
+__dir__ = listed(__name__)

@@ -186,6 +186,11 @@ class Auc(MetricBase):
         np.add.at(self._stat_pos, places[true], 1)
         np.add.at(self._stat_neg, places[~true], 1)
 
+    @staticmethod
+    def trapezoid_area(x1: float, x2: float, y1: float, y2: float) -> float:
+        """The area between the x-axis and the line from (x1, y1) to (x2, y2)."""
+        return abs(x1 - x2) * (y1 + y2) / 2.0
+
     def eval(self) -> float:
         positives, negatives = np.cumsum(self._stat_pos[::-1]), np.cumsum(self._stat_neg[::-1])
         if not positives[-1] or not negatives[-1]:

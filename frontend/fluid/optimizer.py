@@ -141,6 +141,10 @@ class Optimizer:
         kept[param.name] = made
         return made
 
+    def get_opti_var_name_list(self) -> list[str]:
+        """The names of the accumulators that were made."""
+        return [variable.name for kept in self._accumulators.values() for variable in kept.values()]
+
     def _get_accumulator(self, name: str, param: Any) -> Any:
         if param.name not in self._accumulators.get(name, {}):
             raise ValueError(f"Accumulator {name} does not exist for parameter {param.name}")

@@ -29,12 +29,14 @@ class ParamAttr(attributes.ParamAttr):
         regularizer: Any = None,
         trainable: bool = True,
         gradient_clip: Any = None,
-        do_model_average: bool | None = None,
+        do_model_average: bool | None = True,
     ):
         if isinstance(gradient_clip, bool):
             gradient_clip, do_model_average = None, gradient_clip
         if not isinstance(learning_rate, (int, float)) or isinstance(learning_rate, bool):
             raise TypeError(f"expected a number as the learning_rate of a ParamAttr but got {type(learning_rate).__name__}")
+        if not isinstance(trainable, bool):
+            raise TypeError(f"expected a bool as trainable of a ParamAttr but got {trainable!r}")
         super().__init__(name, initializer, learning_rate, regularizer, trainable, gradient_clip=gradient_clip)
         self.do_model_average = do_model_average  # type: ignore[assignment]
 
@@ -81,8 +83,18 @@ class WeightNormParamAttr(ParamAttr):
 
     params_with_weight_norm: ClassVar[list[Any]] = []
 
-    def __init__(self, dim: int | None = None, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        dim: int | None = None,
+        name: str | None = None,
+        initializer: Any = None,
+        learning_rate: float = 1.0,
+        regularizer: Any = None,
+        trainable: bool = True,
+        do_model_average: bool = False,
+        gradient_clip: Any = None,
+    ):
+        super().__init__(name, initializer, learning_rate, regularizer, trainable, gradient_clip, do_model_average)
         self.dim = dim
 
 

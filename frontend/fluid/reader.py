@@ -175,8 +175,9 @@ class DataLoader:
     def from_generator(
         feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
         iterable: bool = True, return_list: bool = False, use_multiprocess: bool = False,
+        drop_last: bool = True,
     ) -> PyReader:  # fmt: skip
-        """A loader of batches for the variables in `feed_list`."""
+        """A loader of batches for the variables in `feed_list`. `drop_last` is about batches for several devices, of which there is one."""
         return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
 
 

@@ -99,6 +99,8 @@ class TruncatedNormal(Initializer):
         self.mean, self.std, self.a, self.b = mean, std, a, b
 
     def values(self, shape: Shape, dtype: ScalarType) -> Tensor:
+        if self.std == 0:
+            return Tensor._wrap(np.full(shape, self.mean, dtype.np))
         normal = NormalDist()
         # Paddle takes a and b as bounds of the result.
         low, high = (normal.cdf((v - self.mean) / self.std) for v in (self.a, self.b))

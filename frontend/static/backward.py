@@ -51,10 +51,18 @@ def append_backward(
         parameters = [p for p in program.all_parameters() if p.trainable]
     else:
         parameters = [_parameter(block, p) for p in parameter_list]
+    if target.op is not None and not target.op.attrs.get("op_role", 0):
+        target.op.attrs["op_role"] = int(OpRole.Forward) | int(OpRole.Loss)
     with program.role(OpRole.Backward):
         told = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
         found = _Backward(block, _names(no_grad_set), None, told).run([target], [None])
-    return [(p, block.vars[found[p.name]]) for p in parameters if p.name in found]
+    pairs = [(p, block.vars[found[p.name]]) for p in parameters if p.name in found]
+    makers = {name: op for op in block.ops for name in op.output_arg_names}
+    for parameter, gradient in pairs:
+        maker = makers.get(gradient.name)
+        if maker is not None:  # which says whose gradient it makes, as Paddle's transpilers ask
+            maker.attrs["op_role_var"] = [*maker.attrs.get("op_role_var", ()), parameter.name, gradient.name]
+    return pairs
 
 
 def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:

@@ -55,8 +55,11 @@ class Executor(Shown):
     def __init__(self, place: Any = None):
         self.place = current_place() if place is None else as_place(place)
 
+        self._closed = False
+
     def close(self) -> None:
-        """Nothing is held that Python does not let go of by itself."""
+        """Run nothing more: a later `run` is a RuntimeError. What was held, Python lets go of by itself."""
+        self._closed = True
 
     def run(
         self,
@@ -75,6 +78,8 @@ class Executor(Shown):
 
         `feed` has an array by name for each input. With `use_prune` only the operators are run that the fetched variables need.
         """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Executor: make another one, or call close() after the last run")
         if isinstance(program, CompiledProgram):
             found = program.run_replicas(self, feed, _listed(fetch_list), global_scope() if scope is None else scope)
             if found is not None:

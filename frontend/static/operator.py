@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
-from polyreme.loaders.attribute_kinds import defaults_of
+from polyreme.loaders.attribute_kinds import defaults_of, kinds_of
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
     from polyreme.static.kinds import OperatorKind
     from polyreme.static.program import Block
 
-__all__ = ["OpRole", "Operator", "OperatorError", "RunError", "forward_type", "gradient_type", "is_block", "located"]
+__all__ = ["AttrType", "OpRole", "Operator", "OperatorError", "RunError", "forward_type", "gradient_type", "is_block", "located"]
 
 _numbers = itertools.count()
 
@@ -42,6 +43,38 @@ class OpRole(Shown):
     Optimize = 0x0002
     LRSched = 0x0010
     Loss = 0x0100
+
+
+class AttrType(IntEnum):
+    """The kinds of attributes, by their numbers in program files."""
+
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    INTS = 3
+    FLOATS = 4
+    STRINGS = 5
+    BOOL = 6
+    BOOLS = 7
+    BLOCK = 8
+    LONG = 9
+    BLOCKS = 10
+    LONGS = 11
+
+
+def _kind_of(value: Any) -> AttrType:
+    """The kind that a value has; of an empty list or tuple, that of whole numbers."""
+    several = isinstance(value, (list, tuple))
+    first = (value[0] if value else 0) if several else value
+    name = "INT"
+    for kind, called in ((bool, "BOOL"), (float, "FLOAT"), (str, "STRING")):
+        if isinstance(first, kind):
+            name = called
+    if is_block(first):
+        name = "BLOCK"
+    elif name == "INT" and any(not -(2**31) <= int(v) < 2**31 for v in (value if several else [value])):
+        name = "LONG"
+    return AttrType[name + "S" * several]
 
 
 ROLE_NAMES = {"op_role", "op_role_var", "op_namescope", "op_device"}
@@ -191,9 +224,13 @@ class Operator:
             )
         return self.attrs[name]
 
-    def attr_type(self, name: str) -> type:
-        """The Python type of an attribute's value."""
-        return type(self.attr(name))
+    def attr_type(self, name: str) -> AttrType:
+        """Of which kind an attribute is: what Paddle's table says of this operator, else what its value says."""
+        value = self.attr(name)
+        known = kinds_of(self.type).get(name)
+        if known is not None and known in AttrType.__members__.values():
+            return AttrType(known)
+        return _kind_of(value)
 
     def set_attr(self, name: str, val: Any) -> None:
         """Set an attribute. One that is there keeps its type: another one is a `ValueError`."""

@@ -12,7 +12,7 @@ from polyreme.loaders.program_desc import ProgramDesc, write_program
 from polyreme.loaders.program_text import text_of_block, text_of_program
 from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
-from polyreme.static.variable import Parameter, Variable, VariableError, named_variable
+from polyreme.static.variable import Parameter, Variable, VariableError, check_flags, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
@@ -30,6 +30,7 @@ class Block:
         self.idx = idx
         self.parent_idx = parent_idx
         self.forward_block_idx = -1
+        self.backward_block_idx = -1
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
 
@@ -76,6 +77,8 @@ class Block:
     ) -> Parameter:
         """A new parameter in the program's first block. One of that name and shape is shared."""
         block = self.program.global_block()
+        if shape is None:
+            raise VariableError("expected the shape of a parameter but got None", caller_location())
         name = name or unique_name.generate("_generated_param")
         known = block.vars.get(name)
         if known is not None:
@@ -100,7 +103,7 @@ class Block:
     def var(self, name: str) -> Variable:
         """The variable of this name in this block; `ValueError` when there is none."""
         if not isinstance(name, str):
-            raise VariableError(f"var require string as parameter, but get {type(name).__name__} instead.", caller_location())
+            raise TypeError(f"var require string as parameter, but get {type(name).__name__} instead.")
         if name not in self.vars:
             raise VariableError(
                 f"expected a variable of block {self.idx} but got '{name}'{did_you_mean(name, self.vars)}", caller_location(), code="E0602"
@@ -273,6 +276,7 @@ class Block:
         """The block's `BlockDesc` as protobuf's text, as `Program.to_string` has it; `ValueError` when `throw_on_error` and a variable has
         no shape.
         """
+        check_flags(throw_on_error, with_details)
         if throw_on_error:
             for variable in self.vars.values():
                 variable.to_string(True)
@@ -439,7 +443,7 @@ class Program:
         copy.captured, copy.schedules = dict(self.captured), dict(self.schedules)
         copy.blocks = [Block(copy, block.idx, block.parent_idx) for block in self.blocks]
         for old, new in zip(self.blocks, copy.blocks, strict=True):
-            new.forward_block_idx = old.forward_block_idx
+            new.forward_block_idx, new.backward_block_idx = old.forward_block_idx, old.backward_block_idx
             for variable in old.vars.values():
                 new.vars[variable.name] = _copied(variable, new, variable.persistable)
             for op in old.ops:
@@ -494,6 +498,9 @@ class Program:
                 raise ValueError(f"expected variables or operators to prune for but got {type(target).__name__}")
         copy = self.clone()
         block = copy.global_block()
+        unknown = sorted(name for name in wanted if name not in block.vars)
+        if unknown:
+            raise VariableError(f"expected variables of the program to prune for but it has no '{unknown[0]}'", caller_location())
         kept: list[Operator] = []
         for op in reversed(block.ops):
             writes = [name for name in op.written_names() if name in wanted and name not in feeded_var_names]
@@ -634,6 +641,7 @@ class Program:
 
         `ValueError` when `throw_on_error` and a variable has no shape. `str` of a program is shorter.
         """
+        check_flags(throw_on_error, with_details)
         if throw_on_error:
             for variable in self.list_vars():
                 variable.to_string(True)

@@ -80,12 +80,14 @@ class Scope(Shown):
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this name in this very scope, made when there is none."""
+        _check_name(name)
         if name not in self._variables:
             self._variables[name] = ScopeVariable(name)
         return self._variables[name]
 
     def find_var(self, name: str) -> ScopeVariable | None:
         """The variable of this name here or in a parent, None when there is none."""
+        _check_name(name)
         scope: Scope | None = self
         while scope is not None:
             if name in scope._variables:
@@ -120,6 +122,11 @@ class Scope(Shown):
 
     def _remove_from_pool(self) -> None:
         """Paddle's word for letting go of a scope; here Python does that."""
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"expected the name of a variable to be str but got {name!r}")
 
 
 _current = Scope()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polyreme.static.operator import Operator
     from polyreme.static.program import Block
 
-__all__ = ["GRAD", "Parameter", "Variable", "VariableError", "named_variable", "variable_type"]
+__all__ = ["GRAD", "Parameter", "Variable", "VariableError", "check_flags", "named_variable", "variable_type"]
 
 GRAD = "@GRAD"
 # The number of dense tensors among the kinds of variables that Paddle's programs have.
@@ -39,6 +39,13 @@ class VariableContents:
 
     def __init__(self, variable: Variable):
         self.variable = variable
+
+
+def check_flags(throw_on_error: Any, with_details: Any) -> None:
+    """What `to_string` takes: two bools; `TypeError` otherwise."""
+    for name, given in (("throw_on_error", throw_on_error), ("with_details", with_details)):
+        if not isinstance(given, bool):
+            raise TypeError(f"expected a bool as {name} but got {given!r}")
 
 
 def variable_type(name: str, shape: Sequence[Any], dtype: ScalarType) -> TensorType:
@@ -215,6 +222,13 @@ class Variable(Tensor):
             code="E0608",
         )
 
+    def gradient(self) -> Any:
+        raise VariableError(
+            f"expected a tensor of dygraph mode but gradient() got the variable '{self.name}'; fetch '{self.name}{GRAD}' instead",
+            caller_location(),
+            code="E0608",
+        )
+
     def register_hook(self, hook: Any) -> Any:
         raise VariableError(
             f"expected a tensor of dygraph mode but register_hook() got the variable '{self.name}': its gradient is the variable "
@@ -254,6 +268,7 @@ class Variable(Tensor):
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """As `repr`; with details, every field. `ValueError` when `throw_on_error` and it has no shape yet."""
+        check_flags(throw_on_error, with_details)
         if throw_on_error and self._type is None:
             raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
         more = (

@@ -6,5 +6,9 @@ wait; then the run is over. If all wait before, the run ends in an error that na
 
 from polyreme.fluid.concurrency.blocks import Go, Select
 from polyreme.fluid.concurrency.channels import channel_close, channel_recv, channel_send, make_channel
+from polyreme.names import listed
 
 __all__ = ["Go", "Select", "channel_close", "channel_recv", "channel_send", "make_channel"]
+
+
+__dir__ = listed(__name__)

@@ -11,6 +11,7 @@ from polyreme.fluid import unique_name
 from polyreme.fluid.concurrency.channels import channel_recv, channel_send, checked_channel, variable_received, variable_sent
 from polyreme.fluid.framework import default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.names import listed
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import Variable
 
@@ -123,3 +124,6 @@ class Select:
                 scopes = parent.create_var(unique_name.generate("_generated_var"))
                 runs = {"sub_block": block, "is_scalar_condition": True}
                 parent.append_op("conditional_block", {"Cond": holds, "Input": reads}, {"Out": writes, "Scope": [scopes]}, runs)
+
+
+__dir__ = listed(__name__)

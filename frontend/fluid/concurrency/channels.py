@@ -8,6 +8,7 @@ from polyreme import dtypes
 from polyreme.fluid.core import VarDesc
 from polyreme.fluid.framework import variables_of
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.names import listed
 from polyreme.static.concurrency.kinds import channel_dtype
 from polyreme.static.variable import Variable
 from polyreme.tensor import Tensor
@@ -96,3 +97,6 @@ def channel_recv(channel: Any, return_value: Any) -> tuple[Variable, Variable]:
 def channel_close(channel: Any) -> None:
     """Close a channel: what it holds can be received still, and who waits for more gets nothing. Closing twice is an error."""
     LayerHelper("channel_close").append_op("channel_close", {"Channel": checked_channel(channel)}, {})
+
+
+__dir__ = listed(__name__)

@@ -6,5 +6,9 @@ from polyreme.fluid.trainer.events import BeginEpochEvent, BeginStepEvent, EndEp
 from polyreme.fluid.trainer.inference import Inferencer
 from polyreme.fluid.trainer.keeping import CheckpointConfig
 from polyreme.fluid.trainer.training import Trainer
+from polyreme.names import listed
 
 __all__ = ["BeginEpochEvent", "BeginStepEvent", "CheckpointConfig", "EndEpochEvent", "EndStepEvent", "Inferencer", "Trainer"]
+
+
+__dir__ = listed(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme.names import listed
 from polyreme.utils.shown import Shown
 
 __all__ = ["BeginEpochEvent", "BeginStepEvent", "EndEpochEvent", "EndStepEvent"]
@@ -52,3 +53,6 @@ class EndStepEvent(Shown):
 
     def _shown(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "step": self.step, "metrics": self.metrics}
+
+
+__dir__ = listed(__name__)

@@ -9,6 +9,7 @@ from typing import Any
 from polyreme.fluid import io, unique_name
 from polyreme.fluid.executor import Executor, Scope, scope_guard
 from polyreme.fluid.framework import Program, program_guard, variables_of
+from polyreme.names import listed
 from polyreme.static.parallel.parallel_executor import ParallelExecutor
 
 __all__ = ["Inferencer"]
@@ -48,3 +49,6 @@ class Inferencer:
         if self._replicas is not None:
             return self._replicas.run(names, dict(inputs), return_numpy=return_numpy)
         return self.exe.run(self.inference_program, inputs, names, scope=self.scope, return_numpy=return_numpy)
+
+
+__dir__ = listed(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 from polyreme import random
 from polyreme.fluid import io
 from polyreme.fluid.framework import Program
+from polyreme.names import listed
 from polyreme.utils.shown import Shown
 
 __all__ = ["CheckpointConfig", "Checkpoints"]
@@ -71,3 +72,6 @@ class Checkpoints:
     def clean(self) -> None:
         """Delete them: training has ended, and nothing is left to go on with."""
         io.clean_checkpoint(self.folder)
+
+
+__dir__ = listed(__name__)

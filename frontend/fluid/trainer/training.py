@@ -16,6 +16,7 @@ from polyreme.fluid.executor import Executor, OneElement, Scope, scope_guard
 from polyreme.fluid.framework import Program, Variable, program_guard, variables_of
 from polyreme.fluid.trainer.events import BeginEpochEvent, BeginStepEvent, EndEpochEvent, EndStepEvent
 from polyreme.fluid.trainer.keeping import CheckpointConfig, Checkpoints
+from polyreme.names import listed
 from polyreme.static.parallel.parallel_executor import ParallelExecutor
 
 __all__ = ["Trainer", "feed_variables"]
@@ -186,3 +187,6 @@ def feed_variables(program: Program, feed_order: Any) -> list[Variable]:
     else:
         raise TypeError(f"The 'feed_order' should be either None, list or dict but got {type(feed_order).__name__}")
     return [block.var(name) for name in names]
+
+
+__dir__ = listed(__name__)

@@ -137,4 +137,6 @@ class LoDTensorArray(list[Any]):
     """A list of LoDTensors, as programs keep them."""
 
     def append(self, tensor: Any) -> None:
+        if not isinstance(tensor, (LoDTensor, Tensor, np.ndarray)):
+            raise TypeError(f"expected a LoDTensor for an array of them but got {type(tensor).__name__}")
         super().append(tensor if isinstance(tensor, LoDTensor) else LoDTensor(tensor))

@@ -1,0 +1,162 @@
+"""`python -m tests.coverage_fluid [-v]`: which names of `paddle.fluid` (without `fluid.layers`) are there, tested and wrong.
+
+Names are those of `tests/fluid_api/names.json`: what 1.8.5 exports, and what pages of earlier releases document ("older"). A case of
+`tests/fluid_api` compares with 1.8.5; `TOLD` names files that compare with the documents, which no Paddle that installs today can do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import polyreme
+import polyreme.fluid as fluid
+from tests.api.table import resolve
+from tests.coverage_api import signature_fault
+from tests.fluid_api.names import stored as names
+from tests.fluid_api.record import stored
+from tests.fluid_api.table import differences, load
+
+# Names (with all that stand below them) that are not there, and why.
+OUT_OF_SCOPE = {
+    "paddle.fluid.contrib": "extras of 1.8 that no document of our users names",
+    "paddle.fluid.install_check": "checks Paddle's own installation",
+    "paddle.fluid.ComplexVariable": "2.x has complex dtypes",
+    "paddle.fluid.DistributeTranspiler": "the parameter server is work of its own",
+    "paddle.fluid.DistributeTranspilerConfig": "the parameter server is work of its own",
+    "paddle.fluid.Executor.train_from_dataset": "training on files of the parameter server",
+    "paddle.fluid.Executor.infer_from_dataset": "training on files of the parameter server",
+    "paddle.fluid.io.DataLoader.from_dataset": "training on files of the parameter server",
+    "paddle.fluid.reader.DataLoader.from_dataset": "training on files of the parameter server",
+    "paddle.fluid.Program.global_seed": "seeds the draws of dygraph, which paddle.seed does",
+    "paddle.fluid.dygraph": "layers of 1.8's dygraph; 2.x has them as paddle.nn",
+    "paddle.fluid.metrics.DetectionMAP": "detection operators of 1.8",
+    "paddle.fluid.nets.sequence_conv_pool": "the activation of sequence_conv needs static mode, and drops the levels",
+    "paddle.fluid.optimizer.DGCMomentumOptimizer": "gradient compression among servers",
+    "paddle.fluid.optimizer.Dpsgd": "not documented for our users",
+    "paddle.fluid.optimizer.DpsgdOptimizer": "not documented for our users",
+    "paddle.fluid.optimizer.LookaheadOptimizer": "not documented for our users",
+    "paddle.fluid.optimizer.PipelineOptimizer": "not documented for our users",
+    "paddle.fluid.optimizer.RecomputeOptimizer": "not documented for our users",
+    "paddle.fluid.io.default_collate_fn": "paddle.io has it",
+    "paddle.fluid.reader.default_collate_fn": "paddle.io has it",
+    "paddle.fluid.io.PyReader.next": "Python 2's iterators",
+    "paddle.fluid.reader.PyReader.next": "Python 2's iterators",
+    "paddle.fluid.io.PyReader.queue": "a part of how Paddle's reader is made",
+    "paddle.fluid.reader.PyReader.queue": "a part of how Paddle's reader is made",
+    "paddle.fluid.framework.Operator.OP_WITHOUT_KERNEL_SET": "a part of how Paddle's operators are made",
+}
+# Names (with all below) whose right answer is told by documents, and the test that asks for it.
+TOLD = {
+    "paddle.fluid.Trainer": "tests/fluid/test_trainer.py",
+    "paddle.fluid.Inferencer": "tests/fluid/test_trainer.py",
+    "paddle.fluid.CheckpointConfig": "tests/fluid/test_trainer.py",
+    "paddle.fluid.BeginEpochEvent": "tests/fluid/test_trainer.py",
+    "paddle.fluid.EndEpochEvent": "tests/fluid/test_trainer.py",
+    "paddle.fluid.BeginStepEvent": "tests/fluid/test_trainer.py",
+    "paddle.fluid.EndStepEvent": "tests/fluid/test_trainer.py",
+    "paddle.fluid.Go": "tests/fluid/test_concurrency.py",
+    "paddle.fluid.Select": "tests/fluid/test_concurrency.py",
+    "paddle.fluid.make_channel": "tests/fluid/test_concurrency.py",
+    "paddle.fluid.channel_send": "tests/fluid/test_concurrency.py",
+    "paddle.fluid.channel_recv": "tests/fluid/test_concurrency.py",
+    "paddle.fluid.channel_close": "tests/fluid/test_concurrency.py",
+}
+
+
+@dataclass
+class Row:
+    """What is known of one name."""
+
+    name: str
+    since: str
+    present: bool
+    signature: str = ""
+    cases: int = 0
+    told: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+
+def reason(table: dict[str, str], name: str) -> str:
+    """What the table says of a name or of what it stands below."""
+    while name:
+        if name in table:
+            return table[name]
+        name = name.rpartition(".")[0]
+    return ""
+
+
+def found(name: str) -> tuple[bool, Any]:
+    """Whether a name is there, and what it is; fields that an instance sets are None."""
+    try:
+        return True, resolve(polyreme, name)
+    except AttributeError:
+        pass
+    try:
+        owner = resolve(polyreme, name.rpartition(".")[0])
+    except AttributeError:
+        return False, None
+    field_name = name.rpartition(".")[2]
+    sources = [inspect.getsource(k) for k in getattr(owner, "__mro__", ()) if k.__module__.startswith("polyreme")]
+    return any(f"self.{field_name}" in s or f"    {field_name}:" in s for s in sources), None
+
+
+def survey(run: bool = True) -> dict[str, Row]:
+    """A row for every name; with `run` all cases are run."""
+    rows = {}
+    for entry in names():
+        name, told = entry["name"], entry["signature"]
+        present, value = found(name)
+        fault = signature_fault(value, told) if value is not None and told is not None else ""
+        rows[name] = Row(name, entry["since"], present, fault, told=reason(TOLD, name))
+    kept = stored()
+    for i, case in load().items():
+        fingerprint, expected = (case.fingerprint, None) if case.older else kept.get(i, (None, None))
+        faults = [] if fingerprint == case.fingerprint else ["is not recorded as it stands"]
+        if run and not faults:
+            faults = differences(case.run(fluid, np), expected)
+        for name in case.names:
+            if name in rows:
+                rows[name].cases += 1
+                rows[name].wrong += faults
+    return rows
+
+
+def main(arguments: list[str]) -> None:
+    rows = survey()
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows.values():
+        parts = row.name.split(".")
+        groups[parts[2] if len(parts) > 3 and parts[2].islower() else "fluid"].append(row)
+        groups["all"].append(row)
+    print(f"{'':20}{'names':>6}{'present':>8}{'cases':>6}{'told':>6}{'untested':>9}{'wrong':>6}{'signature':>10}")
+    for group, members in groups.items():
+        tell = Counter(
+            present=sum(r.present for r in members), cases=sum(r.present and bool(r.cases) for r in members),
+            told=sum(r.present and not r.cases and bool(r.told) for r in members), wrong=sum(bool(r.wrong) for r in members),
+            signature=sum(bool(r.signature) for r in members),
+            untested=sum(r.present and not r.cases and not r.told for r in members),
+        )  # fmt: skip
+        print(
+            f"{group:20}{len(members):6}{tell['present']:8}{tell['cases']:6}{tell['told']:6}{tell['untested']:9}{tell['wrong']:6}"
+            f"{tell['signature']:10}"
+        )
+    if "-v" in arguments:
+        for row in rows.values():
+            if not row.present:
+                print("absent   ", row.name, "::", reason(OUT_OF_SCOPE, row.name) or "NO REASON")
+            elif row.wrong:
+                print("wrong    ", row.name, "::", row.wrong[:2])
+            elif not row.cases and not row.told:
+                print("untested ", row.name)
+            if row.signature:
+                print("signature", row.name, "::", row.signature)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,45 @@
+"""Every case of `paddle.fluid` against what 1.8.5 gave, and the report of `tests/coverage_fluid.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme.fluid as fluid
+from tests.coverage_fluid import OUT_OF_SCOPE, TOLD, reason, survey
+from tests.fluid_api.record import run_under_paddle, stored
+from tests.fluid_api.table import differences, load
+
+ROOT = Path(__file__).parents[2]
+CASES = load()
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, Any]:
+    return stored()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_of_the_fluid_time_gives_what_paddle_gave(name: str, kept: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM", "2")  # and set back behind the case
+    case = CASES[name]
+    fingerprint, expected = (case.fingerprint, None) if case.older else kept.get(name, (None, None))
+    assert fingerprint == case.fingerprint, "is not recorded as it stands: run `python -m tests.fluid_api.record`"
+    found = differences(case.run(fluid, np), expected)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.peer
+def test_what_is_kept_is_what_paddle_gives(kept: dict[str, Any]) -> None:
+    for i, (fingerprint, outcome) in run_under_paddle().items():
+        assert kept[i][0] == fingerprint and not differences(outcome, kept[i][1]), i
+
+
+def test_a_name_that_is_not_there_has_a_reason() -> None:
+    rows = survey(run=False)
+    assert [row.name for row in rows.values() if not row.present and not reason(OUT_OF_SCOPE, row.name)] == []
+    for name, file in TOLD.items():
+        assert name.rpartition(".")[2] in (ROOT / file).read_text(encoding="utf-8")
