@@ -22,7 +22,18 @@ from polyreme.static.variable import Variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["LayerHelper"]
+__all__ = ["LayerHelper", "sizes_given"]
+
+# The slots for a variable in place of an attribute, and for variables in place of its elements.
+_SLOTS_OF_ATTRIBUTES: dict[str, tuple[str | None, str | None]] = {
+    "expand_times": ("ExpandTimes", "expand_times_tensor"),
+    "starts": ("StartsTensor", "StartsTensorList"),
+    "ends": ("EndsTensor", "EndsTensorList"),
+    "strides": ("StridesTensor", "StridesTensorList"),
+    "axes": ("AxesTensor", "AxesTensorList"),
+    "axis": ("AxisTensor", None),
+    "sections": (None, "SectionsTensorList"),
+}
 
 
 class LayerHelper:
@@ -57,6 +68,7 @@ class LayerHelper:
         if in_dygraph_mode():
             self._apply(type, given, made, chosen)
             return None
+        self._move_to_slots(given, chosen)
         block = self.main_program.current_block()
         # Eager tensors, such as parameters of a Layer, are persistable variables of the program.
         read = {slot: [v if isinstance(v, str) else variable_of(v, block) for v in _listed(value)] for slot, value in given.items()}
@@ -66,6 +78,15 @@ class LayerHelper:
             for name in op.output_arg_names:
                 block.var_recursive(name).stop_gradient = True
         return op
+
+    def _move_to_slots(self, slots: dict[str, Any], attrs: dict[str, Any]) -> None:
+        """Give variables that stand in place of an attribute, or of its elements, to the slots that Paddle has for them."""
+        for name, (whole, elements) in _SLOTS_OF_ATTRIBUTES.items():
+            value = attrs.get(name)
+            if whole and isinstance(value, Tensor):
+                slots[whole] = attrs.pop(name)
+            elif elements and isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+                slots[elements] = [v if isinstance(v, Tensor) else self.constant([1], "int32", v) for v in attrs.pop(name)]
 
     @staticmethod
     def _apply(type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
@@ -246,6 +267,11 @@ class LayerHelper:
         axes = [axis for axis in range(rank) if axis != dim]
         reduced = {"dim": axes, "keep_dim": True, "reduce_all": dim is None}
         return [("square", v, square, {}), ("reduce_sum", square, total, reduced), ("sqrt", total, length, {})]
+
+
+def sizes_given(value: Any) -> Any:
+    """Numbers and variables as a list; one variable that stands for all of them as it is."""
+    return value if isinstance(value, Tensor) else list(value)
 
 
 def _listed(value: Any) -> list[Any]:
