@@ -63,10 +63,15 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         pickle.dump(content, stream, protocol=protocol)
     else:
         _TensorPickler(stream, protocol=protocol).dump(obj)
+    write_sealed(path, stream.getvalue())
+
+
+def write_sealed(path: str | os.PathLike[str] | BinaryIO, data: bytes) -> None:
+    """Write a pickle, with its seal where it is a file of its own: in a stream, other objects may follow."""
     with destination(path) as file:
-        file.write(stream.getbuffer())
-        if isinstance(path, (str, os.PathLike)):  # in a stream, other objects may follow
-            file.write(SEAL + _digest(stream.getbuffer()))
+        file.write(data)
+        if isinstance(path, (str, os.PathLike)):
+            file.write(SEAL + _digest(data))
 
 
 def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:

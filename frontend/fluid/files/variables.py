@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_one, read_parameters, write_one, write_parameters
 from polyreme.names import listed
 from polyreme.serialization import save as save_file
+from polyreme.serialization import write_sealed
 from polyreme.static import io
 from polyreme.static.operator import RunError
 from polyreme.static.parallel.compiled_program import CompiledProgram
@@ -177,10 +179,10 @@ def save(program: Any, model_path: str) -> None:
     if not os.path.basename(model_path):
         raise ValueError("model_path MUST be format of dirname/filename [dirname\\filename in window], Now filename is empty str")
     for suffix, mode in ((".pdparams", "param"), (".pdopt", "opt")):
-        file = Path(model_path + suffix)
-        save_file(chosen.state_dict(mode), str(file), protocol=2)
+        stream = BytesIO()
+        save_file(chosen.state_dict(mode), stream, protocol=2)
         # The name that arrays have for all versions of numpy: the first one in the file, since pickle names a global once.
-        file.write_bytes(file.read_bytes().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n", 1))
+        write_sealed(model_path + suffix, stream.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n", 1))
 
 
 def load(program: Any, model_path: str, executor: Any = None, var_list: Any = None) -> None:
