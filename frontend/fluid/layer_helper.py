@@ -221,6 +221,10 @@ class LayerHelper:
         if any(size < 0 for size in sizes):
             raise ValueError(f"{self.layer_type} expected known sizes for its parameter but got the shape {sizes}")
         kind = dtypes.as_dtype(dtype) if dtype is not None else self.input_dtype()
+        if not kind.scalar.is_float and chosen.initializer is None and default_initializer is None:
+            raise TypeError(
+                f"expected an input of floats for the parameters of '{self.layer_type}' but got {kind.name}; cast it to float32 first"
+            )
         initializer = chosen.initializer or default_initializer or (Constant(0.0) if is_bias else Xavier())
         name = chosen.name or unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
         if isinstance(chosen, WeightNormParamAttr):
