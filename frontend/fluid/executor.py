@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -69,12 +68,7 @@ class Executor(executor.Executor):
             found = program.run_replicas(self, feed, list(fetch_list or []), inside, return_merged)
             if found is not None:
                 return found
-        if isinstance(feed, (list, tuple)):
-            if len(feed) != 1:
-                raise ValueError(f"expected feeds for one device but got a list of {len(feed)}")
-            (feed,) = feed
-        if feed is not None and not isinstance(feed, Mapping):
-            raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+        feed = executor.one_feed(feed)
         readers = feeds_of_readers(_program_of(program))
         if readers:
             feed = {**readers, **(feed or {})}

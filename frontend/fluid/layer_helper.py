@@ -24,7 +24,18 @@ from polyreme.static.variable import Variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["LayerHelper"]
+__all__ = ["LayerHelper", "sizes_given"]
+
+# The slots for a variable in place of an attribute, and for variables in place of its elements.
+_SLOTS_OF_ATTRIBUTES: dict[str, tuple[str | None, str | None]] = {
+    "expand_times": ("ExpandTimes", "expand_times_tensor"),
+    "starts": ("StartsTensor", "StartsTensorList"),
+    "ends": ("EndsTensor", "EndsTensorList"),
+    "strides": ("StridesTensor", "StridesTensorList"),
+    "axes": ("AxesTensor", "AxesTensorList"),
+    "axis": ("AxisTensor", None),
+    "sections": (None, "SectionsTensorList"),
+}
 
 
 class LayerHelper:
@@ -59,6 +70,7 @@ class LayerHelper:
         if runs_at_once():
             self._apply(type, given, made, chosen)
             return None
+        self._move_to_slots(given, chosen)
         block = self.main_program.current_block()
         # Eager tensors, such as parameters of a Layer, are persistable variables of the program.
         read = {slot: [v if isinstance(v, str) else variable_of(v, block) for v in _listed(value)] for slot, value in given.items()}
@@ -68,6 +80,15 @@ class LayerHelper:
             for name in op.output_arg_names:
                 block.var_recursive(name).stop_gradient = True
         return op
+
+    def _move_to_slots(self, slots: dict[str, Any], attrs: dict[str, Any]) -> None:
+        """Give variables that stand in place of an attribute, or of its elements, to the slots that Paddle has for them."""
+        for name, (whole, elements) in _SLOTS_OF_ATTRIBUTES.items():
+            value = attrs.get(name)
+            if whole and isinstance(value, Tensor):
+                slots[whole] = attrs.pop(name)
+            elif elements and isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+                slots[elements] = [v if isinstance(v, Tensor) else self.constant([1], "int32", v) for v in attrs.pop(name)]
 
     @staticmethod
     def _apply(type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
@@ -202,6 +223,10 @@ class LayerHelper:
         if any(size < 0 for size in sizes):
             raise ValueError(f"{self.layer_type} expected known sizes for its parameter but got the shape {sizes}")
         kind = dtypes.as_dtype(dtype) if dtype is not None else self.input_dtype()
+        if not kind.scalar.is_float and chosen.initializer is None and default_initializer is None:
+            raise TypeError(
+                f"expected an input of floats for the parameters of '{self.layer_type}' but got {kind.name}; cast it to float32 first"
+            )
         initializer = chosen.initializer or default_initializer or (Constant(0.0) if is_bias else Xavier())
         name = chosen.name or unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
         if isinstance(chosen, WeightNormParamAttr):
@@ -248,6 +273,11 @@ class LayerHelper:
         axes = [axis for axis in range(rank) if axis != dim]
         reduced = {"dim": axes, "keep_dim": True, "reduce_all": dim is None}
         return [("square", v, square, {}), ("reduce_sum", square, total, reduced), ("sqrt", total, length, {})]
+
+
+def sizes_given(value: Any) -> Any:
+    """Numbers and variables as a list; one variable that stands for all of them as it is."""
+    return value if isinstance(value, Tensor) else list(value)
 
 
 def _listed(value: Any) -> list[Any]:

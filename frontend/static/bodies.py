@@ -36,6 +36,7 @@ class BodyTrace(Trace):
         self.outer = outer
         self.by_variable: dict[str, Value] = {}
         self.names_given = 0
+        self.sizes_taken: set[str] = set()  # variables whose contents became sizes in a body
 
     @contextmanager
     def inside(self, body: CapturedBody) -> Iterator[CapturedBody]:
@@ -60,6 +61,17 @@ class BodyTrace(Trace):
             if not tensor.stop_gradient:
                 self.differentiable.add(arg)
         return self._seen_here(self.by_variable[variable.name], tensor)
+
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """As `Trace` has it; a size that was taken from a variable stays what it was, so that the variable may not change any more."""
+        variable = named_variable(tensor)
+        if variable is not None and variable.name in self.sizes_taken:
+            raise TraceError(
+                f"expected '{variable.name}' to keep its value in the body of a branch or loop that uses it as a size, but it is written; "
+                f"hand it on as a loop variable, or write a copy of it",
+                caller_location(),
+            )
+        super().assign(tensor, value)
 
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
         """Nothing to do: variables are tensors of their own."""

@@ -27,7 +27,7 @@ from polyreme.static.variable import Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
-__all__ = ["Executor", "FeedError"]
+__all__ = ["Executor", "FeedError", "one_feed"]
 
 Array = np.ndarray[Any, Any]
 
@@ -84,6 +84,7 @@ class Executor(Shown):
             found = program.run_replicas(self, feed, _listed(fetch_list), global_scope() if scope is None else scope)
             if found is not None:
                 return found if return_numpy else [Tensor._wrap(a) for a in found]
+        feed = one_feed(feed)
         chosen = _program(program)
         if not chosen.global_block().ops and not fetch_list:
             return []
@@ -175,6 +176,17 @@ def _program(program: Any) -> Program:
     if not isinstance(program, Program):
         raise TypeError(f"Executor requires Program or CompiledProgram as its Parameter. But you passed in {type(program)}")
     return program
+
+
+def one_feed(feed: Any) -> Mapping[str, Any] | None:
+    """The feed of one device; a list of one is what it holds."""
+    if isinstance(feed, (list, tuple)):
+        if len(feed) != 1:
+            raise ValueError(f"expected feeds for one device but got a list of {len(feed)}")
+        (feed,) = feed
+    if feed is not None and not isinstance(feed, Mapping):
+        raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+    return feed
 
 
 def _listed(fetch_list: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location, did_you_mean
 from polyreme.ir.types import TensorType
 from polyreme.operators.table import LEGACY
 from polyreme.static.concurrency import kinds as _concurrency  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.contents import made_again
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.travel import LOD, level_to_share, level_types
@@ -80,13 +81,6 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
     return found
 
 
-def _constant(block: Block, name: str) -> Operator | None:
-    """The operator that gives a variable of the block contents that are known where the next operator is appended."""
-    variable = block.vars.get(name)
-    made = None if variable is None or variable.persistable else variable.op
-    return made if made is not None and made.type in ("fill_constant", "assign_value") and not made.input_arg_names else None
-
-
 def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorType]]:
     """Types of the outputs by slot, from the declared types of the inputs."""
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
@@ -95,7 +89,6 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
         for slot, names in op.inputs.items()
     }
-    constants = {name: known for names in op.inputs.values() for name in names if (known := _constant(op.block, name)) is not None}
     for slot in kind.level_slots(op):
         counts = [op.block.var_recursive(name).lod_level for name in op.inputs.get(slot.removesuffix(LOD), ())]
         levels = [(f"{slot}_{i}", level) for count in counts for i, level in enumerate(level_types(count))]
@@ -104,8 +97,9 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         with dispatch.trace_into(emitter), tape.recording(False):
             for slot, names in op.inputs.items():
                 for i, name in enumerate(names):
-                    if name in constants:
-                        (inputs[slot][i],) = constants[name].kind.apply(constants[name], {}, {})["Out"]
+                    variable = op.block.var_recursive(name)
+                    if variable.block is op.block and (again := made_again(variable)) is not None:
+                        inputs[slot][i] = again
             made = kind.apply(op, inputs, {})
     except (PolyremeError, ValueError, TypeError, KeyError) as error:
         raise located(error, op) from error

@@ -21,8 +21,10 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.ir.dims import symbols
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
+from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes
 from polyreme.static.concurrency.channels import session
 from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
@@ -145,6 +147,7 @@ class _Translation(BlockValues):
     def __init__(self, program: Program, feeds: Mapping[str, TensorType], block: Block | None = None):
         super().__init__(block or program.global_block(), self._outside)
         self.program = program
+        self.feeds = feeds
         self.values |= {name: source_tensor(ProgramSource("feed", name, kind)) for name, kind in feeds.items()}
         for name in feeds:
             if is_level(name):
@@ -256,6 +259,7 @@ class _Translation(BlockValues):
             self._drop_unused(func)
         if len(block) == 1 and not self.results:
             return None
+        self._tell_sizes(func)
         names = _distinct([source.name for source, _ in self.sources.values()])
         for (_, value), name in zip(self.sources.values(), names, strict=True):
             value.name = name
@@ -266,6 +270,14 @@ class _Translation(BlockValues):
         module = Module.empty()
         module.block.append(func.finish())
         return module
+
+    def _tell_sizes(self, func: Func) -> None:
+        """Make arguments of feeds that nothing reads but whose sizes are used."""
+        missing = frozenset[str]().union(*(used_sizes(op) for op in func.block)) - bound_sizes(func)
+        for name, kind in self.feeds.items():
+            if any(missing & symbols(size) for size in kind.shape):
+                self._argument(ProgramSource("feed", name, kind))
+                missing -= bound_sizes(func)
 
     def _drop_unused(self, func: Func) -> None:
         """What nobody reads any more need not be in the scope."""

@@ -18,6 +18,7 @@ from polyreme.operators.table import name_of_nn_op
 from polyreme.parameter import Parameter
 from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
+from polyreme.static import contents as contents  # provides what is known of variables
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.kinds import kind_named, kind_of_nn_op
 from polyreme.static.lod.travel import level_to_share

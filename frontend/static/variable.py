@@ -11,6 +11,7 @@ from polyreme import dtypes, parameter
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.provided import provided
 from polyreme.sizes import Size, plain_size, shown_size
 from polyreme.static.input_spec import open_size
 from polyreme.tensor import Tensor
@@ -169,6 +170,10 @@ class Variable(Tensor):
             f"or use functions of the whole tensor",
             caller_location(),
         )
+
+    def _known(self) -> Any:
+        """Its elements as far as the operators that make it tell them from shapes."""
+        return provided.variable_contents(self)
 
     def get_value(self, scope: Any = None) -> Any:
         """Its value in a scope (the global one by default), as an eager tensor."""

@@ -209,3 +209,25 @@ def test_refusals_name_the_way_out() -> None:
     with pytest.raises(AttributeError, match="has no attribute"):
         paddle.tensor.no_such_function  # noqa: B018
     assert paddle.tensor.matmul is paddle.matmul
+
+
+def test_a_bilinear_product_has_a_bias_unless_it_is_switched_off() -> None:
+    x = static.data("x", [None, 3])
+    with_bias = static.nn.bilinear_tensor_product(x, x, 2, param_attr=paddle.nn.initializer.Constant(0.0), bias_attr=None)
+    static.nn.bilinear_tensor_product(x, x, 2, bias_attr=False)
+    shapes = [list(p.shape) for p in static.default_main_program().all_parameters()]
+    assert shapes == [[2, 3, 3], [1, 2], [2, 3, 3]]
+    bias = static.default_main_program().all_parameters()[1]
+    executor = started()
+    bias.set_value(np.array([[1.0, 2.0]], "float32"))
+    assert executor.run(feed={"x": numbers(1, 3)}, fetch_list=[with_bias])[0].tolist() == [[1, 2]]
+
+
+def test_layers_make_no_parameters_of_integers() -> None:
+    words = static.data("words", [None, 3], "int64")
+    for layer in (static.nn.fc, paddle.fluid.layers.fc):
+        with pytest.raises(TypeError, match=r"an input of floats .* but got int64; cast it to float32 first"):
+            layer(words, 2)
+    with pytest.raises(TypeError, match="expected an input of floats"):
+        static.nn.conv2d(static.data("image", [None, 1, 4, 4], "int32"), 2, 3)
+    assert not static.default_main_program().all_parameters()

@@ -469,3 +469,11 @@ def test_nothing_warns_in_an_ordinary_run(programs, executor):
         warnings.simplefilter("error")
         executor.run(programs[1])
         executor.run(feed={"x": rows(1, 2)}, fetch_list=[y])
+
+
+def test_a_feed_that_is_no_dict_is_refused_by_its_type(programs, executor):
+    x = static.data("x", [None, 2])
+    y = x * 2
+    assert executor.run(feed=[{"x": rows(3, 2)}], fetch_list=[y])[0].shape == (3, 2)
+    with pytest.raises(TypeError, match="feed requires dict as its Parameter"):
+        executor.run(feed=[rows(3, 2)], fetch_list=[y])

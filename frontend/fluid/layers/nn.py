@@ -8,7 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.fluid.initializer import Constant, Normal
-from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layer_helper import LayerHelper, sizes_given
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.ir.dims import product
 from polyreme.names import listed
@@ -344,7 +344,7 @@ def squeeze(input: Any, axes: Sequence[int], name: str | None = None) -> Any:
 
 def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Any:
     """With axes of size 1 at these places."""
-    chosen = [axes] if isinstance(axes, int) else list(axes)
+    chosen = [axes] if isinstance(axes, int) else sizes_given(axes)
     return _reshaped(LayerHelper("unsqueeze2", name=name), "unsqueeze2", {"X": input}, {"axes": chosen}, input.dtype)
 
 
@@ -384,7 +384,7 @@ def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
 
 def expand(x: Any, expand_times: Sequence[int], name: str | None = None) -> Any:
     """Repeated so many times along each axis."""
-    return _result(LayerHelper("expand", name=name), "expand", {"X": x}, {"expand_times": list(expand_times)}, x.dtype)
+    return _result(LayerHelper("expand", name=name), "expand", {"X": x}, {"expand_times": sizes_given(expand_times)}, x.dtype)
 
 
 def expand_as(x: Any, target_tensor: Any, name: str | None = None) -> Any:
@@ -394,7 +394,7 @@ def expand_as(x: Any, target_tensor: Any, name: str | None = None) -> Any:
 
 def slice(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
     """From `starts` up to but without `ends`, along these axes."""
-    attrs = {"axes": list(axes), "starts": list(starts), "ends": list(ends), "infer_flags": [1] * len(axes)}
+    attrs = {"axes": list(axes), "starts": sizes_given(starts), "ends": sizes_given(ends), "infer_flags": [1] * len(axes)}
     return _result(LayerHelper("slice"), "slice", {"Input": input}, attrs, input.dtype)
 
 

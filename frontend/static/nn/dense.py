@@ -91,7 +91,7 @@ def sparse_embedding(
 def bilinear_tensor_product(
     x: Tensor, y: Tensor, size: int, act: str | None = None, name: str | None = None, param_attr: Any = None, bias_attr: Any = None
 ) -> Tensor:
-    """x W_i y of each row, for `size` matrices W_i: [N, A] and [N, B] give [N, size]. There is a bias [1, size] only with a `bias_attr`."""
+    """x W_i y of each row, for `size` matrices W_i: [N, A] and [N, B] give [N, size]. A bias is [1, size]."""
     if x.ndim != 2 or y.ndim != 2:
         raise ValueError(
             f"Input x and y should be 2D tensor, but received x with the shape of {list(x.shape)}, y with the shape of {list(y.shape)}"
@@ -99,7 +99,7 @@ def bilinear_tensor_product(
     layer = layer_name("bilinear_tensor_product", name)
     columns = [known_size(t, 1, "bilinear_tensor_product", "number of columns") for t in (x, y)]
     weight = parameter(layer, "w", [size, *columns], param_attr, x.dtype)
-    bias = parameter(layer, "b", [1, size], bias_attr, x.dtype) if bias_attr else None
+    bias = parameter(layer, "b", [1, size], bias_attr, x.dtype)
     return activated(F.bilinear(x, y, weight, bias), act)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme import math as functions
+from polyreme.dtypes import as_dtype
 from polyreme.ir.dims import product
 from polyreme.nn import functional as F
 from polyreme.nn.attributes import ParamAttr, make_parameter
@@ -37,6 +38,9 @@ def parameter(layer: str, suffix: str, shape: Sequence[Any], attr: Any, dtype: A
 
     A `WeightNormParamAttr` makes two parameters, and gives the weight that is computed from them.
     """
+    kind = as_dtype(dtype)
+    if not kind.scalar.is_float:
+        raise TypeError(f"expected an input of floats for the parameters of '{layer}' but got {kind.name}; cast it to float32 first")
     name = unique_name.generate(f"{layer}.{suffix}")
     if isinstance(attr, WeightNormParamAttr):
         return weight_of(attr, shape, dtype, default, name)
