@@ -42,7 +42,8 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "sin": np.sin,
     "square": lambda x: x * x,
     "assign": lambda x: x,
-    "scale": lambda x: x * 0.5 + 0.1,
+    # 0.125 and not 0.1: as bytes, attributes are float32 numbers.
+    "scale": lambda x: x * 0.5 + 0.125,
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "elementwise_add": np.add,
@@ -155,7 +156,7 @@ class Builder:
             inputs = {"X": rest[:2]} if kind == "sum" else {"X": rest[0], "Y": rest[1]}
             self.append(kind, inputs, {"Out": rest[2]}, **({} if kind == "sum" else {"axis": -1}))
         else:
-            attrs = {"scale": 0.5, "bias": 0.1, "bias_after_scale": True} if kind == "scale" else {}
+            attrs = {"scale": 0.5, "bias": 0.125, "bias_after_scale": True} if kind == "scale" else {}
             self.append(kind, {"X": rest[0]}, {"Out": rest[1]}, **attrs)
 
     def loop(self, rounds: int, inner: Any) -> None:
