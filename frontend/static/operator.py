@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
-from polyreme.loaders.attribute_kinds import defaults_of
+from polyreme.loaders.attribute_kinds import BLOCK, BLOCKS, AttrType, defaults_of, kind_of, kinds_of
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
@@ -191,9 +191,21 @@ class Operator:
             )
         return self.attrs[name]
 
-    def attr_type(self, name: str) -> type:
-        """The Python type of an attribute's value."""
-        return type(self.attr(name))
+    def attr_type(self, name: str) -> AttrType:
+        """Of which kind an attribute is: that of Paddle's operator, or that of the value where Paddle has no such operator or attribute."""
+        value = self.attr(name)
+        kind = self.attr_kinds.get(name, kinds_of(self.type).get(name, -1))
+        if is_block(value):
+            kind = BLOCK
+        elif isinstance(value, (list, tuple)) and value and all(is_block(item) for item in value):
+            kind = BLOCKS
+        if kind == -1:
+            plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            kind = kind_of(list(plain) if isinstance(plain, tuple) else plain)
+        if kind == -1:
+            message = f"expected numbers, text or blocks as the attribute '{name}' of '{self.type}' but got {value!r}"
+            raise OperatorError(message, self.location)
+        return AttrType(kind)
 
     def set_attr(self, name: str, val: Any) -> None:
         """Set an attribute. One that is there keeps its type: another one is a `ValueError`."""
