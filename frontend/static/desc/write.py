@@ -147,6 +147,9 @@ def _add_results(op: Operator, words: Words) -> None:
         like = op.inputs.get(_RESULTS.get(slot, ""), [])
         if slot not in op.outputs and like:
             spelled.outputs[slot] = [words.seen_shape(like[0]) if slot == "XShape" else words.like(like[0])]
+    if op.type == "batch_norm" and "ReserveSpace" not in spelled.outputs:
+        # 2.6.2 does not run without a place for what its kernels on GPUs keep.
+        spelled.outputs["ReserveSpace"] = [words.like(op.inputs["Mean"][0])]
 
 
 def _own_gradient(op: Operator, forward: Operator, said: Spelled) -> Spelled:
