@@ -7,16 +7,28 @@ and the value that Paddle gives it where a program leaves it out.
 from __future__ import annotations
 
 import json
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 __all__ = [
     "BLOCK", "BLOCKS", "BOOLEAN", "BOOLEANS", "FLOAT", "FLOAT64", "FLOAT64S", "FLOATS", "INT", "INTS", "LONG", "LONGS", "ROLE_KINDS",
-    "STRING", "STRINGS", "VAR", "VARS", "defaults_of", "kinds_of",
+    "STRING", "STRINGS", "VAR", "VARS", "AttrType", "defaults_of", "kind_of", "kinds_of",
 ]  # fmt: skip
 
 INT, FLOAT, STRING, INTS, FLOATS, STRINGS, BOOLEAN, BOOLEANS, BLOCK, LONG, BLOCKS, LONGS, FLOAT64S, VAR, VARS, FLOAT64 = range(16)
+
+
+class AttrType(Enum):
+    """What `Operator.attr_type` gives, under the names and numbers of the format."""
+
+    INT, FLOAT, STRING, INTS, FLOATS, STRINGS, BOOL, BOOLS, BLOCK, LONG, BLOCKS, LONGS, FLOAT64S, VAR, VARS, FLOAT64 = range(16)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+
 _LETTERS = "ifsIFSbBklKLDvVd"
 # Those that every operator may have.
 ROLE_KINDS = {
@@ -52,3 +64,27 @@ def _known(type: str) -> dict[str, tuple[int, Any]]:
     while type not in table and type.endswith("_grad"):
         type = type.removesuffix("_grad")
     return table.get(type, {})
+
+
+def kind_of(value: Any) -> int:
+    """The kind of an attribute that no Paddle operator has told us."""
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, int):
+        return INT if -(1 << 31) <= value < 1 << 31 else LONG
+    if isinstance(value, float):
+        return FLOAT
+    if isinstance(value, str):
+        return STRING
+    if isinstance(value, list):
+        inside = {kind_of(item) for item in value}
+        lists = {
+            BOOLEAN: BOOLEANS, INT: INTS, LONG: LONGS, FLOAT: FLOATS,
+            STRING: STRINGS,
+        }  # fmt: skip
+        if inside <= {INT, LONG} and inside:
+            return LONGS if LONG in inside else INTS
+        if inside <= {INT, FLOAT} and inside:
+            return FLOATS
+        return lists[inside.pop()] if len(inside) == 1 and inside <= set(lists) else INTS if not inside else -1
+    return -1

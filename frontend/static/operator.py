@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
-from polyreme.loaders.attribute_kinds import defaults_of, kinds_of
+from polyreme.loaders.attribute_kinds import BLOCK, BLOCKS, AttrType, defaults_of, kind_of, kinds_of
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
@@ -43,38 +42,6 @@ class OpRole(Shown):
     Optimize = 0x0002
     LRSched = 0x0010
     Loss = 0x0100
-
-
-class AttrType(IntEnum):
-    """The kinds of attributes, by their numbers in program files."""
-
-    INT = 0
-    FLOAT = 1
-    STRING = 2
-    INTS = 3
-    FLOATS = 4
-    STRINGS = 5
-    BOOL = 6
-    BOOLS = 7
-    BLOCK = 8
-    LONG = 9
-    BLOCKS = 10
-    LONGS = 11
-
-
-def _kind_of(value: Any) -> AttrType:
-    """The kind that a value has; of an empty list or tuple, that of whole numbers."""
-    several = isinstance(value, (list, tuple))
-    first = (value[0] if value else 0) if several else value
-    name = "INT"
-    for kind, called in ((bool, "BOOL"), (float, "FLOAT"), (str, "STRING")):
-        if isinstance(first, kind):
-            name = called
-    if is_block(first):
-        name = "BLOCK"
-    elif name == "INT" and any(not -(2**31) <= int(v) < 2**31 for v in (value if several else [value])):
-        name = "LONG"
-    return AttrType[name + "S" * several]
 
 
 ROLE_NAMES = {"op_role", "op_role_var", "op_namescope", "op_device"}
@@ -225,12 +192,20 @@ class Operator:
         return self.attrs[name]
 
     def attr_type(self, name: str) -> AttrType:
-        """Of which kind an attribute is: what Paddle's table says of this operator, else what its value says."""
+        """Of which kind an attribute is: that of Paddle's operator, or that of the value where Paddle has no such operator or attribute."""
         value = self.attr(name)
-        known = kinds_of(self.type).get(name)
-        if known is not None and known in AttrType.__members__.values():
-            return AttrType(known)
-        return _kind_of(value)
+        kind = self.attr_kinds.get(name, kinds_of(self.type).get(name, -1))
+        if is_block(value):
+            kind = BLOCK
+        elif isinstance(value, (list, tuple)) and value and all(is_block(item) for item in value):
+            kind = BLOCKS
+        if kind == -1:
+            plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            kind = kind_of(list(plain) if isinstance(plain, tuple) else plain)
+        if kind == -1:
+            message = f"expected numbers, text or blocks as the attribute '{name}' of '{self.type}' but got {value!r}"
+            raise OperatorError(message, self.location)
+        return AttrType(kind)
 
     def set_attr(self, name: str, val: Any) -> None:
         """Set an attribute. One that is there keeps its type: another one is a `ValueError`."""

@@ -149,6 +149,16 @@ def test_gradients_of_branches_by_functions_are_refused() -> None:
         static.default_main_program().serialize_to_string()
 
 
+def test_batch_norm_has_the_slots_that_paddle_asks_for() -> None:
+    """1.8.5 refuses a gradient with `Y`, and 2.6.2 an operator without `ReserveSpace`."""
+    x = static.data("x", [2, 3, 4, 4], "float32")
+    x.stop_gradient = False
+    static.gradients(paddle.mean(static.nn.batch_norm(x) ** 2), [x])
+    written = {op.type: op for op in read_program(static.default_main_program().serialize_to_string()).blocks[0].ops}
+    assert "Y" not in written["batch_norm_grad"].inputs and written["batch_norm_grad"].inputs["SavedMean"]
+    assert written["batch_norm"].outputs["ReserveSpace"]
+
+
 def test_free_sizes_are_written() -> None:
     x = static.data("x", [None, 6], "float32")
     y = paddle.concat([paddle.reshape(x, [-1, 2, 3]).flatten(1)[:, 1:], paddle.zeros_like(x) + 1.0], 1)

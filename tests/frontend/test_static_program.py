@@ -181,6 +181,9 @@ def test_attributes_keep_their_type(programs):
     op = block.append_op(type="dropout", inputs={"X": x}, outputs={"Out": y}, attrs={"dropout_prob": 0.5})
     assert op.attr("dropout_prob") == 0.5 and op.has_attr("is_test") and op.attr("is_test") is False
     assert op.attr_type("is_test") == AttrType.BOOL
+    kinds = {name: str(op.attr_type(name)) for name in ("dropout_prob", "is_test", "op_role", "op_role_var")}
+    assert kinds == dict(zip(kinds, ("AttrType.FLOAT", "AttrType.BOOL", "AttrType.INT", "AttrType.STRINGS"), strict=True))
+    assert repr(op.attr_type("dropout_prob")) == "<AttrType.FLOAT: 1>" and int(op.attr_type("is_test")) == 6
     op.set_attr("dropout_prob", 1)
     assert op.attr("dropout_prob") == 1.0 and isinstance(op.attr("dropout_prob"), float)
     for name, value in (("is_test", "yes"), ("is_test", 1), ("dropout_prob", "0.5"), ("nothing", 1)):

@@ -42,6 +42,9 @@ def _summed(w: Words, op: Spelled, dy: str, dx: str) -> None:
     w.say("cumsum", {"X": dy}, {"Out": dx}, **{**op.attrs, "reverse": not op.attrs.get("reverse", False)})
 
 
+# Results that a gradient operator of Paddle's must not be given: with `Y` that of batch_norm takes it for its input, computed in place.
+_UNREAD = {"batch_norm": {"Y"}, "sync_batch_norm": {"Y"}}
+
 _OWN: dict[str, _Own] = {
     "scale": _scaled, "assign": _same, "share_data": _same, "sum": _same, "sign": _nothing, "cast": _cast, "flip": _flipped,
     "reverse": _flipped, "cumsum": _summed, "floor": _nothing, "ceil": _nothing, "round": _nothing,
@@ -59,6 +62,8 @@ def spell_gradient(words: Words, said: Sequence[Spelled], arrived: Mapping[str, 
     found: dict[str, list[str]] = {name: [gradient] for name, gradient in arrived.items()}
     for op in reversed(said):
         inputs = {**op.inputs, **{slot: names for slot, names in op.outputs.items() if slot not in op.inputs}}
+        for slot in _UNREAD.get(op.type, ()):
+            inputs.pop(slot, None)
         seeds = {}
         for slot, names in op.outputs.items():
             gradients = [_sum(words, name, found.pop(name)) if name in found else EMPTY for name in names]

@@ -149,6 +149,9 @@ def _add_results(op: Operator, words: Words) -> None:
         like = op.inputs.get(_RESULTS.get(slot, ""), [])
         if slot not in op.outputs and like:
             spelled.outputs[slot] = [words.seen_shape(like[0]) if slot == "XShape" else words.like(like[0])]
+    if op.type == "batch_norm" and "ReserveSpace" not in spelled.outputs:
+        # 2.6.2 does not run without a place for what its kernels on GPUs keep.
+        spelled.outputs["ReserveSpace"] = [words.like(op.inputs["Mean"][0])]
 
 
 def _own_gradient(op: Operator, forward: Operator, said: Spelled) -> Spelled:
@@ -237,7 +240,7 @@ def _encoded(op: Operator, name: str, value: Any, kind: int) -> tuple[Any, int]:
     """The value of an attribute as the format has it, with its kind: the one that Paddle's operator has, if that is known."""
     plain = _plain(value)
     if kind == -1:
-        kind = _kind_of(plain)
+        kind = kinds.kind_of(plain)
     if kind in (kinds.INT, kinds.LONG) and isinstance(plain, str) and plain in NUMBERS:
         plain = NUMBERS[plain]
     if kind in (kinds.FLOAT, kinds.FLOAT64) and isinstance(plain, (bool, int)):
@@ -270,29 +273,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, DType):
         return NUMBERS[value.name]
     return -1 if isinstance(value, Expr) else value
-
-
-def _kind_of(value: Any) -> int:
-    """The kind of an attribute that no Paddle operator has told us."""
-    if isinstance(value, bool):
-        return kinds.BOOLEAN
-    if isinstance(value, int):
-        return kinds.INT if -(1 << 31) <= value < 1 << 31 else kinds.LONG
-    if isinstance(value, float):
-        return kinds.FLOAT
-    if isinstance(value, str):
-        return kinds.STRING
-    if isinstance(value, list):
-        inside = {_kind_of(item) for item in value}
-        lists = {
-            kinds.BOOLEAN: kinds.BOOLEANS, kinds.INT: kinds.INTS, kinds.LONG: kinds.LONGS, kinds.FLOAT: kinds.FLOATS,
-            kinds.STRING: kinds.STRINGS,
-        }  # fmt: skip
-        if inside <= {kinds.INT, kinds.LONG} and inside:
-            return kinds.LONGS if kinds.LONG in inside else kinds.INTS
-        if inside <= {kinds.INT, kinds.FLOAT} and inside:
-            return kinds.FLOATS
-        return lists[inside.pop()] if len(inside) == 1 and inside <= set(lists) else kinds.INTS if not inside else -1
-    return -1
-
-
