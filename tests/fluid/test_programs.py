@@ -64,8 +64,8 @@ NOT_HERE = {
 
 @pytest.mark.peer
 def test_programs_are_exchanged_as_bytes(tmp_path: Path) -> None:
-    """`PADDLE_1_8_5` names a Python that has it."""
-    python = os.environ.get("PADDLE_1_8_5")
+    """`POLYREME_PADDLE_185_PYTHON` names a Python that has it."""
+    python = os.environ.get("POLYREME_PADDLE_185_PYTHON")
     if not python:
         pytest.skip("no Python with Paddle 1.8.5 is named")
     with warnings.catch_warnings():

@@ -228,8 +228,8 @@ def test_programs_that_cannot_be_are_refused(change: Any, message: str) -> None:
 @pytest.mark.peer
 @pytest.mark.parametrize("version", ["1.8.5", "2.6.2"])
 def test_paddle_reads_and_runs_what_we_write(version: str, tmp_path: Path) -> None:
-    """`PADDLE_1_8_5` and `PADDLE_2_6_2` name a Python that has it."""
-    python = os.environ.get("PADDLE_" + version.replace(".", "_"))
+    """`POLYREME_PADDLE_185_PYTHON` and `POLYREME_PADDLE_262_PYTHON` name a Python that has it."""
+    python = os.environ.get(f"POLYREME_PADDLE_{version.replace(".", "")}_PYTHON")
     if not python:
         pytest.skip(f"no Python with Paddle {version} is named")
     expected: dict[str, Any] = {}
