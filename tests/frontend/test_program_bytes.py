@@ -229,7 +229,7 @@ def test_programs_that_cannot_be_are_refused(change: Any, message: str) -> None:
 @pytest.mark.parametrize("version", ["1.8.5", "2.6.2"])
 def test_paddle_reads_and_runs_what_we_write(version: str, tmp_path: Path) -> None:
     """`POLYREME_PADDLE_185_PYTHON` and `POLYREME_PADDLE_262_PYTHON` name a Python that has it."""
-    python = os.environ.get(f"POLYREME_PADDLE_{version.replace(".", "")}_PYTHON")
+    python = os.environ.get(f"POLYREME_PADDLE_{version.replace('.', '')}_PYTHON")
     if not python:
         pytest.skip(f"no Python with Paddle {version} is named")
     expected: dict[str, Any] = {}
