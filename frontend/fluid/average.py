@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from polyreme.names import listed
+from polyreme.utils.shown import Shown
 
 __all__ = ["WeightedAverage"]
 
 
-class WeightedAverage:
+class WeightedAverage(Shown):
     """The mean of values, each counted as often as its weight says."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from polyreme.fluid.framework import default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.names import listed
 from polyreme.nn.clip import ClipGradBase
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "BaseErrorClipAttr", "BaseGradientClipAttr", "ErrorClipByValue", "GradientClipBase", "GradientClipByGlobalNorm",
@@ -29,7 +30,7 @@ def _appended(type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = 
     return out
 
 
-class BaseErrorClipAttr:
+class BaseErrorClipAttr(Shown):
     """What bounds the gradient of a variable: `_append_clip_op(block, name)` appends operators that do."""
 
     def _append_clip_op(self, block: Any, grad_name: str) -> None:

@@ -12,6 +12,7 @@ from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
 from polyreme.static.operator import AttrType, Operator
 from polyreme.static.scope import Scope
 from polyreme.static.variable import DENSE, Variable
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "AttrType", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "EOFException", "LoDTensor", "LoDTensorArray", "OpDesc", "Place", "Scope",
@@ -23,7 +24,7 @@ class EOFException(Exception):
     """A reader has come to its end."""
 
 
-class VarDesc:
+class VarDesc(Shown):
     """Kinds of variables."""
 
     class VarType(IntEnum):

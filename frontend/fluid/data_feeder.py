@@ -12,11 +12,12 @@ from polyreme.ir import config
 from polyreme.names import listed
 from polyreme.static.lod.tensor import LoDTensor, offsets_of
 from polyreme.static.variable import Variable
+from polyreme.utils.shown import Shown
 
 __all__ = ["DataFeeder", "DataToLoDTensorConverter"]
 
 
-class DataToLoDTensorConverter:
+class DataToLoDTensorConverter(Shown):
     """Gathers the values of one input, sample by sample; `done()` gives the batch."""
 
     def __init__(self, place: Any, lod_level: int, shape: Sequence[int], dtype: Any):
@@ -65,7 +66,7 @@ class DataToLoDTensorConverter:
         return made
 
 
-class DataFeeder:
+class DataFeeder(Shown):
     """Turns mini-batches, lists of samples with a value for each of `feed_list`, into feeds.
 
     `feed_list` has variables of `program` (by default the default main program), or their names; one that is not there is a `ValueError`.

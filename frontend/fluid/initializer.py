@@ -13,6 +13,7 @@ from polyreme.nn import initializer as init
 from polyreme.static.startup import initialize
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "Bilinear", "BilinearInitializer", "Constant", "ConstantInitializer", "Initializer", "MSRA", "MSRAInitializer", "Normal",
@@ -190,7 +191,7 @@ def force_init_on_cpu() -> bool:
     return True
 
 
-class init_on_cpu:  # noqa: N801
+class init_on_cpu(Shown):  # noqa: N801
     """A `with` that changes nothing: parameters are filled in main memory."""
 
     def __enter__(self) -> None:

@@ -23,6 +23,7 @@ from polyreme.static.startup import initialize, startup_parameter
 from polyreme.static.variable import Variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown
 
 __all__ = ["LayerHelper", "sizes_given"]
 
@@ -38,7 +39,7 @@ _SLOTS_OF_ATTRIBUTES: dict[str, tuple[str | None, str | None]] = {
 }
 
 
-class LayerHelper:
+class LayerHelper(Shown):
     """Makes what one layer consists of. `kwargs` are the arguments of its function: `input`, `param_attr`, `bias_attr`, `act`, `name`, …"""
 
     def __init__(self, layer_type: str, **kwargs: Any):

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from polyreme.names import listed
+from polyreme.utils.shown import Shown
 
 __all__ = ["Accuracy", "Auc", "ChunkEvaluator", "CompositeMetric", "EditDistance", "MetricBase", "Precision", "Recall"]
 
 
-class MetricBase:
+class MetricBase(Shown):
     """The base of all: `update` counts a batch, `eval` gives the measure so far, `reset` begins anew."""
 
     def __init__(self, name: str | None = None):

@@ -31,6 +31,7 @@ from polyreme.operators.table import apply_legacy
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "SGD", "Adadelta", "AdadeltaOptimizer", "Adagrad", "AdagradOptimizer", "Adam", "AdamOptimizer", "Adamax", "AdamaxOptimizer",
@@ -42,7 +43,7 @@ __all__ = [
 Pairs = Sequence[tuple[Any, Any]]
 
 
-class Optimizer:
+class Optimizer(Shown):
     """The base of all. A subclass says its operator, its accumulators (name, slot, first value, whether it is one number) and attributes.
 
     Args:
@@ -522,7 +523,7 @@ Adagrad, DecayedAdagrad, Adadelta, RMSProp = AdagradOptimizer, DecayedAdagradOpt
 Ftrl, Lamb = FtrlOptimizer, LambOptimizer
 
 
-class _Swap:
+class _Swap(Shown):
     """Programs that give parameters other values for a while, and theirs again."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from polyreme.static.kinds import Applied, OperatorKind, Slots
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.operator import Operator
 from polyreme.static.program import Program
+from polyreme.utils.shown import Shown
 
 __all__ = ["DataLoader", "PyReader", "ReaderVariable"]
 
@@ -33,7 +34,7 @@ class Reads(OperatorKind):
 READS = Reads()
 
 
-class Batches:
+class Batches(Shown):
     """Where batches come from: a function that returns an iterator over feeds, and the thread that reads ahead."""
 
     def __init__(self, variables: Sequence[Variable], capacity: int):
@@ -168,7 +169,7 @@ class PyReader(Batches):
             yield [feed[v.name] for v in self.variables] if self._return_list else feed
 
 
-class DataLoader:
+class DataLoader(Shown):
     """`DataLoader.from_generator`: a `PyReader` under its later name."""
 
     @staticmethod

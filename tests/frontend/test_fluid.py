@@ -461,7 +461,7 @@ def test_optimizers_step_in_dygraph_mode(make: Any) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_what_fluid_saves_in_two_files_is_loaded_again(tmp_path: Any) -> None:
+def test_what_fluid_saves_in_three_files_is_loaded_again(tmp_path: Any) -> None:
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.scope_guard(fluid.Scope()):
         x = fluid.layers.data("x", [3])
@@ -472,7 +472,7 @@ def test_what_fluid_saves_in_two_files_is_loaded_again(tmp_path: Any) -> None:
         feed = {"x": np.ones((2, 3), "float32")}
         executor.run(main, feed=feed)
         fluid.save(main, str(tmp_path / "model"))
-        assert sorted(p.name for p in tmp_path.iterdir()) == ["model.pdopt", "model.pdparams"]
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["model.pdmodel", "model.pdopt", "model.pdparams"]
         # Arrays under the name that the numpy of that time knows them by.
         assert all(b"numpy._core" not in p.read_bytes() for p in tmp_path.iterdir())
         expected = [executor.run(main, feed=feed, fetch_list=[loss])[0] for _ in range(2)]

@@ -14,6 +14,7 @@ from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.names import listed
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import Variable
+from polyreme.utils.shown import Shown
 
 __all__ = ["Go", "Select"]
 
@@ -30,7 +31,7 @@ def _new_block() -> Iterator[Any]:
         program.current_block_idx = before
 
 
-class Go:
+class Go(Shown):
     """`with fluid.Go():` the operators inside run in a thread of their own, from here on.
 
     A variable from outside that nobody writes meanwhile has the value that it has here; others are shared: who reads one gets what was
@@ -53,7 +54,7 @@ class Go:
             block.append_op("go", {"X": reads}, {}, {"sub_block": self._block})
 
 
-class Select:
+class Select(Shown):
     """`with fluid.Select() as select:` does one of its cases, one that can be done, and then what is in that case's block.
 
     Of several that can be done any is chosen. If none can, the default is; without one it waits.

@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 from polyreme.names import listed
+from polyreme.utils.shown import Shown
 
 __all__ = ["DataFeedDesc"]
 
 _TOKEN = re.compile(r'\s*(?:#[^\n]*\n\s*)*([A-Za-z_]\w*|[{}:;,]|"(?:[^"\\]|\\.)*"|-?[\d.][\w.+-]*)')
 
 
-class DataFeedDesc:
+class DataFeedDesc(Shown):
     """A description in protobuf's text form, read from a file: `name`, `batch_size`, and `multi_slot_desc` with its `slots`."""
 
     def __init__(self, proto_file: str):

@@ -16,6 +16,7 @@ from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "IfElse", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case", "cond",
@@ -97,7 +98,7 @@ def _block(program: Program) -> Iterator[Any]:
         program.rollback()
 
 
-class While:
+class While(Shown):
     """A loop: `with while_op.block():` has the body, which must write the condition, a bool variable of one element.
 
         i, limit = fluid.layers.fill_constant([1], "int64", 0), fluid.layers.fill_constant([1], "int64", 10)
@@ -157,7 +158,7 @@ class ConditionalBlock:
         )
 
 
-class Switch:
+class Switch(Shown):
     """The first case whose condition holds, or else the default:
 
         with fluid.layers.Switch() as switch:
@@ -205,7 +206,7 @@ class Switch:
         return ConditionalBlock([self.none_before], is_scalar_condition=True).block()
 
 
-class IfElse:
+class IfElse(Shown):
     """Rows of tensors go one of two ways, as a bool [N, 1] says, and are put together again:
 
         branches = fluid.layers.IfElse(cond)
@@ -284,7 +285,7 @@ class IfElse:
         return made
 
 
-class StaticRNN:
+class StaticRNN(Shown):
     """A body that runs once for each row of its inputs [T, ...], with memories from step to step:
 
         rnn = fluid.layers.StaticRNN()

@@ -11,11 +11,12 @@ from polyreme.fluid.executor import Executor, Scope, scope_guard
 from polyreme.fluid.framework import Program, program_guard, variables_of
 from polyreme.names import listed
 from polyreme.static.parallel.parallel_executor import ParallelExecutor
+from polyreme.utils.shown import Shown
 
 __all__ = ["Inferencer"]
 
 
-class Inferencer:
+class Inferencer(Shown):
     """Runs the network that `infer_func` builds; what that returns is predicted. Parameters come from the folder `param_path`, where
     `Trainer.save_params` or `fluid.io.save_params` has written them: by their names, which are those of the trained network when both are
     built by the same calls. `parallel` shares a batch out over all devices of the kind of `place`.

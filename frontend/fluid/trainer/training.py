@@ -18,13 +18,14 @@ from polyreme.fluid.trainer.events import BeginEpochEvent, BeginStepEvent, EndEp
 from polyreme.fluid.trainer.keeping import CheckpointConfig, Checkpoints
 from polyreme.names import listed
 from polyreme.static.parallel.parallel_executor import ParallelExecutor
+from polyreme.utils.shown import Shown
 
 __all__ = ["Trainer", "feed_variables"]
 
 Reader = Callable[[], Iterable[Any]]
 
 
-class Trainer:
+class Trainer(Shown):
     """Trains the network that `train_func` builds: it returns the loss, or a list of the loss and other metrics. `optimizer_func` returns
     an optimizer. Both are called once, in programs of the trainer's own (`train_program`, `startup_program`, `test_program`) and under
     fresh names, and the values live in its `scope`.

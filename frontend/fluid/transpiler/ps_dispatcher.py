@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme.names import listed
+from polyreme.utils.shown import Shown
 
 __all__ = ["HashName", "PSDispatcher", "RoundRobin"]
 
 
-class PSDispatcher:
+class PSDispatcher(Shown):
     """Deals variables to servers, which are named by their addresses. A subclass says how."""
 
     def __init__(self, pserver_endpoints: Sequence[str]):
