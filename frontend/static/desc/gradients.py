@@ -86,9 +86,6 @@ def spell_gradient(words: Words, said: Sequence[Spelled], arrived: Mapping[str, 
 def _say(words: Words, op: Spelled, inputs: dict[str, list[str]], outputs: dict[str, list[str]]) -> None:
     """The gradient of one operator. What it is given has no defaults in Paddle, but those of the forward operator."""
     own = _OWN.get(op.type)
-    if op.type == "batch_norm":
-        # To 1.8.5 it means that the result stands where the input was.
-        inputs = {slot: names for slot, names in inputs.items() if slot != "Y"}
     if own is None:
         words.said.append(Spelled(gradient_type(op.type), inputs, outputs, {**defaults_of(op.type), **op.attrs}, dict(op.kinds)))
         return
