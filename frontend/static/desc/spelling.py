@@ -273,7 +273,7 @@ def _size(w: Words) -> None:
     w.say("slice", {"Input": sizes}, {"Out": one}, axes=[0], starts=[axis], ends=[axis + 1], decrease_axis=[])
     whole = w.new((1,), w.attrs["dtype"])
     w.say("cast", {"X": one}, {"Out": whole}, in_dtype=number_of(i32), out_dtype=number_of(w.attrs["dtype"]))
-    w.say("reshape2", {"X": whole}, {"Out": w.out, "XShape": w.seen_shape(whole)}, shape=[])
+    w.reshaped(whole, (), w.out)
 
 
 # --- products

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, of_scalar
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import ScalarType, TensorType
+from polyreme.ir.types import ScalarType, TensorType, i1
 from polyreme.static.operator import Operator, OperatorError
 
 if TYPE_CHECKING:
@@ -98,6 +98,11 @@ class Words:
         """`name` in another shape, as a new variable unless the `target` is given."""
         kind = self.type(name)
         made = target or self.new(shape, kind.dtype)
+        if not shape:
+            # 1.8.5 refuses to reshape to rank 0, which it does not have; what reduces all axes is a number in every Paddle.
+            reducing = "reduce_any" if kind.dtype == i1 else "reduce_sum"
+            self.say(reducing, {"X": name}, {"Out": made}, dim=[0], keep_dim=False, reduce_all=True)
+            return made
         self.say("reshape2", {"X": name}, {"Out": made, "XShape": self.seen_shape(name)}, shape=self.sizes(shape, kind.shape))
         return made
 
