@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.names import listed
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
 
 
 def _arithmetic(type: str) -> Callable[..., Any]:
+    @takes("x", "y")
     def function(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
         helper = LayerHelper(type, name=name, act=act)
         out = helper.create_variable_for_type_inference(x.dtype)
@@ -33,6 +35,7 @@ def _comparison(type: str) -> Callable[..., Any]:
 
 
 def _logic(type: str) -> Callable[..., Any]:
+    @takes("x", "y")
     def function(x: Any, y: Any, out: Any = None, name: str | None = None) -> Any:
         return _bool(type, x, y, out)
 
@@ -65,6 +68,7 @@ equal, not_equal = _comparison("equal"), _comparison("not_equal")
 logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or"), _logic("logical_xor")
 
 
+@takes("x")
 def logical_not(x: Any, out: Any = None, name: str | None = None) -> Any:
     """True where `x` is not."""
     helper = LayerHelper("logical_not", name=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.fluid.layers.nn import reduce_mean
 from polyreme.names import listed
 
@@ -14,6 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@takes("input", "label")
 def cross_entropy(input: Any, label: Any, soft_label: bool = False, ignore_index: int = -100) -> Any:
     """-log of the probability in `input` [..., classes] of the label's class, [..., 1]; with `soft_label` `label` has a weight per class.
     """
@@ -28,6 +30,7 @@ def cross_entropy(input: Any, label: Any, soft_label: bool = False, ignore_index
     return out
 
 
+@takes("input", "label")
 def square_error_cost(input: Any, label: Any) -> Any:
     """(input - label)^2."""
     helper = LayerHelper("square_error_cost")
@@ -38,11 +41,13 @@ def square_error_cost(input: Any, label: Any) -> Any:
     return out
 
 
+@takes("input", "label")
 def mse_loss(input: Any, label: Any) -> Any:
     """The mean of (input - label)^2."""
     return reduce_mean(square_error_cost(input, label))
 
 
+@takes("logits", "label")
 def softmax_with_cross_entropy(
     logits: Any, label: Any, soft_label: bool = False, ignore_index: int = -100, numeric_stable_mode: bool = True,
     return_softmax: bool = False, axis: int = -1,
@@ -56,6 +61,7 @@ def softmax_with_cross_entropy(
     return (loss, softmax) if return_softmax else loss
 
 
+@takes("x", "label")
 def sigmoid_cross_entropy_with_logits(
     x: Any, label: Any, ignore_index: int = -100, name: str | None = None, normalize: bool = False
 ) -> Any:
@@ -67,6 +73,7 @@ def sigmoid_cross_entropy_with_logits(
     return out
 
 
+@takes("x", "y")
 def smooth_l1(x: Any, y: Any, inside_weight: Any = None, outside_weight: Any = None, sigma: float | None = None) -> Any:
     """Per row the sum of 0.5 * (sigma * d)^2 where |d| is below 1 / sigma^2, of |d| - 0.5 / sigma^2 elsewhere, d = x - y."""
     helper = LayerHelper("smooth_l1_loss")
@@ -76,6 +83,7 @@ def smooth_l1(x: Any, y: Any, inside_weight: Any = None, outside_weight: Any = N
     return loss
 
 
+@takes("input", "label")
 def huber_loss(input: Any, label: Any, delta: float) -> Any:
     """0.5 * d^2 where |d| is at most delta, delta * (|d| - 0.5 * delta) elsewhere."""
     helper = LayerHelper("huber_loss")
@@ -84,6 +92,7 @@ def huber_loss(input: Any, label: Any, delta: float) -> Any:
     return out
 
 
+@takes("x", "target")
 def kldiv_loss(x: Any, target: Any, reduction: str = "mean", name: str | None = None) -> Any:
     """target * (log(target) - x), reduced by `mean`, `sum`, `batchmean` or `none`."""
     helper = LayerHelper("kldiv_loss", name=name)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.fluid.layers.nn import topk
 from polyreme.names import listed
 
 __all__ = ["accuracy"]
 
 
+@takes("input", "label")
 def accuracy(input: Any, label: Any, k: int = 1, correct: Any = None, total: Any = None) -> Any:
     """The share of rows of scores whose `k` best classes hold the label, [1] float32; `correct` and `total` take the counts."""
     helper = LayerHelper("accuracy")

@@ -9,6 +9,7 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.fluid.initializer import Constant, Normal
 from polyreme.fluid.layer_helper import LayerHelper, sizes_given
+from polyreme.fluid.layers.given import takes
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.ir.dims import product
 from polyreme.names import listed
@@ -32,6 +33,7 @@ def _result(helper: LayerHelper, type: str, inputs: dict[str, Any], attrs: dict[
 # --- layers
 
 
+@takes("input", many=True)
 def fc(
     input: Any, size: int, num_flatten_dims: int = 1, param_attr: Any = None, bias_attr: Any = None, act: str | None = None,
     name: str | None = None,
@@ -57,6 +59,7 @@ def fc(
     return helper.append_activation(helper.append_bias_op(before_bias, rank - 1 if num_flatten_dims == -1 else num_flatten_dims))
 
 
+@takes("input")
 def embedding(
     input: Any, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False, padding_idx: int | None = None,
     param_attr: Any = None, dtype: Any = "float32",
@@ -87,6 +90,7 @@ def _padding(value: Any) -> tuple[list[int], str]:
     return (list(map(int, value)) if isinstance(value, (list, tuple)) else [int(value)] * 2), "EXPLICIT"
 
 
+@takes("input")
 def conv2d(
     input: Any, num_filters: int, filter_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int | None = None,
     param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: str | None = None, name: str | None = None,
@@ -122,6 +126,7 @@ def conv2d(
     return helper.append_activation(helper.append_bias_op(out, *((3, 4) if channel_last else (1, 2))))
 
 
+@takes("input")
 def pool2d(
     input: Any, pool_size: Any = -1, pool_type: str = "max", pool_stride: Any = 1, pool_padding: Any = 0, global_pooling: bool = False,
     use_cudnn: bool = True, ceil_mode: bool = False, name: str | None = None, exclusive: bool = True, data_format: str = "NCHW",
@@ -140,6 +145,7 @@ def pool2d(
     return _result(LayerHelper("pool2d", name=name), "pool2d", {"X": input}, attrs, input.dtype)
 
 
+@takes("input")
 def batch_norm(
     input: Any, act: str | None = None, is_test: bool = False, momentum: float = 0.9, epsilon: float = 1e-05, param_attr: Any = None,
     bias_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False, name: str | None = None,
@@ -169,6 +175,7 @@ def batch_norm(
     return helper.append_activation(out)
 
 
+@takes("input")
 def layer_norm(
     input: Any, scale: bool = True, shift: bool = True, begin_norm_axis: int = 1, epsilon: float = 1e-05, param_attr: Any = None,
     bias_attr: Any = None, act: str | None = None, name: str | None = None,
@@ -187,6 +194,7 @@ def layer_norm(
     return helper.append_activation(out)
 
 
+@takes("x")
 def dropout(
     x: Any, dropout_prob: float, is_test: bool = False, seed: int | None = None, name: str | None = None,
     dropout_implementation: str = "downgrade_in_infer",
@@ -210,12 +218,14 @@ def dropout(
 # --- products
 
 
+@takes("x", "y")
 def mul(x: Any, y: Any, x_num_col_dims: int = 1, y_num_col_dims: int = 1, name: str | None = None) -> Any:
     """The product of the operands as matrices, whose rows are their first axes."""
     attrs = {"x_num_col_dims": x_num_col_dims, "y_num_col_dims": y_num_col_dims}
     return _result(LayerHelper("mul", name=name), "mul", {"X": x, "Y": y}, attrs, x.dtype)
 
 
+@takes("x", "y")
 def matmul(
     x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0, name: str | None = None
 ) -> Any:
@@ -228,6 +238,7 @@ def matmul(
 # --- reductions
 
 
+@takes("x")
 def mean(x: Any, name: str | None = None) -> Any:
     """The mean of all elements, [1]."""
     return _result(LayerHelper("mean", name=name), "mean", {"X": x}, {}, x.dtype, [1])
@@ -251,12 +262,14 @@ reduce_prod, reduce_all = _reduction("reduce_prod", "The product"), _reduction("
 reduce_any = _reduction("reduce_any", "Whether one holds,")
 
 
+@takes("x", many=True)
 def sum(x: Any) -> Any:
     """The sum of several tensors."""
     given = list(x) if isinstance(x, (list, tuple)) else [x]
     return _result(LayerHelper("sum"), "sum", {"X": given}, {"use_mkldnn": False}, given[0].dtype)
 
 
+@takes("input")
 def topk(input: Any, k: Any, name: str | None = None) -> tuple[Any, Any]:
     """The `k` greatest elements along the last axis, and where they stand, int64."""
     helper = LayerHelper("top_k", name=name)
@@ -270,11 +283,13 @@ def topk(input: Any, k: Any, name: str | None = None) -> tuple[Any, Any]:
 # --- element by element
 
 
+@takes("input")
 def softmax(input: Any, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Any:
     """exp(input) / sum(exp(input)) along `axis`."""
     return _result(LayerHelper("softmax", name=name), "softmax", {"X": input}, {"axis": axis, "use_cudnn": use_cudnn}, input.dtype)
 
 
+@takes("x")
 def scale(
     x: Any, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None
 ) -> Any:
@@ -285,6 +300,7 @@ def scale(
     return helper.append_activation(_result(helper, "scale", slots, attrs, x.dtype))
 
 
+@takes("x")
 def l2_normalize(x: Any, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Any:
     """x divided by its length along `axis`."""
     helper = LayerHelper("l2_normalize", name=name)
@@ -295,6 +311,7 @@ def l2_normalize(x: Any, axis: int, epsilon: float = 1e-12, name: str | None = N
     return out
 
 
+@takes("input")
 def one_hot(input: Any, depth: Any, allow_out_of_range: bool = False) -> Any:
     """1 at the position that `input` [..., 1] names and 0 elsewhere, [..., depth]."""
     helper = LayerHelper("one_hot")
@@ -314,6 +331,7 @@ def _reshaped(helper: LayerHelper, type: str, inputs: dict[str, Any], attrs: dic
     return out
 
 
+@takes("x")
 def reshape(
     x: Any, shape: Any, actual_shape: Any = None, act: str | None = None, inplace: bool = False, name: str | None = None
 ) -> Any:
@@ -332,27 +350,32 @@ def reshape(
     return helper.append_activation(_reshaped(helper, "reshape2", slots, attrs, x.dtype))
 
 
+@takes("x")
 def transpose(x: Any, perm: Sequence[int], name: str | None = None) -> Any:
     """The axes in the order `perm`."""
     return _reshaped(LayerHelper("transpose", name=name), "transpose2", {"X": x}, {"axis": list(perm)}, x.dtype)
 
 
+@takes("input")
 def squeeze(input: Any, axes: Sequence[int], name: str | None = None) -> Any:
     """Without these axes of size 1; without any such axis if none is named."""
     return _reshaped(LayerHelper("squeeze", name=name), "squeeze2", {"X": input}, {"axes": list(axes)}, input.dtype)
 
 
+@takes("input")
 def unsqueeze(input: Any, axes: Any, name: str | None = None) -> Any:
     """With axes of size 1 at these places."""
     chosen = [axes] if isinstance(axes, int) else sizes_given(axes)
     return _reshaped(LayerHelper("unsqueeze2", name=name), "unsqueeze2", {"X": input}, {"axes": chosen}, input.dtype)
 
 
+@takes("x")
 def flatten(x: Any, axis: int = 1, name: str | None = None) -> Any:
     """A matrix: the axes before `axis` joined, and the others joined."""
     return _reshaped(LayerHelper("flatten", name=name), "flatten2", {"X": x}, {"axis": axis}, x.dtype)
 
 
+@takes("input")
 def split(input: Any, num_or_sections: Any, dim: int = -1, name: str | None = None) -> list[Any]:
     """Equal parts along `dim`, or parts of these sizes."""
     helper = LayerHelper("split", name=name)
@@ -364,6 +387,7 @@ def split(input: Any, num_or_sections: Any, dim: int = -1, name: str | None = No
     return outs
 
 
+@takes("x", many=True)
 def stack(x: Any, axis: int = 0, name: str | None = None) -> Any:
     """Tensors of one shape as one, along a new axis."""
     given = list(x) if isinstance(x, (list, tuple)) else [x]
@@ -373,6 +397,7 @@ def stack(x: Any, axis: int = 0, name: str | None = None) -> Any:
     return out
 
 
+@takes("x")
 def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
     """The slices along an axis, which they do not have."""
     helper = LayerHelper("unstack")
@@ -382,22 +407,26 @@ def unstack(x: Any, axis: int = 0, num: int | None = None) -> list[Any]:
     return outs
 
 
+@takes("x")
 def expand(x: Any, expand_times: Sequence[int], name: str | None = None) -> Any:
     """Repeated so many times along each axis."""
     return _result(LayerHelper("expand", name=name), "expand", {"X": x}, {"expand_times": sizes_given(expand_times)}, x.dtype)
 
 
+@takes("x", "target_tensor")
 def expand_as(x: Any, target_tensor: Any, name: str | None = None) -> Any:
     """Repeated along each axis to the shape of another tensor."""
     return _result(LayerHelper("expand_as", name=name), "expand_as", {"X": x, "target_tensor": target_tensor}, {}, x.dtype)
 
 
+@takes("input")
 def slice(input: Any, axes: Sequence[int], starts: Any, ends: Any) -> Any:
     """From `starts` up to but without `ends`, along these axes."""
     attrs = {"axes": list(axes), "starts": sizes_given(starts), "ends": sizes_given(ends), "infer_flags": [1] * len(axes)}
     return _result(LayerHelper("slice"), "slice", {"Input": input}, attrs, input.dtype)
 
 
+@takes("input")
 def shape(input: Any) -> Any:
     """The sizes of a tensor, int32."""
     helper = LayerHelper("shape")
@@ -406,11 +435,13 @@ def shape(input: Any) -> Any:
     return out
 
 
+@takes("input")
 def gather(input: Any, index: Any, overwrite: bool = True) -> Any:
     """Rows at these positions."""
     return _result(LayerHelper("gather"), "gather", {"X": input, "Index": index}, {"overwrite": overwrite}, input.dtype)
 
 
+@takes("input", "updates")
 def scatter(input: Any, index: Any, updates: Any, name: str | None = None, overwrite: bool = True) -> Any:
     """`input` with the rows at these positions replaced, or added to."""
     slots = {"X": input, "Ids": index, "Updates": updates}

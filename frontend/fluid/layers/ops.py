@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.names import listed
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
 
 
 def _function(type: str) -> Callable[..., Any]:
+    @takes("x")
     def function(x: Any, name: str | None = None) -> Any:
         helper = LayerHelper(type, name=name)
         out = helper.create_variable_for_type_inference(x.dtype)
@@ -63,61 +65,73 @@ def _shaped(type: str, x: Any, attrs: dict[str, Any], name: str | None = None) -
     return out
 
 
+@takes("x")
 def leaky_relu(x: Any, alpha: float = 0.02, name: str | None = None) -> Any:
     """x where it is positive, alpha * x elsewhere."""
     return _shaped("leaky_relu", x, {"alpha": alpha}, name)
 
 
+@takes("x")
 def elu(x: Any, alpha: float = 1.0, name: str | None = None) -> Any:
     """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
     return _shaped("elu", x, {"alpha": alpha}, name)
 
 
+@takes("x")
 def relu6(x: Any, threshold: float = 6.0, name: str | None = None) -> Any:
     """x within [0, threshold]."""
     return _shaped("relu6", x, {"threshold": threshold}, name)
 
 
+@takes("x")
 def hard_sigmoid(x: Any, slope: float = 0.2, offset: float = 0.5, name: str | None = None) -> Any:
     """slope * x + offset, within [0, 1]."""
     return _shaped("hard_sigmoid", x, {"slope": slope, "offset": offset}, name)
 
 
+@takes("x")
 def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
     """x, but 0 within [-threshold, threshold]."""
     return _shaped("hard_shrink", x, {"threshold": threshold})
 
 
+@takes("x")
 def softshrink(x: Any, alpha: float = 0.5) -> Any:
     """x brought nearer to 0 by alpha, and 0 within [-alpha, alpha]."""
     return _shaped("softshrink", x, {"lambda": alpha})
 
 
+@takes("x")
 def thresholded_relu(x: Any, threshold: float = 1.0) -> Any:
     """x where it is above the threshold, else 0."""
     return _shaped("thresholded_relu", x, {"threshold": threshold})
 
 
+@takes("x")
 def swish(x: Any, beta: float = 1.0, name: str | None = None) -> Any:
     """x * sigmoid(beta * x)."""
     return _shaped("swish", x, {"beta": beta}, name)
 
 
+@takes("x")
 def gelu(x: Any, approximate: bool = False) -> Any:
     """x times the normal distribution function of x, or by tanh."""
     return _shaped("gelu", x, {"approximate": approximate})
 
 
+@takes("x")
 def brelu(x: Any, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Any:
     """x within [t_min, t_max]."""
     return _shaped("brelu", x, {"t_min": t_min, "t_max": t_max}, name)
 
 
+@takes("x")
 def stanh(x: Any, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Any:
     """scale_b * tanh(scale_a * x)."""
     return _shaped("stanh", x, {"scale_a": scale_a, "scale_b": scale_b}, name)
 
 
+@takes("x")
 def pow(x: Any, factor: Any = 1.0, name: str | None = None) -> Any:
     """x to the power of `factor`, a number or a variable of one element."""
     helper = LayerHelper("pow", name=name)
@@ -128,11 +142,13 @@ def pow(x: Any, factor: Any = 1.0, name: str | None = None) -> Any:
     return out
 
 
+@takes("x")
 def clip(x: Any, min: float, max: float, name: str | None = None) -> Any:
     """x within [min, max]."""
     return _shaped("clip", x, {"min": min, "max": max}, name)
 
 
+@takes("x")
 def clip_by_norm(x: Any, max_norm: float, name: str | None = None) -> Any:
     """x, scaled down to the 2-norm `max_norm` where it has a greater one."""
     return _shaped("clip_by_norm", x, {"max_norm": max_norm}, name)

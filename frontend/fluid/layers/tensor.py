@@ -11,6 +11,7 @@ from polyreme import dtypes
 from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.names import listed
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
@@ -51,6 +52,7 @@ def create_global_var(
     return helper.set_variable_initializer(made, Constant(float(value), force_cpu))
 
 
+@takes("x")
 def cast(x: Any, dtype: Any) -> Any:
     """`x` with another element type."""
     helper = LayerHelper("cast")
@@ -60,6 +62,7 @@ def cast(x: Any, dtype: Any) -> Any:
     return out
 
 
+@takes("input", many=True)
 def concat(input: Any, axis: Any = 0, name: str | None = None) -> Any:
     """Tensors one behind the other along `axis`."""
     helper = LayerHelper("concat", input=input, name=name)
@@ -71,6 +74,7 @@ def concat(input: Any, axis: Any = 0, name: str | None = None) -> Any:
     return out
 
 
+@takes("input", many=True)
 def sums(input: Any, out: Any = None) -> Any:
     """The sum of several tensors, in `out` where one is given."""
     helper = LayerHelper("sum", input=input)
@@ -128,6 +132,7 @@ def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, o
     return out
 
 
+@takes("input")
 def fill_constant_batch_size_like(
     input: Any, shape: Any, dtype: Any, value: float, input_dim_idx: int = 0, output_dim_idx: int = 0, force_cpu: bool = False
 ) -> Any:
@@ -160,11 +165,13 @@ def _like(x: Any, value: float, out: Any) -> Any:
     return out
 
 
+@takes("x")
 def ones_like(x: Any, out: Any = None) -> Any:
     """Ones, as many as `x` has elements."""
     return _like(x, 1.0, out)
 
 
+@takes("x")
 def zeros_like(x: Any, out: Any = None) -> Any:
     """Zeros, as many as `x` has elements."""
     return _like(x, 0.0, out)
@@ -177,16 +184,19 @@ def _places(type: str, x: Any, axis: int) -> Any:
     return out
 
 
+@takes("x")
 def argmin(x: Any, axis: int = 0) -> Any:
     """Where the least elements stand along `axis`, int64."""
     return _places("arg_min", x, axis)
 
 
+@takes("x")
 def argmax(x: Any, axis: int = 0) -> Any:
     """Where the greatest elements stand along `axis`, int64."""
     return _places("arg_max", x, axis)
 
 
+@takes("input")
 def argsort(input: Any, axis: int = -1, descending: bool = False, name: str | None = None) -> tuple[Any, Any]:
     """The elements in order along `axis`, and where they stood, int64."""
     helper = LayerHelper("argsort", name=name)
@@ -196,6 +206,7 @@ def argsort(input: Any, axis: int = -1, descending: bool = False, name: str | No
     return out, indices
 
 
+@takes("x")
 def reverse(x: Any, axis: Any) -> Any:
     """The elements in the other order along the axes."""
     helper = LayerHelper("reverse")
@@ -253,16 +264,19 @@ def _any_is(type: str, x: Any) -> Any:
     return out
 
 
+@takes("x")
 def has_inf(x: Any) -> Any:
     """Whether an element is infinite, [1]."""
     return _any_is("isinf", x)
 
 
+@takes("x")
 def has_nan(x: Any) -> Any:
     """Whether an element is no number, [1]."""
     return _any_is("isnan", x)
 
 
+@takes("x")
 def isfinite(x: Any) -> Any:
     """Whether all elements are finite, [1]."""
     return _any_is("isfinite", x)
