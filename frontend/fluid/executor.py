@@ -15,7 +15,7 @@ from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.scope import Scope, _switch_scope, global_scope, scope_guard
 from polyreme.static.variable import Variable
 
-__all__ = ["Executor", "Scope", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"]
+__all__ = ["Executor", "Scope", "_fetch_var", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"]
 
 
 def _program_of(program: Any) -> Program:
@@ -116,5 +116,7 @@ def fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) 
     tensor = found.get_tensor()
     return as_numpy(tensor) if return_numpy else tensor
 
+
+_fetch_var = fetch_var
 
 __dir__ = listed(__name__)

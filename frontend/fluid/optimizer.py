@@ -244,6 +244,7 @@ class Optimizer(Shown):
 
     def clear_gradients(self) -> None:
         """Clear the gradients of the parameters, in dygraph mode."""
+        _needs_dygraph("clear_gradients")
         for parameter in self._parameter_list or ():
             parameter.clear_gradient()
 
@@ -284,15 +285,25 @@ class Optimizer(Shown):
 
     def state_dict(self) -> dict[str, Any]:
         """The accumulators by `PARAMETER_NAME`, in dygraph mode."""
+        _needs_dygraph("state_dict")
         return {f"{parameter}_{name}": value for name, kept in self._accumulators.items() for parameter, value in kept.items()}
 
     def set_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take accumulators as `state_dict` gives them."""
+        """Take accumulators as `state_dict` gives them, in dygraph mode."""
+        _needs_dygraph("set_dict")
         for parameter in self._parameter_list or ():
             for name, *_ in self.accumulators:
                 value = state_dict.get(f"{parameter.name}_{name}")
                 if value is not None:
                     self._accumulators.setdefault(name, {})[parameter.name] = value if isinstance(value, Tensor) else Tensor(value)
+
+
+def _needs_dygraph(what: str) -> None:
+    if not in_dygraph_mode():
+        raise RuntimeError(
+            f"expected {what} inside fluid.dygraph.guard(), as the state of an optimizer of a program is in persistable variables: "
+            f"fluid.save and fluid.load keep them"
+        )
 
 
 def _functions() -> Any:

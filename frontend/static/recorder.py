@@ -193,8 +193,36 @@ def _appending(name: str) -> Any:
 
 for _name in (
     *(f"__{r}{n}__" for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul") for r in ("", "r")),
-    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__", "__getitem__"),
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__abs__"),
 ):
     setattr(Variable, _name, _appending(_name))
+
+
+def _part(self: Variable, key: Any) -> Any:
+    """`x[key]`: a variable of one integer is a number, and takes its axis away, and no result is without an axis. So it is in the Programs
+    of `fluid`; in static mode the key means what it means elsewhere.
+    """
+    if dispatch.active_trace() is not None:
+        return Tensor.__getitem__(self, key)
+    with dispatch.trace_into(RECORDER):
+        items = tuple(_number(item) for item in (key if isinstance(key, tuple) else (key,)))
+        found = Tensor.__getitem__(self, items)
+        return found.reshape([1]) if self.ndim and found.ndim == 0 else found
+
+
+def _number(item: Any) -> Any:
+    whole = isinstance(item, Variable) and item.type.dtype.kind in "iu" and list(item.type.shape) == [1]
+    return item.reshape([]) if whole else item
+
+
+setattr(Variable, "__getitem__", _part)  # noqa: B010
 setattr(Variable, "__hash__", Tensor.__hash__)  # noqa: B010
-setattr(Variable, "astype", _appending("astype"))  # noqa: B010
+_as_dtype = _appending("astype")
+
+
+def astype(self: Variable, dtype: Any) -> Any:
+    """The values as another dtype."""
+    return _as_dtype(self, dtype)
+
+
+setattr(Variable, "astype", astype)  # noqa: B010

@@ -26,7 +26,7 @@ class DataFeedDesc(Shown):
                 raise ValueError(f"{proto_file}: expected a message in protobuf's text form but got {text[at : at + 20]!r}")
             tokens.append(found[1])
             at = found.end()
-        self.proto_desc: dict[str, Any] = {"name": "MultiSlotDataFeed", "batch_size": 32, "pipe_command": "cat"}
+        self.proto_desc: dict[str, Any] = {"pipe_command": "cat"}
         self.proto_desc |= _message(tokens, proto_file)
         slots = self.proto_desc.get("multi_slot_desc", {}).get("slots", [])
         self._slots = {slot["name"]: slot for slot in (slots if isinstance(slots, list) else [slots])}
@@ -36,11 +36,11 @@ class DataFeedDesc(Shown):
         self.proto_desc["batch_size"] = int(batch_size)
 
     def _of_slots(self, names: list[str], field: str) -> None:
-        if self.proto_desc["name"] != "MultiSlotDataFeed":
+        if self.proto_desc.get("name") != "MultiSlotDataFeed":
             raise ValueError("Only MultiSlotDataFeed needs set_use_slots, please check your datafeed.proto")
         for name in names:
             if name not in self._slots:
-                raise ValueError(f"expected slots of the description ({', '.join(self._slots)}) but got '{name}'")
+                raise KeyError(f"expected slots of the description ({', '.join(self._slots)}) but got '{name}'")
             self._slots[name][field] = True
 
     def set_dense_slots(self, dense_slots_name: list[str]) -> None:
@@ -93,9 +93,13 @@ def _scalar(text: str) -> Any:
     return float(text) if "." in text else int(text) if text.lstrip("-").isdigit() else text
 
 
+# As the fields of the two messages are numbered, which is the order in that protobuf prints them.
+_ORDER = ("name", "type", "is_dense", "is_used", "shape", "batch_size", "multi_slot_desc", "pipe_command", "thread_num")
+
+
 def _text(message: dict[str, Any], depth: int) -> str:
     lines = []
-    for name, value in message.items():
+    for name, value in sorted(message.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else len(_ORDER)):
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 lines.append(f"{'  ' * depth}{name} {{\n{_text(item, depth + 1)}{'  ' * depth}}}\n")

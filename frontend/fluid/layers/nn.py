@@ -245,6 +245,7 @@ def mean(x: Any, name: str | None = None) -> Any:
 
 
 def _reduction(type: str, what: str) -> Callable[..., Any]:
+    @takes("input")
     def function(input: Any, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Any:
         axes = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
         every = not axes or len(axes) == len(input.shape)

@@ -7,7 +7,7 @@ other one warns, and what could change results is an error when it is used.
 from __future__ import annotations
 
 import warnings
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, ClassVar
 
 from polyreme.ir.diagnostics import did_you_mean
@@ -35,12 +35,39 @@ class _Options(Shown):
             raise AttributeError(
                 f"expected an option of {type(self).__name__} but got '{name}'{did_you_mean(name, self._defaults)}", name=name, obj=self
             )
+        value = _fitting(f"{type(self).__name__}.{name}", value, self._defaults[name])
         if name in self._unheard and value != self._defaults[name]:
             warnings.warn(f"{type(self).__name__}.{name} has no effect: {self._unheard[name]}", UserWarning, stacklevel=2)
         object.__setattr__(self, name, value)
 
     def _shown(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value != self._defaults[name]}
+
+
+def _fitting(name: str, value: Any, default: Any) -> Any:
+    """An option's value as one of its kind, which its default tells; a number is also True or False, and one text a list of texts."""
+    wanted: tuple[Any, ...]
+    if default is None or (isinstance(default, bool) and value is None):
+        wanted, made = (bool, int, type(None)), value
+        if value not in (None, False, True):
+            raise ValueError(f"{name} must be set to None, False or True, but got {value!r}")
+    elif isinstance(default, bool):
+        wanted, made = (bool, int), bool(value)
+    elif isinstance(default, IntEnum):
+        wanted, made = (type(default),), value
+    elif isinstance(default, list):
+        wanted, made = (list, tuple, str), [value] if isinstance(value, str) else value
+    else:
+        wanted, made = (type(default),), value
+    if not isinstance(value, wanted):
+        raise TypeError(f"expected {type(default).__name__} as {name} but got {value!r}")
+    return made
+
+
+class _Choice(IntEnum):
+    """Prints by its name, as Paddle's do."""
+
+    __str__ = Enum.__str__
 
 
 class BuildStrategy(_Options):
@@ -51,11 +78,11 @@ class BuildStrategy(_Options):
     difference: reduced gradients are the same in all replicas, bit for bit, so that each can update by itself.
     """
 
-    class ReduceStrategy(IntEnum):
+    class ReduceStrategy(_Choice):
         AllReduce = 0
         Reduce = 1
 
-    class GradientScaleStrategy(IntEnum):
+    class GradientScaleStrategy(_Choice):
         CoeffNumDevice = 0
         One = 1
         Customized = 2
