@@ -138,8 +138,8 @@ def feeds_of_readers(program: Program) -> dict[str, Any]:
 
 
 class PyReader(Batches):
-    """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run` (lists of arrays with
-    `return_list`); otherwise the program pulls them, between `start` and `reset`.
+    """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run`, lists of one dict (of
+    arrays with `return_list`); otherwise the program pulls them, between `start` and `reset`.
     """
 
     def __init__(
@@ -159,6 +159,12 @@ class PyReader(Batches):
         """Whether a loop goes over it."""
         return self._iterable
 
+    def start(self) -> None:
+        """Begin a pass whose batches the program pulls; an error where a loop goes over it."""
+        if self._iterable:
+            raise RuntimeError("expected a loader made with iterable=False to start; go over this one with a loop")
+        super().start()
+
     def __call__(self) -> Iterator[Any]:
         return iter(self)
 
@@ -166,7 +172,7 @@ class PyReader(Batches):
         if not self._iterable:
             raise RuntimeError("expected a loader made with iterable=True to go over; call start() and run the program")
         for feed in self.batches():
-            yield [feed[v.name] for v in self.variables] if self._return_list else feed
+            yield [feed[v.name] for v in self.variables] if self._return_list else [feed]
 
 
 class DataLoader(Shown):

@@ -29,7 +29,7 @@ def load_dygraph(model_path: str, keep_name_table: bool = False) -> tuple[dict[s
     for suffix in (".pdparams", ".pdopt"):
         prefix = prefix.removesuffix(suffix)
     if not Path(prefix + ".pdparams").is_file() and not Path(prefix + ".pdopt").is_file():
-        raise ValueError(f"expected the files of a model at {prefix!r} but there is neither {prefix}.pdparams nor {prefix}.pdopt")
+        raise RuntimeError(f"expected the files of a model at {prefix!r} but there is neither {prefix}.pdparams nor {prefix}.pdopt")
     found = [dict(load(prefix + s, return_numpy=True)) if Path(prefix + s).is_file() else None for s in (".pdparams", ".pdopt")]
     return found[0], found[1]
 
