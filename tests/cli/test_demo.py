@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LEVELS = ("nn.tir", "tensor.tir", "kernel.tir", "llvm.ll", "asm.s")
 
 
@@ -31,6 +33,7 @@ def test_the_demo_reaches_its_accuracy_and_the_three_agree(tmp_path: Path) -> No
     assert "\x1b" not in done.stdout, "quiet when the output is no terminal"
 
 
+@pytest.mark.slow
 def test_a_demo_that_misses_its_accuracy_fails(tmp_path: Path) -> None:
     done = demo(tmp_path, "--epochs", "1")
     assert done.returncode == 1

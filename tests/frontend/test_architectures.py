@@ -36,7 +36,8 @@ def drawn(inputs: Inputs) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("name", CASES)
+# One of them is large: it takes half a minute to compile.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name == "detector" else ()) for name in CASES])
 def test_a_compiled_network_computes_what_it_does_eagerly(name: str) -> None:
     make, inputs = CASES[name]
     paddle.seed(0)

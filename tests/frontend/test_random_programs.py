@@ -311,7 +311,7 @@ def script(layout: Layout, steps: Any) -> str:
     return f"from tests.frontend.test_random_programs import Layout, check\n\ncheck({layout}, {steps}, shown=True)\n"
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @given(LAYOUTS, PROGRAMS)
 def test_a_program_runs_compiled_as_one_step_after_the_other(layout: Layout, steps: Any) -> None:
     note(script(layout, steps))
