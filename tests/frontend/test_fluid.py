@@ -480,3 +480,13 @@ def test_what_fluid_saves_in_three_files_is_loaded_again(tmp_path: Any) -> None:
         assert [executor.run(main, feed=feed, fetch_list=[loss])[0] for _ in range(2)] == expected
         state = fluid.load_program_state(str(tmp_path / "model"))
         assert set(state) == {v.name for v in main.list_vars() if v.persistable}
+
+
+def test_sequences_do_not_go_two_ways_by_their_rows() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        words = fluid.layers.data("words", [3], lod_level=1)
+        mask = fluid.layers.data("mask", [1], dtype="bool")
+        ways = fluid.layers.IfElse(mask)
+        for x in (words, fluid.layers.relu(words)):
+            with pytest.raises(ValueError, match=f"'{x.name}' holds sequences .lod_level 1."), ways.true_block():
+                ways.input(x)

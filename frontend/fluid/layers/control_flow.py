@@ -247,9 +247,14 @@ class IfElse(Shown):
         return self._along(False)
 
     def input(self, x: Any) -> Any:
-        """The rows of `x` that go this way."""
+        """The rows of `x` that go this way; ValueError where these are parts of sequences."""
         if self._way is None:
             raise ValueError("input must in true/false blocks")
+        if x.lod_level:
+            raise ValueError(
+                f"expected rows that go one of two ways but '{x.name}' holds sequences (lod_level {x.lod_level}), which stay whole: "
+                "give their sequence_pool, or their parts by sequence_pad"
+            )
         if x.name not in self._parts:
             helper = LayerHelper("split_lod_tensor")
             rows = helper.create_variable_for_type_inference(x.dtype), helper.create_variable_for_type_inference(x.dtype)
