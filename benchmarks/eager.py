@@ -23,7 +23,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -155,27 +155,39 @@ def turn(task: Task, seconds: float) -> list[float]:
 
 def measure(pythons: dict[str, str], threads: int, rounds: int, seconds: float) -> dict[str, dict[str, list[float]]]:
     """Microseconds by task and library: the tenth percentile of each round's turn."""
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    workers = {
-        name: Worker(name, [python, "-m", "benchmarks.eager", "--worker", name, str(threads)], env) for name, python in pythons.items()
-    }
-    found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in workers} for task in TASKS}
+    workers = started("benchmarks.eager", pythons, threads)
     try:
-        for task, taken in found.items():
-            for number in range(rounds + WARM_TURNS):
-                for name, worker in workers.items():
-                    reply = worker.ask(task=task, seconds=seconds)
-                    if number >= WARM_TURNS:  # the first rounds load, compile and fill caches
-                        taken[name].append(float(np.percentile(reply["seconds"], 10)) * 1e6)
+        return in_turns(workers, TASKS, WARM_TURNS, rounds, seconds)
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def started(module: str, pythons: dict[str, str], threads: int) -> dict[str, Worker]:
+    """A process of `module` for each library, on so many threads; its `--worker` is given the library and their number."""
+    env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
+    return {name: Worker(name, [python, "-m", module, "--worker", name, str(threads)], env) for name, python in pythons.items()}
+
+
+def in_turns(
+    workers: dict[str, Worker], tasks: Iterable[str], warm: int, rounds: int, seconds: float
+) -> dict[str, dict[str, list[float]]]:
+    """Microseconds by task and library: the tenth percentile of each round's turn. The first `warm` rounds, which load, compile and fill
+    caches, are not counted.
+    """
+    found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in workers} for task in tasks}
+    for task, taken in found.items():
+        for number in range(rounds + warm):
+            for name, worker in workers.items():
+                reply = worker.ask(task=task, seconds=seconds)
+                if number >= warm:
+                    taken[name].append(float(np.percentile(reply["seconds"], 10)) * 1e6)
     return found
 
 
 def table(found: dict[str, dict[str, list[float]]]) -> str:
     """Microseconds, and how many times as long the best of the peers takes (the rounds' median, with their range), as Markdown."""
-    names = list(found[TASKS[0]])
+    names = list(next(iter(found.values())))
     rows = [f"| | {', µs | '.join(names)}, µs | best peer / ours |", "| --- |" + " --- |" * (len(names) + 1)]
     for task, taken in found.items():
         ratios = sorted(min(peers) / ours for ours, *peers in zip(*taken.values(), strict=True)) if len(names) > 1 else []

@@ -19,14 +19,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
 import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.eager import turn
-from benchmarks.processes import Worker, answer
+from benchmarks.eager import in_turns, started, table, turn
+from benchmarks.processes import answer
 
 WARM_TURNS = 4  # turns that are not counted
 STEPS = 5  # whose losses are compared
@@ -102,36 +101,18 @@ def work(library: str) -> None:
 
 
 def measure(pythons: dict[str, str], threads: int, rounds: int, seconds: float) -> dict[str, dict[str, list[float]]]:
-    """Microseconds by task and library: the tenth percentile of each round's turn."""
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads), POLYREME_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    workers = {name: Worker(name, [python, "-m", "benchmarks.static_training", "--worker", name], env) for name, python in pythons.items()}
-    found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in workers} for task in TASKS}
+    """Microseconds of a step by task and library: the tenth percentile of each round's turn. `SystemExit` where losses differ."""
+    workers = started("benchmarks.static_training", pythons, threads)
     try:
-        for task, taken in found.items():
+        for task in TASKS:
             ours, *others = (worker.ask(task=task)["losses"] for worker in workers.values())
             for losses in others:
                 if not np.allclose(ours, losses, rtol=LARGEST_DIFFERENCE):
                     raise SystemExit(f"{task}: expected the same losses but got {ours} and {losses}")
-            for number in range(rounds + WARM_TURNS):
-                for name, worker in workers.items():
-                    reply = worker.ask(task=task, seconds=seconds)
-                    if number >= WARM_TURNS:
-                        taken[name].append(float(np.percentile(reply["seconds"], 10)) * 1e6)
+        return in_turns(workers, TASKS, WARM_TURNS, rounds, seconds)
     finally:
         for worker in workers.values():
             worker.stop()
-    return found
-
-
-def table(found: dict[str, dict[str, list[float]]]) -> str:
-    """Microseconds of a step, and how many times as long Paddle takes (the rounds' median, with their range), as Markdown."""
-    names = list(next(iter(found.values())))
-    rows = [f"| | {', µs | '.join(names)}, µs | Paddle / ours |", "| --- |" + " --- |" * (len(names) + 1)]
-    for task, taken in found.items():
-        ratios = sorted(theirs / ours for ours, theirs in zip(*taken.values(), strict=True)) if len(names) > 1 else []
-        told = f"**{statistics.median(ratios):.2f}** ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else ""
-        rows.append(f"| {task} | {' | '.join(f'{statistics.median(us):.0f}' for us in taken.values())} | {told} |")
-    return "\n".join(rows)
 
 
 def main() -> None:
@@ -140,10 +121,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
-    parser.add_argument("--worker", metavar="LIBRARY", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=2, metavar=("LIBRARY", "THREADS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.worker)
+        work(options.worker[0])
         return
     pythons = {"polyreme": sys.executable, "paddle": options.paddle_python}
     for threads in options.threads:

@@ -7,12 +7,13 @@ is 1.8.5's where it has the name, the page's otherwise.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import json
 from pathlib import Path
 from typing import Any
+
+from tests.static_api.names import signature_of
 
 FOLDER = Path(__file__).parent
 FILE = FOLDER / "names.json"
@@ -30,21 +31,6 @@ def stored() -> list[dict[str, Any]]:
     """The names: `name`, `signature` (None where there is none to tell) and `since`, "1.8.5" or "older"."""
     names: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
     return names
-
-
-def signature_of(value: Any) -> str | None:
-    """Parameters with defaults, without annotations and the instance; None where none can be told or written down."""
-    try:
-        found = inspect.signature(value)
-    except (TypeError, ValueError):
-        return None
-    parameters = [p.replace(annotation=p.empty) for p in found.parameters.values() if p.name != "self"]
-    text = str(found.replace(parameters=parameters, return_annotation=found.empty))
-    try:
-        ast.parse(f"def f{text}: pass")
-    except SyntaxError:
-        return None
-    return text
 
 
 def members_of(value: type) -> dict[str, str | None]:

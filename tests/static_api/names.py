@@ -39,17 +39,17 @@ def stored() -> list[dict[str, Any]]:
 
 
 def signature_of(value: Any) -> str | None:
-    """Parameters with defaults, without annotations."""
+    """Parameters with defaults, without annotations and the instance; None where none can be told or written down."""
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
         return None
-    parameters = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    parameters = [p.replace(annotation=p.empty) for p in found.parameters.values() if p.name != "self"]
     text = str(found.replace(parameters=parameters, return_annotation=found.empty))
     try:
         ast.parse(f"def f{text}: pass")
     except SyntaxError:
-        return None  # a default that cannot be written down
+        return None
     return text
 
 
@@ -61,8 +61,7 @@ def main() -> None:
         for name in module.__all__:
             found[f"paddle.{space}.{name}"] = signature_of(getattr(module, name))
     for method in ("run", "close"):
-        told = signature_of(getattr(paddle.static.Executor, method)) or "()"
-        found[f"paddle.static.Executor.{method}"] = told.replace("(self, ", "(").replace("(self)", "()")
+        found[f"paddle.static.Executor.{method}"] = signature_of(getattr(paddle.static.Executor, method)) or "()"
     for name in ("array_length", "array_read", "array_write", "create_array"):
         found[f"paddle.tensor.{name}"] = signature_of(getattr(paddle.tensor, name))
     entries = [{"name": n, "signature": s, "since": "3.3.1"} for n, s in found.items() if n not in OLDER]
