@@ -30,7 +30,7 @@ class PSDispatcher(Shown):
 
     def dispatch(self, varlist: Sequence[Any]) -> list[str]:
         """The address of the server of each variable."""
-        raise NotImplementedError("Interface has not been implemented.")
+        raise NotImplementedError(f"expected one that says how variables are dealt, as RoundRobin does, but {type(self).__name__} does not")
 
 
 class RoundRobin(PSDispatcher):

@@ -160,7 +160,7 @@ def repeat(fluid, calls):
         for call, made in zip(calls, again(fluid, calls)):  # noqa: B905  # Python 3.8
             for name, got, wanted in zip(call["fetch"], made, call["results"]):  # noqa: B905
                 if got.shape != wanted.shape or not np.allclose(got, wanted, rtol=1e-5, atol=1e-5, equal_nan=True):
-                    return "'{}' is {} for {}".format(name, got.reshape(-1)[:6], wanted.reshape(-1)[:6])  # noqa: UP032
+                    return f"'{name}' is {got.reshape(-1)[:6]} for {wanted.reshape(-1)[:6]}"
     except Exception as error:
         return type(error).__name__ + ": " + str(error)[-1500:]
     return None
