@@ -174,7 +174,9 @@ def norm(
     """
     if dtype is not None:
         x = cast_to(x, as_dtype(dtype).scalar)
-    result = _norm(abs_(x) if tensor_arg(x, "norm").type.dtype.kind == "c" else x, p, axis, keepdim)
+    kind = tensor_arg(x, "norm").type
+    axes_of(axis, kind.rank, "norm")  # so that an axis that is not there is one of norm, and not of what it is made of
+    result = _norm(abs_(x) if kind.dtype.kind == "c" else x, p, axis, keepdim)
     return result if out is None else dispatch.assign(out, result)
 
 

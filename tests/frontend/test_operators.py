@@ -221,3 +221,9 @@ def test_operators_agree_with_functions_at_the_edges() -> None:
     np.testing.assert_array_equal(summed.numpy(), paddle.cumsum(one, -1).numpy(), strict=True)
     (numbers,) = apply_pir("arange", [0.5, 2.6, 0.5], {"dtype": "int64"})
     np.testing.assert_array_equal(numbers.numpy(), paddle.arange(0.5, 2.6, 0.5, dtype="int64").numpy(), strict=True)
+
+
+@pytest.mark.parametrize("p", [1, 2, 0, np.inf, 3.5, "fro"])
+def test_an_axis_that_a_norm_lacks_is_told_of_the_norm(p: Any) -> None:
+    with pytest.raises(IndexError, match=r"^norm expected axis in \[-3, 3\) but got 3"):
+        paddle.norm(paddle.ones([2, 3, 4]), p=p, axis=3)
