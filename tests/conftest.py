@@ -56,14 +56,13 @@ def cliffs_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYREME_CLIFFS", "")
 
 
-@pytest.fixture(scope="module")
-def random_modules_may_be_slow() -> Iterator[None]:
-    """For files that compile modules which are drawn anew in every run: among images a few pixels wide are known cliffs. Networks that are
-    the same in every run are held to have none (`tests/lowering/schedule/test_cliffs.py`).
+@pytest.fixture(autouse=True)
+def _what_is_drawn_may_be_slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests whose inputs are drawn anew in every run ask for right results. Among images a few pixels wide there are kernels that are slow
+    beyond reason; networks that are the same in every run are held to have none (`tests/lowering/schedule/test_cliffs.py`).
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYREME_CLIFFS", "")
-        yield
+    if getattr(request.function, "is_hypothesis_test", False):
+        monkeypatch.setenv("POLYREME_CLIFFS", "")
 
 
 # What the generators of modules would draw first, by their places in memory: they live as long as their modules.

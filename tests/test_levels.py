@@ -11,8 +11,6 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.pipeline import lower
 from tests.strategies import modules
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 TO = pytest.mark.parametrize("to", ["tensor", "kernel"])
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

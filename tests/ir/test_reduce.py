@@ -14,8 +14,6 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.debug.reducer import REDUCTIONS
 from tests.strategies import LEVELS, modules
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 assert nn and kernel and tensor  # their ops are read from text here
 
 

@@ -25,8 +25,6 @@ from polyreme.lowering.pipeline import lower
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from tests.strategies import modules
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 HOST = find_target()
 
 

@@ -26,8 +26,6 @@ from polyreme.lowering.schedule.bufferize import TensorToKernel, outline_constan
 from polyreme.lowering.transforms.fuse import Fuse
 from tests.strategies import modules
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 N = symbol("N")
 RELAXED = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 GENERIC = (build_random, build_scan, build_cumulate, build_sort, build_loops)

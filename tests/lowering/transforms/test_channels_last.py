@@ -22,8 +22,6 @@ from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.transforms.channels_last import ChannelsLast
 from polyreme.lowering.transforms.cleanup import Canonicalize, Dce
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 
 class Net:
     """A module of `nn` ops in float64, written step by step; weights are constants."""

@@ -24,8 +24,6 @@ from polyreme.lowering.transforms.solve_sizes import SolveDims
 from tests.lowering.transforms.test_cleanup import FIRES, STAYS, cleaned
 from tests.strategies import LEVELS, modules
 
-pytestmark = pytest.mark.usefixtures("random_modules_may_be_slow")
-
 load_passes()
 SETTINGS = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 # Levels by the word that passes use for them; groups are tensor ops, too.

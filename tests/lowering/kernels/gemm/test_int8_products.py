@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
@@ -177,9 +177,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(x, draw(st.integers(2, 70)), taps, draw(st.integers(1, 2)), draw(st.integers(0, 2)), dilation, draw(st.booleans()), pairs)
 
 
-# Among them are small images whose products are left to loops, which are slower than their arithmetic by a little more than the mark.
-@pytest.mark.usefixtures("cliffs_are_allowed")
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None)
 @given(case=cases())
 def test_convolutions_of_any_size_are_exact(case: Case):
     case.check()
