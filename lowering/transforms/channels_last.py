@@ -91,7 +91,7 @@ class ChannelsLast(FuncPass):
             # Lanes along pixels a stride apart would gather, which costs more than transposing the result back; so would those along rows
             # of unknown length, which the kernels for planar images do not take.
             unknown = not isinstance(shape_of(op.result)[conv.spec.out.index(conv.places[-1])], int)
-            strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := x.producer(tensor.Window)) is not None)
+            strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := _windows(x)) is not None)
             apart = strided and (alone or unknown)
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
                 min(LEAST, self.channels) if strided and unknown else min(_GROUP, self.channels) if alone else self.channels
@@ -121,14 +121,20 @@ class _Conv(NamedTuple):
 
 
 def _windowed(op: tensor.Contract) -> bool:
-    return any(x.producer(tensor.Window) for x in op.operands)
+    return any(_windows(x) for x in op.operands)
+
+
+def _windows(value: Value) -> tensor.Window | None:
+    """The windows that a value is; None for windows along no axis, which are their operand."""
+    op = value.producer(tensor.Window)
+    return op if op is not None and op.axes else None
 
 
 def _conv_of(op: tensor.Contract) -> _Conv | None:
     """The contract as a convolution of windows by weights, or None."""
     spec = tensor.ContractSpec(op.spec)
     for value, letters, other in ((op.a, spec.a, spec.b), (op.b, spec.b, spec.a)):
-        window = value.producer(tensor.Window)
+        window = _windows(value)
         if window is None:
             continue
         places = "".join(letters[axis] for axis in window.axes)

@@ -333,3 +333,20 @@ def test_any_net_computes_the_same(kinds: list[str], spatial: int) -> None:
         y = step(net, kind, y)
     module = net.module(net.b(nn.Sum, y, axis=tuple(range(2, spatial + 2))))
     check_same(module, np.random.default_rng(1).standard_normal(shape))
+
+
+@pytest.mark.parametrize(("spec", "sizes"), [("ab,bc->ac", "234"), ("ab,cd->abcd", "2345"), (",a->a", "3")])
+def test_a_product_of_windows_along_no_axis_is_no_convolution(spec, sizes):
+    """They are their operand: nothing slides."""
+    shapes = [tuple(int(sizes["abcd".index(c)]) for c in letters) for letters in spec.split("->")[0].split(",")]
+    main = Func.empty("main", [TensorType(shape, f64) for shape in shapes], arg_names=["x", "w"], arg_roles=("input",) * 2)
+    b = Builder.at_end(main.block)
+    windows = b(tensor.Window, main.args[0], axes=(), sizes=(), strides=(), dilations=())
+    b.insert(Return([b(tensor.Contract, windows, main.args[1], spec=spec)]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape) for shape in shapes]
+    after = turned(module)
+    np.testing.assert_allclose(evaluate(after, inputs)[0], np.einsum(spec, *inputs))
+    assert count(after, tensor.Transpose) == 0
