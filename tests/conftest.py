@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests import quick_lane
 
@@ -58,8 +59,8 @@ def cliffs_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _what_is_drawn_may_be_slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests whose inputs are drawn anew in every run ask for right results. Among images a few pixels wide there are kernels that are slow
-    beyond reason; networks that are the same in every run are held to have none (`tests/lowering/schedule/test_cliffs.py`).
+    """Tests whose inputs are drawn ask for right results. Among images a few pixels wide there are kernels that are slow
+    beyond reason; the random networks of one seed are held to have none (`tests/lowering/schedule/test_cliffs.py`).
     """
     if getattr(request.function, "is_hypothesis_test", False):
         monkeypatch.setenv("POLYREME_CLIFFS", "")
@@ -80,13 +81,17 @@ def _what_is_drawn_does_not_depend_on_other_tests(request: pytest.FixtureRequest
 
 def pytest_configure(config: pytest.Config) -> None:
     """Where Python leaves no byte code beside the sources, as in most containers, it goes to pytest's cache: else every process of the
-    tests would compile all of them again.
+    tests would compile all of them again. Random tests draw the same inputs in every run that asks for no others.
     """
     if sys.dont_write_bytecode and (kept := getattr(config, "cache", None)) is not None:
         with suppress(OSError):
             sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept.mkdir("bytecode"))
             os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             sys.dont_write_bytecode = False
+    if config.getoption("hypothesis_seed", None) is None and config.getoption("hypothesis_profile", None) is None:
+        # What fails was changed, and was not drawn by chance: `--hypothesis-seed` draws other inputs.
+        settings.register_profile("repeatable", derandomize=True)
+        settings.load_profile("repeatable")
 
 
 def pytest_collection_finish() -> None:
