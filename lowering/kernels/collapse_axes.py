@@ -20,7 +20,8 @@ _PLAIN = (tensor.Map, tensor.Reduce, tensor.Broadcast, tensor.Full, tensor.DimVa
 def collapse_axes(func: Func) -> Func:
     """A copy of `func` whose values have fewer axes but the same elements in the same order; `func` itself when nothing can be joined."""
     ops = [op for op in func.block if not isinstance(op, Return)]
-    if len(ops) == 1 and isinstance(ops[0], tensor.Reshape):
+    alone = len(ops) == len(func.args) == len(func.block.terminator.operands) == 1
+    if alone and isinstance(ops[0], tensor.Reshape) and ops[0].x is func.args[0]:
         return _flat_copy(func)
     axes = _axes_of_values(func, ops)
     if axes is None:

@@ -207,6 +207,16 @@ class Request:
         """The ops of the function without its terminator, those of `kind` only when given."""
         return [op for op in self.func.block if not isinstance(op, Return) and (kind is None or isinstance(op, kind))]
 
+    def single(self, kind: type[Op]) -> Any:
+        """The op of this kind that is the whole root, whose operands are the arguments in their order; None where there is more to it, be
+        it a result that is an argument.
+        """
+        ops = self.ops()
+        if len(ops) != 1 or not isinstance(ops[0], kind):
+            return None
+        op: Op = ops[0]
+        return op if tuple(op.operands) == tuple(self.func.args) and tuple(op.results) == tuple(self.results) else None
+
 
 KernelBuilder = Callable[[Request], KernelPlan | None]
 

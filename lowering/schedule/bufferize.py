@@ -312,7 +312,9 @@ class _Bufferize:
         request = request_of(op, self.target, known + kept * self.always + stays, kept, known)
         operand_orders = [(i, self.orders[v]) for i, v in enumerate(op.operands) if v in self.orders]
         request = replace(request, preferred_order=self._preferred_order(op), operand_orders=tuple(operand_orders))
-        plan = self._plan(request)
+        # Builders take constants of several elements as operands only.
+        holds_arrays = any(constant.result.type.elements != 1 for constant in request.ops(tensor.Constant))
+        plan = None if holds_arrays else self._plan(request)
         if plan is None:
             self._split(op, request, outputs)
             return

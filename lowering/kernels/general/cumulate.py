@@ -31,10 +31,9 @@ COLUMN_BYTES = 4096
 
 def build_cumulate(request: Request) -> KernelPlan | None:
     """The plan of a single `tensor.cumulate`; None for any other root, and for complex numbers."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Cumulate) or element_type(ops[0].x.type).kind == "c":
+    op = request.single(tensor.Cumulate)
+    if op is None or element_type(op.x.type).kind == "c":
         return None
-    op = ops[0]
     shape, dtype = shape_of(op.x), element_type(op.x.type)
     func = Func.empty(request.name("cumulate"), [BufferType(shape, dtype)] * 2, arg_names=("x", "y"), loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))

@@ -68,9 +68,10 @@ LEAST_ROW_BYTES = 2048
 def build_loops(request: Request) -> KernelPlan | None:
     """The plan of any root: one kernel on its operands and results.
 
-    None for a group of several contractions: each element of the second would compute all that it reads of the first again.
+    None for a group of several contractions, as for one of other ops that do not go element by element: each element of the second would
+    compute all that it reads of the first again.
     """
-    if len(request.ops(tensor.Contract)) > 1:
+    if not _goes_by_elements(request):
         return None
     func = collapse_axes(request.func)
     types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
@@ -84,6 +85,19 @@ def build_loops(request: Request) -> KernelPlan | None:
     clean_up_kernel(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
     return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request))
+
+
+def _goes_by_elements(request: Request) -> bool:
+    """Whether a root is one op, or a group of ops of single elements and rows, with at most one contraction, or a scatter as its result."""
+    ops = request.ops()
+    if len(ops) == 1 and request.single(type(ops[0])) is not None:
+        return True
+    scatters = request.ops(tensor.Scatter)
+    return (
+        not any(isinstance(op, (tensor.Argsort, tensor.Cumulate, tensor.Random, tensor.Scan)) for op in ops)
+        and len(request.ops(tensor.Contract)) <= 1
+        and (not scatters or [*scatters[0].results] == [*request.results] and len(scatters) == 1)
+    )
 
 
 def _in_place(request: Request) -> tuple[tuple[int, int], ...]:

@@ -34,10 +34,9 @@ _LANES = 4
 
 def build_random(request: Request) -> KernelPlan | None:
     """The plan of a single `tensor.random`; None for any other root."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Random):
+    op = request.single(tensor.Random)
+    if op is None:
         return None
-    op = ops[0]
     types = [BufferType(t.shape, t.dtype) for t in (request.func.args[0].type, op.results[0].type, op.results[1].type)]
     func = Func.empty(request.name("random"), types, arg_names=("state", "values", "next_state"), loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))

@@ -43,10 +43,9 @@ _WORDS = {8: u8, 16: u16, 32: u32, 64: u64}
 
 def build_sort(request: Request) -> KernelPlan | None:
     """The plan of a single `tensor.argsort`; None for any other root."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Argsort):
+    op = request.single(tensor.Argsort)
+    if op is None:
         return None
-    op = ops[0]
     *outer, length = shape_of(op.x)
     *_, taken = shape_of(op.result)
     keys = Keys(element_type(op.x.type), op.descending)

@@ -23,10 +23,9 @@ THREADS = 160
 
 def build_draws(request: Request) -> KernelPlan | None:
     """The plan of a single `tensor.random`; None for any other root."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Random) or ops[0].dtype not in (f32, f64):
+    op = request.single(tensor.Random)
+    if op is None or op.dtype not in (f32, f64):
         return None
-    op = ops[0]
     types = [request.func.args[0].type, op.results[0].type, op.results[1].type]
     made = GridKernel(request.name("random"), [operand(0), result(0), result(1)], types, (1,), (THREADS,), op.location)
     _BlockTwister(made.code, made).draw(op, made.code.value(product(op.shape)))

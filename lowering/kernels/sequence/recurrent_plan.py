@@ -78,10 +78,9 @@ class Recurrence:
 
 def find_recurrence(request: Request) -> Recurrence | None:
     """The scan of a request, if it is of the kind that `recurrent.py` describes."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
+    scan = request.single(tensor.Scan)
+    if scan is None:
         return None
-    scan = ops[0]
     contracts = [op for op in scan.block if isinstance(op, tensor.Contract)]
     if len(contracts) != 1 or element_type(contracts[0].result.type) not in (f32, f64):
         return None

@@ -35,13 +35,13 @@ _INNER = (build_nchw_conv, build_contract, build_random)
 
 def build_scan(request: Request) -> KernelPlan | None:
     """The plan of a `tensor.scan`; None for any other root."""
-    ops = request.ops()
-    if len(ops) != 1 or not isinstance(ops[0], tensor.Scan):
+    scan = request.single(tensor.Scan)
+    if scan is None:
         return None
     plan = build_recurrent(request)
     # Only for those is an operand left in another order (`preferred_order_of_input`).
     assert plan is not None or not request.operand_orders
-    return plan or _Steps(request, ops[0]).build()
+    return plan or _Steps(request, scan).build()
 
 
 @dataclass(frozen=True)
