@@ -3,125 +3,25 @@
 A body cannot change the sizes of what is outside, and an array that grows does. So each body is run once on trial, which tells the arrays
 it writes to. The op takes and gives the contents of these besides what the user hands on.
 
-A loop whose carried values change their sizes has no gradients. So an array of floats has room for all elements before the loop begins: a
-first loop, without gradients, finds how many there will be.
+A loop whose carried values change their sizes has no gradients, so that an array of floats has room for all elements before it begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from polyreme import control_flow, dispatch, math, tape
-from polyreme.dialects import host
 from polyreme.ir.diagnostics import caller_location
-from polyreme.ir.types import TensorType, i64
 from polyreme.jit.capture.bodies import CapturedBody
 from polyreme.jit.traced import TraceError
-from polyreme.operators import array as meanings
+from polyreme.operators.control.arrays import ArrayContents, Count, Elements, ElementsNeededError, with_room
 from polyreme.static.variable import Variable, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = ["branch", "length", "loop", "read", "write"]
-
-
-class ArrayContents(Protocol):
-    """What an array holds, as tensors that an op can carry."""
-
-    @property
-    def parts(self) -> list[Tensor]: ...
-
-    def of(self, parts: Sequence[Tensor]) -> ArrayContents:
-        """The same kind of contents, of other tensors."""
-
-    def write(self, x: Tensor, i: Tensor) -> ArrayContents: ...
-
-    def read(self, i: Tensor) -> Tensor: ...
-
-    def length(self) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Elements:
-    """The elements along the first axis of a tensor, which is as long as there are."""
-
-    tensor: Tensor
-
-    @property
-    def parts(self) -> list[Tensor]:
-        return [self.tensor]
-
-    def of(self, parts: Sequence[Tensor]) -> Elements:
-        return Elements(*parts)
-
-    def write(self, x: Tensor, i: Tensor) -> Elements:
-        return Elements(meanings.array_write(x, i, self.tensor))
-
-    def read(self, i: Tensor) -> Tensor:
-        return meanings.array_read(self.tensor, i)
-
-    def length(self) -> Tensor:
-        # As an operator where there may be one: what the length is called while a program is built says nothing when it runs.
-        recorder: Any = dispatch.active_trace()
-        made = recorder.operator("lod_array_length", {"X": self.tensor}, {"Out": TensorType((1,), i64)}, {})
-        return meanings.array_length(self.tensor) if made is None else made["Out"]
-
-
-class _ElementsNeededError(Exception):
-    """Somebody reads an element where only their number is known."""
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many elements there are, int64 [], and none of them."""
-
-    count: Tensor
-
-    @property
-    def parts(self) -> list[Tensor]:
-        return [self.count]
-
-    def of(self, parts: Sequence[Tensor]) -> Count:
-        return Count(*parts)
-
-    def write(self, x: Tensor, i: Tensor) -> Count:
-        return Count(math.maximum(self.count, meanings.index_of(i) + 1))
-
-    def read(self, i: Tensor) -> Tensor:
-        raise _ElementsNeededError
-
-    def length(self) -> Tensor:
-        return math.reshape(self.count, [1])
-
-
-@dataclass(frozen=True)
-class Room:
-    """Elements along the first axis of a tensor that has room for more, and how many there are, int64 []."""
-
-    tensor: Tensor
-    count: Tensor
-
-    @property
-    def parts(self) -> list[Tensor]:
-        return [self.tensor, self.count]
-
-    def of(self, parts: Sequence[Tensor]) -> Room:
-        return Room(*parts)
-
-    def write(self, x: Tensor, i: Tensor) -> Room:
-        index = meanings.index_of(i)
-        places = math.reshape(math.arange(0, self.tensor.type.shape[0], 1, "int64"), [-1, *[1] * (self.tensor.ndim - 1)])
-        made = math.where(math.equal(places, index), math.unsqueeze(x, 0), self.tensor)
-        return Room(made, math.maximum(self.count, index + 1))
-
-    def read(self, i: Tensor) -> Tensor:
-        return meanings.array_read(self.tensor, i)
-
-    def length(self) -> Tensor:
-        return math.reshape(self.count, [1])
 
 
 class _Body:
@@ -230,7 +130,8 @@ def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequ
 
     start = [_contents(v) for v in arrays]
     if tape.is_grad_enabled() and any(isinstance(value, Elements) and value.tensor.type.dtype.is_float for value in start):
-        start = _with_room(start, _lengths_after(run, start))
+        lengths = _lengths_after(run, start)
+        start = [with_room(value, n) if isinstance(value, Elements) else value for value, n in zip(start, lengths, strict=True)]
     made, after = run(start)
     for variable, value in zip(arrays, after, strict=True):
         _put(variable, value)
@@ -254,25 +155,10 @@ def _lengths_after(run: Callable[[Sequence[ArrayContents]], Any], start: Sequenc
         try:
             with _names_free():
                 after = run(counts)[1]
-        except _ElementsNeededError:
+        except ElementsNeededError:
             with _names_free():
                 after = run(start)[1]
         return [value.length() for value in after]
-
-
-def _with_room(start: Sequence[ArrayContents], lengths: Sequence[Tensor]) -> list[ArrayContents]:
-    """The same contents, with room for as many elements."""
-    made: list[ArrayContents] = []
-    for value, wanted in zip(start, lengths, strict=True):
-        if not isinstance(value, Elements):
-            made.append(value)
-            continue
-        recorder: Any = dispatch.active_trace()
-        places = dispatch.call(host.Range, math.reshape(wanted, []), count=recorder.fresh_size())
-        kind, count = value.tensor.type, math.reshape(value.length(), [])
-        rows = math.concat([value.tensor, dispatch.full((1, *kind.shape[1:]), 0, kind.dtype)], 0)
-        made.append(Room(math.gather(rows, math.minimum(places, count), 0), count))
-    return made
 
 
 @contextmanager
