@@ -10,7 +10,7 @@ from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-__all__ = ["array_length", "array_read", "array_write", "index_of"]
+__all__ = ["array_length", "array_read", "array_write", "check_element", "index_of"]
 
 
 @operator("array_write_", legacy=spelled("write_to_array", {"X": "x", "I": "i", "Array": "array"}))
@@ -20,7 +20,7 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
     """
     if array is None:
         array = dispatch.full((0, *x.type.shape), 0, x.type.dtype)
-    _check_element(x, array)
+    check_element(x, array)
     index = index_of(i)
     length = array.type.shape[0]
     known = _known(index)
@@ -75,7 +75,8 @@ def _count(array: Tensor) -> Tensor:
     return count
 
 
-def _check_element(x: Tensor, array: Tensor) -> None:
+def check_element(x: Tensor, array: Tensor) -> None:
+    """That `x` has the dtype and, as far as it is known, the shape of the elements of an array."""
     own, others = x.type, array.type
     fits = own.rank == others.rank - 1 and all(
         a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(own.shape, others.shape[1:], strict=True)

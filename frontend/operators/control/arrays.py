@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from polyreme import dispatch, math
 from polyreme.dialects import host
 from polyreme.ir.types import TensorType, i64
-from polyreme.operators.array import array_length, array_read, array_write, index_of
+from polyreme.operators.array import array_length, array_read, array_write, check_element, index_of
 from polyreme.tensor import Tensor
 
 __all__ = ["ArrayContents", "Count", "Elements", "ElementsNeededError", "Room", "with_room"]
@@ -103,6 +103,7 @@ class Room:
         return Room(*parts)
 
     def write(self, x: Tensor, i: Tensor) -> Room:
+        check_element(x, self.tensor)
         index = index_of(i)
         places = math.reshape(math.arange(0, self.tensor.type.shape[0], 1, "int64"), [-1, *[1] * (self.tensor.ndim - 1)])
         made = math.where(math.equal(places, index), math.unsqueeze(x, 0), self.tensor)

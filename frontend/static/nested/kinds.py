@@ -5,9 +5,10 @@ What such an operator reads and writes is what its block does, besides what its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from polyreme import tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.types import TensorType
 from polyreme.operators.control.blocks import (
@@ -20,6 +21,7 @@ from polyreme.operators.control.blocks import (
     run_while,
 )
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
+from polyreme.static.nested.growing import room_for_arrays
 from polyreme.static.nested.uses import block_of, names_from_outside
 from polyreme.static.nested.values import run_nested
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
@@ -122,8 +124,13 @@ class While(BlockKind):
         known = self.known(op, inputs)
         names = op.write_slots()[self.writing]
         changing = [name for name in names_from_outside(block)[1] if name != condition]
-        made = run_while(condition, [condition, *changing], known, lambda wanted, given: run_nested(block, wanted, given))
-        ends = dict(zip([condition, *changing], made, strict=True))
+        def run(wanted: Sequence[str], given: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
+            return run_nested(block, wanted, given, ops)
+
+        room = room_for_arrays(block, condition, changing, known, run) if tape.is_grad_enabled() else {}
+        carried = [condition, *changing, *(name for name in room if name not in changing)]
+        made = run_while(condition, carried, {**known, **room}, run)
+        ends = dict(zip(carried, made, strict=True))
         return {self.writing: [ends.get(name, known.get(name, UNDEFINED)) for name in names]}
 
 

@@ -10,9 +10,11 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
+from polyreme.operators.control.arrays import Count
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.travel import LOD, levels_to_share
+from polyreme.static.nested.growing import LENGTH, READ, array_of, carried_contents, carried_names
 from polyreme.static.operator import Operator, RunError, located
 from polyreme.static.variable import GRAD
 from polyreme.tensor import Tensor
@@ -128,19 +130,24 @@ class BlockValues:
             inputs = {slot: [_leaf(t) for t in tensors] for slot, tensors in inputs.items()}
             if isinstance(op.kind, Gradient):
                 inputs = op.kind.applied_to(op, inputs, self.applied)
+        with tape.recording(differentiated or tape.is_grad_enabled()):
+            outputs: Slots = self._at(op, lambda: op.kind.apply(op, inputs, self.applied))
+        if differentiated:
+            self.applied[op.uid] = Applied(inputs, outputs)
+        return outputs
+
+    @staticmethod
+    def _at(op: Operator, run: Callable[[], Any]) -> Any:
+        """What `run` gives; ops that it emits and errors that it raises are at the line of `op`."""
         recorder: Any = dispatch.active_trace()
         root = getattr(recorder, "outer", recorder)
         around, root.location = root.location, op.location
         try:
-            with tape.recording(differentiated or tape.is_grad_enabled()):
-                outputs = op.kind.apply(op, inputs, self.applied)
+            return run()
         except (PolyremeError, ValueError, TypeError, KeyError) as error:
             raise located(error, op) from error
         finally:
             root.location = around
-        if differentiated:
-            self.applied[op.uid] = Applied(inputs, outputs)
-        return outputs
 
 
 def _host_calls() -> Any:
@@ -178,20 +185,38 @@ class NestedValues(BlockValues):
             tensor = dispatch.active_trace().tensor(tensor._value)  # type: ignore[union-attr]
         super().write(name, tensor)
 
+    def add(self, op: Operator) -> None:
+        array = array_of(op)
+        contents = None if array is None else carried_contents(array, self.known)
+        if array is None or contents is None:
+            super().add(op)
+        elif op.type == LENGTH:
+            self.write(op.output_arg_names[0], contents.length())
+        else:
+            place = self.read(op.inputs["I"][0], op)
+            if op.type == READ:
+                self.write(op.output_arg_names[0], self._at(op, lambda: contents.read(place)))
+                return
+            # Where only elements are counted, nothing else was computed.
+            element = place if isinstance(contents, Count) else self.read(op.inputs["X"][0], op)
+            after = self._at(op, lambda: contents.write(element, place))
+            for name, part in zip(carried_names(array, after), after.parts, strict=True):
+                self.write(name, part)
+
 
 _depth = [0]
 
 
-def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any]) -> list[Any]:
-    """What the variables `names` hold once the operators of a block have run on what the variables `known` hold; `UNDEFINED` for one that
-    nothing has written.
+def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
+    """What the variables `names` hold once the operators of a block, or `ops` of them, have run on what the variables `known` hold;
+    `UNDEFINED` for one that nothing has written.
     """
     values = NestedValues(block, lambda name: None if known.get(name, UNDEFINED) is UNDEFINED else known[name])
     _depth[0] += 1
     try:
         if _depth[0] > MAX_NESTING:
             raise RunError(f"expected blocks nested at most {MAX_NESTING} deep", code="E0609")
-        for op in block.ops:
+        for op in block.ops if ops is None else ops:
             values.add(op)
         return [UNDEFINED if (found := values.known(name)) is None else found for name in names]
     finally:
