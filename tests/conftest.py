@@ -5,6 +5,7 @@ ran before or leaves anything; and golden files.
 from __future__ import annotations
 
 import difflib
+import faulthandler
 import gc
 import os
 import shutil
@@ -92,6 +93,30 @@ def pytest_configure(config: pytest.Config) -> None:
         # What fails was changed, and was not drawn by chance: `--hypothesis-seed` draws other inputs.
         settings.register_profile("repeatable", derandomize=True)
         settings.load_profile("repeatable")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ[_CRASHES] = tempfile.mkdtemp(prefix="polyreme-crashes-")
+
+
+# Where workers write what they were doing when they crashed.
+_CRASHES = "POLYREME_CRASHES"
+
+
+def pytest_sessionstart() -> None:
+    """Crashes of workers are told of in the summary, not in the midst of what the others print. pytest has its own way until here."""
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        faulthandler.enable((Path(os.environ[_CRASHES]) / f"{worker}-{os.getpid()}").open("w"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What workers that crashed were doing. One that the system killed, for its memory perhaps, says nothing."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    for path in sorted(Path(os.environ[_CRASHES]).glob("*")):
+        if text := path.read_text():
+            terminalreporter.section(f"crash of {path.name}")
+            terminalreporter.write(text)
+    shutil.rmtree(os.environ[_CRASHES])
 
 
 def pytest_collection_finish() -> None:
