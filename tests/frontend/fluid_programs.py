@@ -271,4 +271,34 @@ def labels_of_words(fluid):
     return [loss, ends, scores], feeds
 
 
-FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words]
+def a_net_over_sequences(fluid):
+    """Memories of a value, of rows by the order of the input and by that of the lengths; a row for each sequence at all steps."""
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[3], dtype="float32", lod_level=1, stop_gradient=False)
+    start = layers.data(name="start", shape=[4], dtype="float32", stop_gradient=False)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word, still = rnn.step_input(x), rnn.static_input(start)
+        memories = rnn.memory(shape=[4], value=0.5), rnn.memory(init=start, need_reorder=True), rnn.memory(init=start)
+        hidden = layers.fc([word, still, *memories], size=4, act="tanh")
+        doubled = layers.elementwise_add(layers.scale(memories[2], 0.5), hidden)
+        for memory, value in zip(memories, (hidden, layers.elementwise_mul(hidden, memories[1]), doubled)):
+            rnn.update_memory(memory, value)
+        rnn.output(hidden, doubled)
+    outs = rnn()
+    last = layers.sequence_last_step(outs[1])
+    loss = layers.elementwise_add(layers.mean(layers.square(outs[0])), layers.mean(last))
+    fluid.backward.append_backward(loss)
+
+    def feeds(fluid):
+        draws = np.random.RandomState(0)
+        for lengths in ([2, 4, 1], [3, 3], [1, 1, 5, 2]):
+            rows = draws.rand(sum(lengths), 3).astype("float32")
+            first = draws.rand(len(lengths), 4).astype("float32")
+            yield {"x": fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace()), "start": first}
+
+    weights = [f"fc_0.w_{i}@GRAD" for i in range(5)] + ["fc_0.b_0@GRAD"]
+    return [*outs, last, loss, "x@GRAD", "start@GRAD"] + weights, feeds
+
+
+FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences]

@@ -490,3 +490,33 @@ def test_sequences_do_not_go_two_ways_by_their_rows() -> None:
         for x in (words, fluid.layers.relu(words)):
             with pytest.raises(ValueError, match=f"'{x.name}' holds sequences .lod_level 1."), ways.true_block():
                 ways.input(x)
+
+
+# --- recurrent nets over sequences
+
+
+def test_what_a_dynamic_rnn_refuses() -> None:
+    layers = fluid.layers
+    x, flat = layers.data("x", [3], lod_level=1), layers.data("flat", [3])
+    deep = layers.data("deep", [3], lod_level=2)
+    rnn = layers.DynamicRNN()
+    with pytest.raises(ValueError, match="can only be invoked inside rnn block"):
+        rnn.step_input(x)
+    with pytest.raises(ValueError, match="can only be visited outside"):
+        rnn()
+    with rnn.block():
+        with pytest.raises(ValueError, match="after step_input"):
+            rnn.memory(shape=[3])
+        for wrong in (flat, deep):
+            with pytest.raises(ValueError, match=f"'{wrong.name}' has lod_level {wrong.lod_level}"):
+                rnn.step_input(wrong)
+        row = rnn.step_input(x)
+        with pytest.raises(ValueError, match="'x' is sequences itself"):
+            rnn.static_input(x)
+        rnn.output(row)
+    with pytest.raises(ValueError, match="only be invoke once"), rnn.block():
+        pass
+    mixing = layers.DynamicRNN()
+    with pytest.raises(ValueError, match="'mean' puts the rows of all together"), mixing.block():
+        row = mixing.step_input(x)
+        mixing.output(layers.elementwise_add(row, layers.mean(row)))

@@ -2,6 +2,7 @@
 
 from polyreme.fluid.layers import (
     control_flow,
+    dynamic_rnn,
     elementwise,
     io,
     learning_rate_scheduler,
@@ -13,6 +14,7 @@ from polyreme.fluid.layers import (
     tensor,
 )
 from polyreme.fluid.layers.control_flow import *
+from polyreme.fluid.layers.dynamic_rnn import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.io import *
 from polyreme.fluid.layers.learning_rate_scheduler import *
@@ -26,7 +28,7 @@ from polyreme.names import listed
 
 __all__ = sorted(
     name
-    for module in (control_flow, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, sequence_lod, tensor)
+    for module in (control_flow, dynamic_rnn, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, sequence_lod, tensor)
     for name in module.__all__
 )
 

@@ -390,8 +390,7 @@ class StaticRNN(Shown):
             out = parent.create_var(result.name, None, result.dtype)
             out.set_type(result.type.with_shape((steps, *result.type.shape)))
             self._outputs.append(out)
-        own = {x.name for x in self._inputs} | {init.name for _, init, _ in self._memories.values()}
-        reads = [name for name in names_from_outside(self._body)[0] if name not in own]
+        reads = names_from_outside(self._body)[0]
         scopes = parent.create_var(unique_name.generate("_generated_var"))
         parent.append_op(
             "recurrent",

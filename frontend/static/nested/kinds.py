@@ -165,7 +165,7 @@ class Recurrent(BlockKind):
     fixed = frozenset(("inputs", "initial_states"))
 
     def reads(self, op: Operator) -> dict[str, list[str]]:
-        own = {*op.inputs.get("inputs", ()), *op.inputs.get("initial_states", ())}
+        own = op.inputs.get("inputs", ())
         found = super().reads(op)
         block = block_of(op)
         names = [name for name in found[self.reading] if name not in own and name not in op.outputs.get(self.writing, ())]
