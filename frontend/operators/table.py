@@ -36,7 +36,7 @@ from polyreme.operators import (
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.sequence import pooling, steps, ways, windows
+from polyreme.operators.sequence import pooling, ranks, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -74,6 +74,7 @@ FAMILIES = (
     search,
     selection,
     shape,
+    ranks,
     slicing,
     steps,
     update,

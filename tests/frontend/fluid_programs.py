@@ -301,4 +301,22 @@ def a_net_over_sequences(fluid):
     return [*outs, last, loss, "x@GRAD", "start@GRAD"] + weights, feeds
 
 
-FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences]
+def rows_by_ranks(fluid):
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[1], dtype="float32", lod_level=1)
+    rows = layers.data(name="rows", shape=[2], dtype="float32", stop_gradient=False)
+    table = layers.control_flow.lod_rank_table(x)
+    ordered = layers.reorder_lod_tensor_by_rank(rows, table)
+    weight = layers.cast(layers.control_flow.max_sequence_len(table), "float32")
+    fluid.backward.append_backward(layers.mean(layers.elementwise_mul(layers.square(ordered), weight)))
+
+    def feeds(fluid):
+        for lengths in ([2, 4, 1, 2], [3, 3]):
+            array = np.ones((sum(lengths), 1), "float32")
+            numbers = np.arange(2 * len(lengths)).reshape(-1, 2).astype("float32")
+            yield {"x": fluid.create_lod_tensor(array, [lengths], fluid.CPUPlace()), "rows": numbers}
+
+    return [ordered, layers.control_flow.max_sequence_len(table), "rows@GRAD"], feeds
+
+
+FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences, rows_by_ranks]

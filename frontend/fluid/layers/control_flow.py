@@ -20,7 +20,8 @@ from polyreme.utils.shown import Shown
 
 __all__ = [
     "IfElse", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case", "cond",
-    "create_array", "increment", "switch_case", "while_loop",
+    "create_array", "increment", "lod_rank_table", "max_sequence_len",
+    "reorder_lod_tensor_by_rank", "switch_case", "while_loop",
 ]  # fmt: skip
 
 case, cond = appending(functions.case), appending(functions.cond)
@@ -82,6 +83,33 @@ def array_length(array: Any) -> Any:
     helper = LayerHelper("array_length")
     out = helper.create_variable_for_type_inference("int64", stop_gradient=True)
     helper.append_op("lod_array_length", {"X": array}, {"Out": out}, stop_gradient=True)
+    return out
+
+
+# --- sequences by their lengths
+
+
+def lod_rank_table(x: Any, level: int = 0) -> Any:
+    """The numbers and the lengths of the sequences of a level of `x`, the longest first."""
+    helper = LayerHelper("lod_rank_table")
+    table = helper.create_variable_for_type_inference("int64", stop_gradient=True)
+    helper.append_op("lod_rank_table", {"X": x}, {"Out": table}, {"level": level}, stop_gradient=True)
+    return table
+
+
+def max_sequence_len(rank_table: Any) -> Any:
+    """The length of the longest sequence of a table, int64 [1]."""
+    helper = LayerHelper("max_seqence_len")
+    out = helper.create_variable_for_type_inference("int64", stop_gradient=True)
+    helper.append_op("max_sequence_len", {"RankTable": rank_table}, {"Out": out}, stop_gradient=True)
+    return out
+
+
+def reorder_lod_tensor_by_rank(x: Any, rank_table: Any) -> Any:
+    """The rows of `x`, one for each sequence, in the order of a table."""
+    helper = LayerHelper("reorder_lod_tensor_by_rank")
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op("reorder_lod_tensor_by_rank", {"X": x, "RankTable": rank_table}, {"Out": out})
     return out
 
 
