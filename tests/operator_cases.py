@@ -417,5 +417,8 @@ OF_FLUID = {
     "decayed_adagrad", "delete_var", "expand", "expand_as", "ftrl", "hinge_loss", "isfinite", "isinf", "isnan", "lamb", "lars_momentum",
     "lod_array_length", "merge_lod_tensor", "momentum", "one_hot", "read_from_array", "rmsprop", "rnn_memory_helper", "select_input",
     "select_output", "sequence_conv", "sequence_expand", "sequence_pool", "sequence_softmax", "sgd", "smooth_l1_loss", "split_lod_tensor",
-    "write_to_array",
+    "lod_rank_table", "max_sequence_len", "reorder_lod_tensor_by_rank", "write_to_array",
 }  # fmt: skip
+# What no Paddle has: of these `DynamicRNN` is made.
+OF_NO_PADDLE = {"kept_where_ended", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}
+OF_FLUID |= OF_NO_PADDLE
