@@ -420,5 +420,5 @@ OF_FLUID = {
     "lod_rank_table", "max_sequence_len", "reorder_lod_tensor_by_rank", "write_to_array",
 }  # fmt: skip
 # What no Paddle has: of these `DynamicRNN` is made.
-OF_NO_PADDLE = {"kept_where_ended", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}
+OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}
 OF_FLUID |= OF_NO_PADDLE

@@ -17,6 +17,7 @@ from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.travel import LOD, level_to_share, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.nested import lengths as _lengths  # noqa: F401  (likewise)
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.variable import Variable, named_variable
 

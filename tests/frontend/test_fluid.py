@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -516,7 +517,88 @@ def test_what_a_dynamic_rnn_refuses() -> None:
         rnn.output(row)
     with pytest.raises(ValueError, match="only be invoke once"), rnn.block():
         pass
-    mixing = layers.DynamicRNN()
-    with pytest.raises(ValueError, match="'mean' puts the rows of all together"), mixing.block():
-        row = mixing.step_input(x)
-        mixing.output(layers.elementwise_add(row, layers.mean(row)))
+
+
+def over_steps(body, *inputs, feed):
+    """What a `DynamicRNN` with this body gives: it takes the net and the rows of the inputs, and returns its outputs."""
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        rnn = fluid.layers.DynamicRNN()
+        variables = [fluid.layers.data(name, [3], lod_level=1) for name in inputs]
+        with rnn.block():
+            rnn.output(body(rnn, *map(rnn.step_input, variables)))
+        outs = rnn()
+        return fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=[outs], return_numpy=False)[0]
+
+
+def sequences_of(lengths, seed=0):
+    rows = np.random.RandomState(seed).rand(sum(lengths), 3).astype("float32")
+    return fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())
+
+
+MIXING = {
+    "softmax": lambda rnn, row: fluid.layers.softmax(row, axis=0),
+    "reverse": lambda rnn, row: fluid.layers.reverse(row, axis=0),
+    "matmul": lambda rnn, row: fluid.layers.matmul(fluid.layers.matmul(row, row, transpose_y=True), row),
+    "mean": lambda rnn, row: fluid.layers.elementwise_add(row, fluid.layers.mean(row)),
+    "reduce_max": lambda rnn, row: fluid.layers.elementwise_add(row, fluid.layers.reduce_max(row, dim=0)),
+    "argmax": lambda rnn, row: fluid.layers.elementwise_add(row, fluid.layers.cast(fluid.layers.argmax(row, axis=0), "float32")),
+    "concat": lambda rnn, row: fluid.layers.slice(fluid.layers.concat([row, row], axis=0), axes=[0], starts=[1], ends=[2]),
+    "reshape": lambda rnn, row: fluid.layers.reshape(row, [1, -1]),
+    "batch_norm": lambda rnn, row: fluid.layers.batch_norm(row),
+    "shape": lambda rnn, row: fluid.layers.elementwise_add(
+        row, fluid.layers.cast(fluid.layers.reduce_sum(fluid.layers.shape(row)), "float32")
+    ),
+    "fill_constant_batch_size_like": lambda rnn, row: fluid.layers.elementwise_add(
+        row, fluid.layers.reduce_sum(fluid.layers.fill_constant_batch_size_like(row, [-1, 3], "float32", 1.0), dim=0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_steps_of_sequences_that_would_mix_their_rows_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="each row of a step of 'DynamicRNN' to be of its own sequence alone but") as caught:
+        over_steps(MIXING[name], "x", feed={"x": sequences_of([2, 3])})
+    assert "test_fluid.py" in str(caught.value)
+
+
+def test_a_step_input_whose_sequences_have_other_lengths_is_told_of() -> None:
+    add = lambda rnn, *rows: fluid.layers.elementwise_add(*rows)  # noqa: E731
+    for lengths in ([3, 2], [2, 2], [5]):
+        with pytest.raises(RuntimeError, match=rf"sequences of 'y' .* those of 'x', \[2, 3\], but theirs are {re.escape(str(lengths))}"):
+            over_steps(add, "x", "y", feed={"x": sequences_of([2, 3]), "y": sequences_of(lengths)})
+    made = over_steps(add, "x", "y", feed={"x": sequences_of([2, 3]), "y": sequences_of([2, 3], 1)})
+    assert made.recursive_sequence_lengths() == [[2, 3]]
+    np.testing.assert_allclose(np.array(made), np.array(sequences_of([2, 3])) + np.array(sequences_of([2, 3], 1)), rtol=1e-6)
+
+
+def test_a_static_input_of_a_net_over_sequences_has_a_row_for_each() -> None:
+    def with_mean(rnn, row):
+        return fluid.layers.elementwise_add(row, fluid.layers.reduce_mean(rnn.static_input(fluid.layers.data("s", [3])), dim=[0]))
+
+    def unsaid(rnn, row):
+        return fluid.layers.elementwise_add(row, fluid.layers.data("s", [3]))
+
+    for body, why in ((with_mean, "several sequences together"), (unsaid, "which static_input brings in")):
+        with pytest.raises(ValueError, match=why):
+            over_steps(body, "x", feed={"x": sequences_of([2, 3]), "s": np.ones((2, 3), "float32")})
+
+
+def test_a_sequence_that_has_ended_makes_no_gradient_of_values_that_it_never_had() -> None:
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        layers = fluid.layers
+        x = layers.data("x", [3], lod_level=1)
+        x.stop_gradient = False
+        rnn = layers.DynamicRNN()
+        with rnn.block():
+            row, left = rnn.step_input(x), rnn.memory(shape=[3], value=1.0)
+            now = layers.elementwise_sub(left, row)  # is 0 after the last row of the first sequence
+            rnn.update_memory(left, now)
+            rnn.output(layers.sqrt(layers.elementwise_add(now, row)))
+        fluid.backward.append_backward(layers.reduce_sum(rnn()))
+        x_of = np.full((4, 3), 0.125, "float32")
+        x_of[0] = 1.0
+        feed = {"x": fluid.create_lod_tensor(x_of, [[1, 3]], fluid.CPUPlace())}
+        (gradient,) = fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=["x@GRAD"], return_numpy=False)
+        assert np.isfinite(np.array(gradient)).all()

@@ -330,8 +330,11 @@ class StaticRNN(Shown):
         hiddens = rnn()
     """
 
+    _type = "recurrent"
+
     def __init__(self, name: str | None = None):
         self.helper = LayerHelper("static_rnn", name=name)
+        self._static: list[Any] = []
         self._state = "before"
         self._body: Any = None
         self._inputs: list[Any] = []
@@ -420,9 +423,10 @@ class StaticRNN(Shown):
             self._outputs.append(out)
         reads = names_from_outside(self._body)[0]
         scopes = parent.create_var(unique_name.generate("_generated_var"))
+        slots = {"inputs": self._inputs, "initial_states": [init for _, init, _ in self._memories.values()], "parameters": reads}
         parent.append_op(
-            "recurrent",
-            {"inputs": self._inputs, "initial_states": [init for _, init, _ in self._memories.values()], "parameters": reads},
+            self._type,
+            {**slots, "static_inputs": self._static} if self._static else slots,
             {"outputs": self._outputs, "step_scopes": [scopes]},
             {
                 "ex_states": list(self._memories), "states": [after.name for _, _, after in self._memories.values()], "reverse": False,

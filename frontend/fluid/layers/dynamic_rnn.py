@@ -17,7 +17,16 @@ from polyreme.utils.shown import Shown
 
 __all__ = ["DynamicRNN"]
 
-_OVER_THE_BATCH = ("batch_norm", "data_norm", "sync_batch_norm")
+
+class _Steps(StaticRNN):
+    """The loop over the steps, whose rows are of sequences. `static` has inputs with a row for each sequence at all steps."""
+
+    _type = "recurrent_over_sequences"
+
+    def static_input(self, x: Any) -> None:
+        """Let the body read `x`."""
+        if all(x.name != other.name for other in self._static):
+            self._static.append(x)
 
 
 class DynamicRNN(Shown):
@@ -40,13 +49,12 @@ class DynamicRNN(Shown):
     def __init__(self, name: str | None = None):
         self.helper = LayerHelper("dynamic_rnn", name=name)
         self.status = self.BEFORE_RNN
-        self._rnn = StaticRNN()
+        self._rnn = _Steps()
         self._parent = 0
         self._like: Any = None  # the first input, whose sequences the results are
         self._layout: tuple[Any, Any, Any] | None = None  # its places, its mask, its ranks
         self._mask: Any = None  # that of this step
         self._outputs: list[Any] = []
-        self._inside_rows: list[Any] = []  # inputs and memories as the body has them
 
     @contextmanager
     def block(self) -> Iterator[None]:
@@ -60,7 +68,6 @@ class DynamicRNN(Shown):
             yield
             if self._layout is None:
                 raise ValueError("expected a step_input in the block of a DynamicRNN")
-            self._refuse_mixed_rows(program.current_block())
         self.status = self.AFTER_RNN
         rows = self._rnn()
         for out in rows if isinstance(rows, list) else [rows]:
@@ -68,22 +75,6 @@ class DynamicRNN(Shown):
             self.helper.append_op("sequences_of_steps", {"X": out, "Like": self._like}, {"Out": made})
             made.desc_lod_level = self._like.lod_level
             self._outputs.append(made)
-
-    def _refuse_mixed_rows(self, body: Any) -> None:
-        """An error for an operator over the rows of all sequences, since those that have ended still have a row here and not in Paddle."""
-        inside = {row.name for row in self._inside_rows}
-        for op in body.ops:
-            made = [name for names in op.write_slots().values() for name in names if name in body.vars]
-            if not any(name in inside for names in op.read_slots().values() for name in names):
-                continue
-            inside.update(made)
-            variables = [body.var(name) for name in made]
-            sizes = [v.type.shape for v in variables if v.has_shape and v.type.dtype.is_float]
-            if op.type in _OVER_THE_BATCH or any(all(isinstance(size, int) for size in shape) for shape in sizes):
-                raise UnsupportedError(
-                    f"expected operators of a DynamicRNN that keep a row for each sequence but '{op.type}' puts the rows of all together; "
-                    "do it outside the block"
-                )
 
     @contextmanager
     def _outside(self) -> Iterator[None]:
@@ -120,11 +111,14 @@ class DynamicRNN(Shown):
                 outputs = {"Places": places, "Mask": mask, "Ranks": ranks}
                 self.helper.append_op("steps_of_sequences", {"X": x}, outputs, stop_gradient=True)
                 self._like, self._layout = x, (places, mask, ranks)
-            rows = self._appended("rows_by_steps", {"X": x, "Places": self._layout[0]}, x.dtype)
+            else:
+                places = self.helper.create_variable_for_type_inference("int64", stop_gradient=True)
+                slots = {"X": x, "Like": self._like, "Places": self._layout[0]}
+                self.helper.append_op("steps_of_same_lengths", slots, {"Out": places}, stop_gradient=True)
+            rows = self._appended("rows_by_steps", {"X": x, "Places": places}, x.dtype)
         if self._mask is None:
             self._mask = self._rnn.step_input(self._layout[1])
-        self._inside_rows.append(self._rnn.step_input(rows))
-        return self._inside_rows[-1]
+        return self._rnn.step_input(rows)
 
     def static_input(self, x: Any) -> Any:
         """All of `x` at each step: a row for each sequence."""
@@ -133,6 +127,7 @@ class DynamicRNN(Shown):
             raise RuntimeError("static_input() must be called after step_input().")
         if x.lod_level:
             raise UnsupportedError(f"expected a row for each sequence as static_input of a DynamicRNN but '{x.name}' is sequences itself")
+        self._rnn.static_input(x)
         return x
 
     def memory(self, init: Any = None, shape: Any = None, value: float = 0.0, need_reorder: bool = False, dtype: Any = "float32") -> Any:
@@ -150,13 +145,12 @@ class DynamicRNN(Shown):
                 init.stop_gradient = False
             elif not need_reorder:
                 init = gather(init, ranks)
-        self._inside_rows.append(self._rnn.memory(init=init))
-        return self._inside_rows[-1]
+        return self._rnn.memory(init=init)
 
     def update_memory(self, ex_mem: Any, new_mem: Any) -> None:
         """Let the memory be `new_mem` in the next step, for the sequences that have not ended."""
         self._inside("update_memory")
-        kept = self._appended("kept_where_ended", {"X": new_mem, "Before": ex_mem, "Mask": self._mask}, new_mem.dtype)
+        kept = self._appended("kept_where_last", {"X": new_mem, "Before": ex_mem, "Mask": self._mask}, new_mem.dtype)
         self._rnn.update_memory(ex_mem, kept)
 
     def output(self, *outputs: Any) -> None:

@@ -17,11 +17,13 @@ from polyreme.ir.types import i1, i64
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.tensor import Tensor
 
-__all__ = ["BRANCHES", "RECURRENT", "WHILE", "is_not_empty", "run_branch", "run_recurrent", "run_while"]
+__all__ = ["BRANCHES", "OVER_SEQUENCES", "RECURRENT", "WHILE", "is_not_empty", "run_branch", "run_recurrent", "run_while"]
 
 WHILE = "while"
 BRANCHES = ("conditional_block", "conditional_block_infer")
 RECURRENT = "recurrent"
+# One whose rows are of sequences by steps, and must not depend on each other. Paddle has none.
+OVER_SEQUENCES = "recurrent_over_sequences"
 
 Run = Callable[[Sequence[str], Mapping[str, Any]], list[Any]]
 

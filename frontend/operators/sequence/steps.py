@@ -1,5 +1,5 @@
-"""Sequences laid out by steps: row `t` of the layout has the rows with number `t` of all sequences, and a sequence that has ended has its
-last row again, so that what a step computes for it is of real values.
+"""Sequences laid out by steps: row `t` of the layout has the rows with number `t` of all sequences. A sequence that has ended has its last
+row again, and the memories that it had there: its last step is repeated, so that no value or gradient is computed that Paddle does not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from polyreme.tensor import Tensor
 
 @operator(legacy=spelled("steps_of_sequences", {"X": "x", "X@LOD": "levels"}, "Places Mask Ranks"))
 def steps_of_sequences(x: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the rows of each step stand in `x`, int64 [steps, sequences]; whether a sequence still has a row then, bool of the same shape;
+    """Where the rows of each step stand in `x`, int64 [steps, sequences]; whether a sequence has a row after it, bool of the same shape;
     and the place of each sequence among all, the longest first, int64 [sequences].
     """
     offsets = last_level(levels or [], "X")
@@ -27,7 +27,7 @@ def steps_of_sequences(x: Tensor, levels: list[Tensor] | None = None) -> tuple[T
     places = math.add(math.unsqueeze(offsets[:-1], 0), own)
     places = math.minimum(math.maximum(places, dispatch.full((), 0, i64)), last)
     order = math.argsort(math.scale(size, -1), stable=True)
-    return places, math.less_than(steps, math.unsqueeze(size, 0)), math.argsort(order)
+    return places, math.less_than(steps, math.unsqueeze(math.scale(size, 1, -1), 0)), math.argsort(order)
 
 
 @operator(legacy=spelled("rows_by_steps", {"X": "x", "Places": "places"}))
@@ -36,9 +36,9 @@ def rows_by_steps(x: Tensor, places: Tensor) -> Tensor:
     return math.reshape(math.gather(x, math.reshape(places, [-1]), 0), [*places.type.shape, *x.type.shape[1:]])
 
 
-@operator(legacy=spelled("kept_where_ended", {"X": "x", "Before": "before", "Mask": "mask"}))
-def kept_where_ended(x: Tensor, before: Tensor, mask: Tensor) -> Tensor:
-    """The rows of `x` of sequences that have not ended, as the mask [sequences] says, and of the others those of `before`."""
+@operator(legacy=spelled("kept_where_last", {"X": "x", "Before": "before", "Mask": "mask"}))
+def kept_where_last(x: Tensor, before: Tensor, mask: Tensor) -> Tensor:
+    """The rows of `x` of sequences that go on, as the mask [sequences] says, and of the others those of `before`."""
     return math.where(math.reshape(mask, [mask.type.shape[0], *[1] * (x.ndim - 1)]), x, before)
 
 

@@ -128,6 +128,10 @@ class HostCalls:
         made = iter(self._call(recorder, kind.callee(op), HostFunction(op, kind, variables, given), tensors, variables, op.location))
         return {slot: list(islice(made, len(names))) for slot, names in op.outputs.items()}
 
+    def check(self, recorder: Any, what: str, function: Callable[[list[Array]], list[Array]], tensors: Sequence[Tensor], at: Any) -> None:
+        """Call a function that gives nothing, and raises where the tensors are not as they must be."""
+        self._call(recorder, what, function, tensors, (), at)
+
     def _go(self, recorder: Any, op: Operator, inputs: Slots) -> Slots:
         self.started = True
         known = {name: t for slot, names in op.read_slots().items() for name, t in zip(names, inputs.get(slot, ()), strict=True)}

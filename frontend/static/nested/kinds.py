@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from polyreme import tape
+from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
+from polyreme.dialects import nn
 from polyreme.ir.types import TensorType
 from polyreme.operators.control.blocks import (
     BRANCHES,
+    OVER_SEQUENCES,
     RECURRENT,
     WHILE,
     is_not_empty,
@@ -22,6 +24,7 @@ from polyreme.operators.control.blocks import (
 )
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
 from polyreme.static.nested.growing import room_for_arrays
+from polyreme.static.nested.rowwise import MixedRows, check_rowwise
 from polyreme.static.nested.uses import block_of, names_from_outside
 from polyreme.static.nested.values import run_nested
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
@@ -197,6 +200,31 @@ class Recurrent(BlockKind):
         return {self.writing: list(made)}
 
 
+class OverSequences(Recurrent):
+    """A `recurrent` whose inputs, states and `static_inputs` have a row for each sequence, none of which may depend on others."""
+
+    fixed = frozenset(("inputs", "initial_states", "static_inputs"))
+
+    def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
+        made = super().apply(op, inputs, applied)
+        scan = made[self.writing][0]._value.producer(nn.Scan)
+        recorder: Any = dispatch.active_trace()
+        static = [recorder.value_of(tensor) for tensor in inputs.get("static_inputs", ())]
+        try:
+            check_rowwise(scan, len(inputs.get("initial_states", ())), static)
+        except MixedRows as error:
+            location = error.op.location if error.op is not None else op.location
+            inner = next((o for o in block_of(op).ops if o.location == location), None)
+            what = f"'{inner.type}' cannot stand there: {error.why}" if inner is not None else error.why
+            raise OperatorError(
+                f"expected each row of a step of 'DynamicRNN' to be of its own sequence alone but {what}; do it outside the block",
+                location,
+                code="E0703",
+            ) from None
+        return made
+
+
 NAMED_KINDS[WHILE] = While()
 NAMED_KINDS.update(dict.fromkeys(BRANCHES, ConditionalBlock()))
 NAMED_KINDS[RECURRENT] = Recurrent()
+NAMED_KINDS[OVER_SEQUENCES] = OverSequences()

@@ -22,7 +22,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.static.program import Block
 
-__all__ = ["BlockValues", "missing_value", "run_nested"]
+__all__ = ["BlockValues", "host_calls", "missing_value", "run_nested"]
 
 MAX_NESTING = 32
 
@@ -40,7 +40,7 @@ class BlockValues:
 
     def find(self, name: str) -> Tensor | None:
         """What a name stands for at this point, None where it has no value. A variable that Go blocks share is looked up when it runs."""
-        calls = _host_calls()
+        calls = host_calls()
         if calls is not None and calls.loads(name):
             loaded: Tensor = calls.load(dispatch.active_trace(), self.block.var_recursive(name))
             return loaded
@@ -85,7 +85,7 @@ class BlockValues:
 
     def _show(self, op: Operator, name: str) -> None:
         """Let Go blocks see what was written; what a block of the operator wrote, they have seen."""
-        calls = _host_calls()
+        calls = host_calls()
         if calls is not None and name in calls.shared and not op.has_attr("sub_block"):
             calls.store(dispatch.active_trace(), self.block.var_recursive(name), self.values[name])
 
@@ -104,7 +104,7 @@ class BlockValues:
 
     def run_host(self, op: Operator, inputs: Slots) -> Slots:
         """What a host operator gives: a call, between what is compiled."""
-        calls = _host_calls()
+        calls = host_calls()
         if calls is None:
             raise RunError(
                 f"expected operators that can be compiled in block {self.block.idx} but '{op.type}' runs on the host; move it out of the "
@@ -150,7 +150,7 @@ class BlockValues:
             root.location = around
 
 
-def _host_calls() -> Any:
+def host_calls() -> Any:
     """What takes host operators, of the function that is being made; None where it may have none."""
     recorder: Any = dispatch.active_trace()
     return getattr(getattr(recorder, "outer", recorder), "host_calls", None)
