@@ -157,19 +157,20 @@ def _in_slots(lifetimes: Sequence[Lifetime], units: Sequence[Expr | None]) -> tu
     return offsets, end
 
 
-def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[int], int]:
+def plan_within(loop: Op, allocs: Sequence[Op]) -> tuple[list[Dim], Dim]:
     """Where buffers of one element type that are used in the body of `loop` lie, in elements, and how many there are of all: for one round
     at a time.
     """
     steps = {op: i for i, op in enumerate(loop.block)}
     lifetimes: list[Lifetime] = []
+    units: list[Expr | None] = []
     for alloc in allocs:
-        size = _bytes(alloc)
-        assert isinstance(size, int)
-        lifetimes.append(Lifetime(*lifetime_of(alloc, loop, steps), size))
-    plan = plan_arena(lifetimes)
+        size, unit = _split(_bytes(alloc))
+        lifetimes.append(Lifetime(*lifetime_of(alloc, loop, steps), size, unit))
+        units.append(unit)
+    offsets, end = _in_regions(lifetimes, units)
     each = allocs[0].attributes["dtype"].bytes
-    return [offset // each for offset in plan.offsets], plan.regions[None] // each
+    return [floordiv(offset, each) for offset in offsets], floordiv(end, each)
 
 
 def whole_lines(type: BufferType) -> Dim:

@@ -493,6 +493,23 @@ def test_sequences_do_not_go_two_ways_by_their_rows() -> None:
                 ways.input(x)
 
 
+def test_steps_that_hand_nothing_on_have_buffers_of_free_sizes() -> None:
+    layers, main = fluid.layers, fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x = layers.data("x", [-1, -1, 4], append_batch_size=False)
+        rnn = layers.StaticRNN()
+        with rnn.step():
+            row = rnn.step_input(x)
+            parts = layers.reshape(row, [-1, 2, 2])
+            rnn.step_output(layers.elementwise_add(layers.reshape(layers.matmul(parts, parts), [-1, 4]), row))
+        outs = rnn()
+        for steps, rows in ((5, 3), (2, 7)):
+            given = np.random.RandomState(steps).rand(steps, rows, 4).astype("float32")
+            (made,) = fluid.Executor(fluid.CPUPlace()).run(main, feed={"x": given}, fetch_list=[outs])
+            parts_given = given.reshape(steps, rows, 2, 2)
+            np.testing.assert_allclose(made, (parts_given @ parts_given).reshape(given.shape) + given, rtol=1e-5)
+
+
 # --- recurrent nets over sequences
 
 
