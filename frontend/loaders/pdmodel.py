@@ -61,11 +61,12 @@ def read_pdmodel(
     elif names and (file.parent / "__params__").is_file():
         arrays = read_parameters(file.parent / "__params__", names, mapped)
     elif names:
-        arrays = {name: _read_one(file.parent, name) for name in names}
+        arrays = {name: read_parameter_in(file.parent, name) for name in names}
     return _ProtoReader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
 
 
-def _read_one(folder: Path, name: str) -> np.ndarray[Any, Any]:
+def read_parameter_in(folder: Path, name: str) -> np.ndarray[Any, Any]:
+    """The values of one variable in a file of their own beside `__model__`."""
     # A name from the file must not lead out of the model's folder.
     if name != os.path.basename(name) or name in ("", ".", ".."):
         raise LoaderError(f"{folder / '__model__'}: expected a parameter whose name is that of a file but got {name!r}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         serialize_program,
     )
     from polyreme.static.api.files import load_from_file, save_to_file
+    from polyreme.static.api.inference_model import load_inference_model, save_inference_model
     from polyreme.static.api.ipu import IpuCompiledProgram, IpuStrategy, ipu_shard_guard, set_ipu_shard
     from polyreme.static.api.metric import accuracy, auc, ctr_metric_bundle
     from polyreme.static.api.print import Print
@@ -38,15 +39,7 @@ if TYPE_CHECKING:
     )
     from polyreme.static.executor import Executor
     from polyreme.static.host_function import py_func
-    from polyreme.static.io import (
-        load,
-        load_inference_model,
-        load_program_state,
-        normalize_program,
-        save,
-        save_inference_model,
-        set_program_state,
-    )
+    from polyreme.static.io import load, load_program_state, normalize_program, save, set_program_state
     from polyreme.static.nn.weight_norm import WeightNormParamAttr
     from polyreme.static.operator import Operator, OpRole
     from polyreme.static.parallel.compiled_program import CompiledProgram
@@ -63,15 +56,14 @@ _HOMES = {
         "deserialize_persistables", "deserialize_program", "serialize_persistables", "serialize_program",
     ),
     "polyreme.static.api.files": ("load_from_file", "save_to_file"),
+    "polyreme.static.api.inference_model": ("load_inference_model", "save_inference_model"),
     "polyreme.static.api.ipu": ("IpuCompiledProgram", "IpuStrategy", "ipu_shard_guard", "set_ipu_shard"),
     "polyreme.static.api.metric": ("accuracy", "auc", "ctr_metric_bundle"),
     "polyreme.static.api.print": ("Print",),
     "polyreme.static.api.setting": ("setitem",),
     "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter", "cuda_places", "xpu_places"),
     "polyreme.static.executor": ("Executor",),
-    "polyreme.static.io": (
-        "load", "load_inference_model", "load_program_state", "normalize_program", "save", "save_inference_model", "set_program_state",
-    ),
+    "polyreme.static.io": ("load", "load_program_state", "normalize_program", "save", "set_program_state"),
     "polyreme.static.operator": ("OpRole", "Operator"),
     "polyreme.static.parallel.compiled_program": ("CompiledProgram",),
     "polyreme.static.parallel.parallel_executor": ("ParallelExecutor",),

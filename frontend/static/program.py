@@ -621,7 +621,7 @@ class Program:
 
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program:
-        """The program in Paddle's bytes. Parameters become persistable variables: what only parameters have is not in there.
+        """The program in Paddle's bytes. Parameters are such where the bytes say so, as those of Paddle 2 do; else persistable variables.
 
         Damaged bytes are a `LoaderError` (a `ValueError`), which says where. Operators that are not supported stay in the program, and are
         refused when it runs.

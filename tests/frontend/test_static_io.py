@@ -86,7 +86,7 @@ def test_a_saved_inference_model_runs_as_a_program_and_as_a_layer(programs, tmp_
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
     paddle.disable_static()
     layer = paddle.jit.load(prefix)
-    np.testing.assert_allclose(layer(paddle.to_tensor(rows(3, 4)))[0].numpy(), expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(layer(paddle.to_tensor(rows(3, 4))).numpy(), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("form", ["pir", "legacy"])

@@ -10,18 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from polyreme.fluid.files.variables import load_vars, save_vars
-from polyreme.fluid.framework import Program, Variable, default_main_program, variables_of
-from polyreme.loaders.attribute_kinds import INT
-from polyreme.loaders.errors import LoaderError
-from polyreme.loaders.program_desc import FEED_MINIBATCH, FETCH_LIST, OpDesc, VarDesc, write_program
+from polyreme.fluid.framework import Program, default_main_program, variables_of
 from polyreme.names import listed
 from polyreme.serialization import destination
-from polyreme.static.desc.write import describe
+from polyreme.static.desc.inference import inference_bytes, inference_program
 from polyreme.static.io import normalize_program
 
 __all__ = ["load_inference_model", "save_inference_model"]
 
-_MODEL, _FEED, _FETCH = "__model__", "feed", "fetch"
+_MODEL = "__model__"
 
 
 def save_inference_model(
@@ -40,16 +37,10 @@ def save_inference_model(
     block = program.global_block()
     targets = variables_of(target_vars)
     chosen = normalize_program(program, [block.var(name) for name in names], targets)
-    desc = describe(chosen)
-    root = desc.blocks[0]
-    root.variables[_FEED] = VarDesc(_FEED, FEED_MINIBATCH, persistable=True)
-    root.variables[_FETCH] = VarDesc(_FETCH, FETCH_LIST, persistable=True)
-    feeds = [OpDesc("feed", {"X": [_FEED]}, {"Out": [name]}, {"col": i}, {"col": INT}) for i, name in enumerate(names)]
-    fetches = [OpDesc("fetch", {"X": [v.name]}, {"Out": [_FETCH]}, {"col": i}, {"col": INT}) for i, v in enumerate(targets)]
-    root.ops[:] = [*feeds, *root.ops, *fetches]
+    data = inference_bytes(chosen, names, [v.name for v in targets])
     os.makedirs(dirname, exist_ok=True)
     with destination(Path(dirname) / (model_filename or _MODEL)) as stream:
-        stream.write(write_program(desc))
+        stream.write(data)
     if not program_only:
         save_vars(executor, dirname, chosen, None, lambda v: bool(v.persistable), params_filename)
     return [v.name for v in targets]
@@ -64,21 +55,9 @@ def load_inference_model(
     file = Path(dirname) / (model_filename or _MODEL)
     if not file.is_file():
         raise FileNotFoundError(f"expected a model but there is no file {file}")
-    program = Program.parse_from_string(file.read_bytes())
-    block = program.global_block()
-    feeds = sorted((op.attr("col"), op.output("Out")[0]) for op in block.ops if op.type == "feed")
-    fetches = sorted((op.attr("col"), op.input("X")[0]) for op in block.ops if op.type == "fetch")
-    if not fetches:
-        raise LoaderError(f"{file}: expected a program with results but it fetches nothing")
-    block.ops = [op for op in block.ops if op.type not in ("feed", "fetch")]
-    for name in (_FEED, _FETCH):
-        block.vars.pop(name, None)
-    for _, name in feeds:
-        block.var(name).is_data = True
-    program.touch()
-    found: list[Variable] = [block.var(name) for _, name in fetches]
+    program, names, targets = inference_program(file.read_bytes(), str(file))
     load_vars(executor, dirname, program, None, lambda v: bool(v.persistable), params_filename)
-    return [program, [name for _, name in feeds], found]
+    return [program, names, targets]
 
 
 __dir__ = listed(__name__)

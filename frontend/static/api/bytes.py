@@ -10,17 +10,17 @@ import numpy as np
 from polyreme.ir.dims import Expr
 from polyreme.loaders.pdiparams import parameter_bytes, read_parameters_of
 from polyreme.static.current import default_main_program
-from polyreme.static.desc.read import PASSED
+from polyreme.static.desc.inference import inference_bytes
 from polyreme.static.io import normalize_program
 from polyreme.static.operator import RunError
 from polyreme.static.program import Program
 from polyreme.static.scope import global_scope
 from polyreme.static.variable import Variable, VariableError
 
-__all__ = ["deserialize_persistables", "deserialize_program", "serialize_persistables", "serialize_program"]
-
-# Kinds of variables in a ProgramDesc.
-_FEED_LIST, _FETCH_LIST = 9, 10
+__all__ = [
+    "check_fits", "deserialize_persistables", "deserialize_program", "persistable_variables", "serialize_persistables",
+    "serialize_program", "stored_value", "values_as_bytes",
+]  # fmt: skip
 
 
 def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
@@ -28,27 +28,20 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     contents of a `.pdmodel`. `program` (a keyword) is the default main program unless given.
     """
     feeds, fetches = (list(v) if isinstance(v, (list, tuple)) else [v] for v in (feed_vars, fetch_vars))
-    normal = _normal(feeds, fetches, kwargs)
-    block = normal.global_block()
-    doors = [block.create_var(name, persistable=True) for name in ("feed", "fetch")]
-    for door, kind in zip(doors, (_FEED_LIST, _FETCH_LIST), strict=True):
-        door.kind = kind
-    for column, variable in enumerate(feeds):
-        names = {"X": ["feed"]}, {"Out": [variable.name]}
-        block.add_operator("feed", PASSED, *names, {"col": column}, index=column)
-    for column, variable in enumerate(fetches):
-        block.add_operator("fetch", PASSED, {"X": [variable.name]}, {"Out": ["fetch"]}, {"col": column})
-    return normal.serialize_to_string()
+    return inference_bytes(_normal(feeds, fetches, kwargs), [v.name for v in feeds], [v.name for v in fetches])
 
 
 def serialize_persistables(feed_vars: Any, fetch_vars: Any, executor: Any, **kwargs: Any) -> bytes | None:
     """The values that the persistable variables of that program have in the global scope, in the order of their names: the contents of a
     `.pdiparams`. None when there are none.
     """
-    variables = _persistable(_normal(feed_vars, fetch_vars, kwargs))
-    if not variables:
-        return None
-    return parameter_bytes({v.name: _stored(v) for v in variables})
+    return values_as_bytes(_normal(feed_vars, fetch_vars, kwargs))
+
+
+def values_as_bytes(program: Program) -> bytes | None:
+    """The same for a program that is ready for inference."""
+    variables = persistable_variables(program)
+    return parameter_bytes({v.name: stored_value(v) for v in variables}) if variables else None
 
 
 def deserialize_program(data: bytes) -> Program:
@@ -63,12 +56,12 @@ def deserialize_persistables(program: Program, data: bytes, executor: Any) -> No
     """
     if not isinstance(program, Program):
         raise TypeError(f"program type must be `Program`, but received {type(program).__name__}")
-    variables = {v.name: v for v in _persistable(program)}
+    variables = {v.name: v for v in persistable_variables(program)}
     if not variables:
         return
     found = read_parameters_of(memoryview(bytes(data)), sorted(variables), "the persistable variables")
     for name, array in found.items():
-        _check(variables[name], array)
+        check_fits(variables[name], array)
     for name, array in found.items():
         global_scope().var(name).array = np.array(array)
 
@@ -78,11 +71,13 @@ def _normal(feed_vars: Any, fetch_vars: Any, kwargs: dict[str, Any]) -> Program:
     return normalize_program(program, feed_vars, fetch_vars)
 
 
-def _persistable(program: Program) -> Sequence[Variable]:
+def persistable_variables(program: Program) -> Sequence[Variable]:
+    """Those that files of values hold."""
     return [v for v in program.list_vars() if v.persistable and v.name not in ("feed", "fetch")]
 
 
-def _stored(variable: Variable) -> Any:
+def stored_value(variable: Variable) -> Any:
+    """The array that a variable has in the global scope."""
     found = global_scope().find_var(variable.name)
     if found is None or found.array is None:
         raise RunError(
@@ -92,7 +87,8 @@ def _stored(variable: Variable) -> Any:
     return found.array
 
 
-def _check(variable: Variable, array: np.ndarray[Any, Any]) -> None:
+def check_fits(variable: Variable, array: np.ndarray[Any, Any]) -> None:
+    """That an array read from a file has the dtype and shape of its variable; else a `VariableError`."""
     kind = variable.type
     fits = len(kind.shape) == array.ndim and all(isinstance(d, Expr) or d == n for d, n in zip(kind.shape, array.shape, strict=True))
     if array.dtype != kind.dtype.np or not fits:

@@ -30,7 +30,7 @@ from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, Op
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested.uses import SCOPES, blocks_of
 from polyreme.static.operator import Operator, OperatorError, forward_type
-from polyreme.static.variable import GRAD, Variable
+from polyreme.static.variable import GRAD, Parameter, Variable
 
 if TYPE_CHECKING:
     from polyreme.static.program import Block, Program
@@ -147,18 +147,22 @@ def _variable(block: Block, desc: VarDesc, program: ProgramDesc) -> Variable:
     dense = desc.kind == LOD_TENSOR and desc.dtype in PROTOBUF_DTYPES
     # Before there were tensors of rank 0, no sizes meant that nobody has said any.
     told = dense and (bool(desc.dims) or has_scalars(program.version))
-    made = Variable(
-        block,
-        desc.name,
-        desc.dims if told else None,
-        PROTOBUF_DTYPES.get(desc.dtype, "float32"),
-        persistable=desc.persistable,
-        stop_gradient=desc.stop_gradient or desc.need_check_feed and not has_scalars(program.version),
-        is_data=desc.need_check_feed,
-        need_check_feed=desc.need_check_feed,
-        lod_level=desc.lod_level,
-        location=UNKNOWN,
-    )
+    dtype = PROTOBUF_DTYPES.get(desc.dtype, "float32")
+    if told and desc.is_parameter and desc.persistable and all(d >= 0 for d in desc.dims):
+        made: Variable = Parameter(block, desc.name, desc.dims, dtype, trainable=not desc.stop_gradient, location=UNKNOWN)
+    else:
+        made = Variable(
+            block,
+            desc.name,
+            desc.dims if told else None,
+            dtype,
+            persistable=desc.persistable,
+            stop_gradient=desc.stop_gradient or desc.need_check_feed and not has_scalars(program.version),
+            is_data=desc.need_check_feed,
+            need_check_feed=desc.need_check_feed,
+            lod_level=desc.lod_level,
+            location=UNKNOWN,
+        )
     made.kind, made.desc_kept = desc.kind, desc
     made.is_tensor_array = desc.kind == LOD_TENSOR_ARRAY
     return made

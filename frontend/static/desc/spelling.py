@@ -14,7 +14,7 @@ import numpy as np
 from polyreme.dialects import nn
 from polyreme.dtypes import DTYPES, of_scalar
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.dims import Dim, Expr, symbols
 from polyreme.ir.types import TensorType, i32
 from polyreme.operators.table import LEGACY, name_of_nn_op
 from polyreme.static.desc.words import Words, number_of
@@ -167,33 +167,39 @@ def _slice(w: Words) -> None:
     x = w.one("X")
     shape = w.type(x).shape
     strides = w.numbers(w.attrs.get("strides") or [1] * len(shape), "the strides")
-    axes, starts, ends = [], [], []
+    axes: list[int] = []
+    starts: list[Dim] = []
+    ends: list[Dim] = []
     for axis, (size, start, stop) in enumerate(zip(shape, w.attrs["starts"], w.attrs["stops"], strict=True)):
         if start == 0 and stop == size and strides[axis] == 1:
             continue
         if strides[axis] < 0:
             raise w.refuse("it goes backwards")
         axes.append(axis)
-        starts.append(_place(w, start, size))
-        ends.append((1 << 31) - 1 if stop == size else _place(w, stop, size))
-    common = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": [], "infer_flags": [1] * len(axes)}
+        starts.append(_place(start, size))
+        ends.append((1 << 31) - 1 if stop == size else _place(stop, size))
+    given: dict[str, Any] = {"Input": x}
+    for slot, bounds in (("StartsTensorList", starts), ("EndsTensorList", ends)):
+        if any(isinstance(n, Expr) for n in bounds):
+            given[slot] = w.amounts(bounds)
+    flags = [-1 if isinstance(a, Expr) or isinstance(b, Expr) else 1 for a, b in zip(starts, ends, strict=True)]
+    numbers = {name: [-1 if isinstance(n, Expr) else n for n in bounds] for name, bounds in (("starts", starts), ("ends", ends))}
+    common = {"axes": axes, **numbers, "decrease_axis": [], "infer_flags": flags}
     if any(s != 1 for s in strides):
         common["strides"] = [strides[axis] for axis in axes]
-        w.say("strided_slice", {"Input": x}, {"Out": w.out}, **common)
+        w.say("strided_slice", given, {"Out": w.out}, **common)
     elif axes:
-        w.say("slice", {"Input": x}, {"Out": w.out}, **common)
+        w.say("slice", given, {"Out": w.out}, **common)
     else:
         w.say("assign", {"X": x}, {"Out": w.out})
 
 
-def _place(w: Words, place: Dim, size: Dim) -> int:
-    """A bound as a number, counted from the end where the front does not tell."""
+def _place(place: Dim, size: Dim) -> Dim:
+    """A bound as a number, counted from the end where the front does not tell; as it is where neither does."""
     if isinstance(place, int):
         return place
     behind = size - place
-    if isinstance(behind, Expr) or not isinstance(behind, int):
-        raise w.refuse(f"its bound {place} is known only when the program runs")
-    return -int(behind)
+    return -behind if isinstance(behind, int) else place
 
 
 # --- values from nothing
@@ -216,8 +222,10 @@ def _full(w: Words) -> None:
     if not free:
         w.say("fill_constant", {}, {"Out": w.out}, shape=w.numbers(kind.shape), **common)
         return
-    if len(free) > 1:
-        raise w.refuse(f"its sizes {', '.join(str(size) for _, size in free)} are known only when the program runs")
+    if len(free) > 1 or symbols(free[0][1]) != {str(free[0][1])}:
+        shape = [n if isinstance(n, int) else -1 for n in kind.shape]
+        w.say("fill_constant", {"ShapeTensorList": w.amounts(kind.shape)}, {"Out": w.out}, shape=shape, **common)
+        return
     ((axis, size),) = free
     name, there = w.carrier(size)
     shape = [1 if i == axis else int(n) for i, n in enumerate(kind.shape)]
@@ -265,12 +273,8 @@ def _counting(w: Words) -> None:
 
 @rule(nn.DimValue)
 def _size(w: Words) -> None:
-    """The size of an input, as a number of rank 0."""
-    name, axis = w.carrier(w.attrs["size"])
-    kind = w.type(name)
-    sizes, one = w.new((kind.rank,), i32), w.new((1,), i32)
-    w.say("shape", {"Input": name}, {"Out": sizes})
-    w.say("slice", {"Input": sizes}, {"Out": one}, axes=[0], starts=[axis], ends=[axis + 1], decrease_axis=[])
+    """A size of inputs, or one made of them, as a number of rank 0."""
+    one = w.amount(w.attrs["size"])
     whole = w.new((1,), w.attrs["dtype"])
     w.say("cast", {"X": one}, {"Out": whole}, in_dtype=number_of(i32), out_dtype=number_of(w.attrs["dtype"]))
     w.reshaped(whole, (), w.out)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, of_scalar
-from polyreme.ir.dims import Dim
-from polyreme.ir.types import ScalarType, TensorType, i1
+from polyreme.ir.dims import Atom, Dim, symbol
+from polyreme.ir.types import ScalarType, TensorType, i1, i32
 from polyreme.static.operator import Operator, OperatorError
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ __all__ = ["NUMBERS", "Spelled", "Words"]
 # The numbers of dtypes in Paddle's files, by their names.
 NUMBERS = {name: number for number, name in PROTOBUF_DTYPES.items()}
 Names = Sequence[str] | str
+# What operators on numbers are called, by how sizes are joined.
+_AMOUNTS = {"floordiv": "floordiv", "mod": "mod", "max": "max", "min": "min"}
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Words:
         self.op, self.block = op, block
         self.said: list[Spelled] = []
         self.made: dict[str, TensorType] = {}
+        self._amounts: dict[Dim, str] = {}
 
     # --- the operator
 
@@ -103,7 +106,9 @@ class Words:
             reducing = "reduce_any" if kind.dtype == i1 else "reduce_sum"
             self.say(reducing, {"X": name}, {"Out": made}, dim=[0], keep_dim=False, reduce_all=True)
             return made
-        self.say("reshape2", {"X": name}, {"Out": made, "XShape": self.seen_shape(name)}, shape=self.sizes(shape, kind.shape))
+        numbers = self.sizes(shape, kind.shape)
+        given = {"ShapeTensor": self.amounts(shape)} if numbers.count(-1) > 1 else {}
+        self.say("reshape2", {"X": name, **given}, {"Out": made, "XShape": self.seen_shape(name)}, shape=numbers)
         return made
 
     def expanded(self, name: str, shape: Sequence[Dim], target: str | None = None) -> str:
@@ -111,27 +116,58 @@ class Words:
         kind = self.type(name)
         made = target or self.new(shape, kind.dtype)
         lacking = len(shape) - kind.rank
-        sizes = []
-        for axis, size in enumerate(shape):
-            if isinstance(size, int):
-                sizes.append(size)
-            elif axis >= lacking and kind.shape[axis - lacking] == size:
-                sizes.append(-1)
-            else:
-                raise self.refuse(f"it repeats to the size {size}, which is known only when the program runs")
-        self.say("expand_v2", {"X": name}, {"Out": made}, shape=sizes)
+        sizes = [size if isinstance(size, int) else -1 for size in shape]
+        kept = all(n != -1 or axis >= lacking and kind.shape[axis - lacking] == shape[axis] for axis, n in enumerate(sizes))
+        given = {} if kept else {"expand_shapes_tensor": self.amounts(shape)}
+        self.say("expand_v2", {"X": name, **given}, {"Out": made}, shape=sizes)
         return made
 
     def sizes(self, shape: Sequence[Dim], old: Sequence[Dim]) -> list[int]:
-        """A shape as numbers: 0 for a size that `old` has on the same axis, and -1 for one other."""
+        """A shape as numbers: 0 for a size that `old` has on the same axis, and -1 for others."""
         found = [d if isinstance(d, int) else 0 if i < len(old) and old[i] == d else None for i, d in enumerate(shape)]
-        if found.count(None) > 1:
-            unknown = ", ".join(str(d) for d, n in zip(shape, found, strict=True) if n is None)
-            raise self.refuse(f"its sizes {unknown} are known only when the program runs")
         # A true size of 0 would be taken for an old one.
         if any(d == 0 for d in shape):
             raise self.refuse("it has an axis without elements")
         return [-1 if n is None else n for n in found]
+
+    def amounts(self, shape: Sequence[Dim]) -> list[str]:
+        """Variables that hold sizes, a number of rank 1 each."""
+        return [self.amount(size) for size in shape]
+
+    def amount(self, size: Dim) -> str:
+        """A variable that holds a size: int32 [1], computed of the sizes of inputs."""
+        if size not in self._amounts:
+            self._amounts[size] = self._amount(size)
+        return self._amounts[size]
+
+    def _amount(self, size: Dim) -> str:
+        if isinstance(size, int):
+            made = self.new((1,), i32)
+            self.say("fill_constant", {}, {"Out": made}, shape=[1], dtype=number_of(i32), value=float(size), str_value=str(size))
+            return made
+        parts = []
+        for monomial, times in size.terms:
+            factors = [self._atom(atom) for atom in monomial]
+            parts.append(self._joined("mul", factors if times == 1 and factors else [*factors, self.amount(times)]))
+        return self._joined("add", parts)
+
+    def _atom(self, atom: Atom) -> str:
+        if atom.fn:
+            return self._joined(_AMOUNTS[atom.fn], [self.amount(a) for a in atom.args if not isinstance(a, str)])
+        (name,) = atom.args
+        there, axis = self.carrier(symbol(str(name)))
+        sizes, made = self.new((self.type(there).rank,), i32), self.new((1,), i32)
+        self.say("shape", {"Input": there}, {"Out": sizes})
+        self.say("slice", {"Input": sizes}, {"Out": made}, axes=[0], starts=[axis], ends=[axis + 1], decrease_axis=[])
+        return made
+
+    def _joined(self, fn: str, names: list[str]) -> str:
+        first, *others = names
+        for other in others:
+            made = self.new((1,), i32)
+            self.say(f"elementwise_{fn}", {"X": first, "Y": other}, {"Out": made}, axis=-1)
+            first = made
+        return first
 
     def numbers(self, shape: Sequence[Dim], what: str = "its sizes") -> list[int]:
         """Sizes that have to be numbers."""
