@@ -68,6 +68,7 @@ class Legacy:
     off: Mapping[str, Any]  # attributes without a parameter, by the value with which they change nothing
     ignored: frozenset[str]  # attributes without a parameter that never change what is computed
     without: frozenset[str]  # parameters that are no attributes under this name: slots alone feed them, or nothing does
+    constant: frozenset[str]  # slots of numbers for which Paddle's gradient operator has no gradient
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def spelled(
     off: Mapping[str, Any] | None = None,
     ignored: str = "",
     without: str = "",
+    constant: str = "",
 ) -> Legacy:
     """How an operator reads under older names; names and slots of outputs are separated by spaces, and one input is the slot `X` of `x`."""
     return Legacy(
@@ -174,6 +176,7 @@ def spelled(
         off or {},
         frozenset(ignored.split()),
         frozenset(without.split()),
+        frozenset(constant.split()),
     )
 
 

@@ -85,7 +85,7 @@ def pow(x: Tensor, y: Scalar = 1.0) -> Tensor:
     return math.pow(x, y)
 
 
-@operator("clip", legacy=spelled("clip", {"X": "x", "Min": "min", "Max": "max"}))
+@operator("clip", legacy=spelled("clip", {"X": "x", "Min": "min", "Max": "max"}, constant="Min Max"))
 def clip(x: Tensor, min: Scalar, max: Scalar) -> Tensor:
     for bound, limit in ((min, math.maximum), (max, math.minimum)):
         if isinstance(bound, Tensor):

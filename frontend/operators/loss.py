@@ -17,7 +17,7 @@ def _fixed(labels: Tensor) -> Tensor:
 
 @operator(
     "cross_entropy_with_softmax",
-    legacy=spelled("softmax_with_cross_entropy", {"Logits": "input", "Label": "label"}, "Softmax Loss"),
+    legacy=spelled("softmax_with_cross_entropy", {"Logits": "input", "Label": "label"}, "Softmax Loss", constant="Label"),
     nn=nn.CrossEntropy,
 )
 def cross_entropy_with_softmax(
@@ -30,14 +30,16 @@ def cross_entropy_with_softmax(
     return input, functional.softmax_with_cross_entropy(math.log(input), label, soft_label, ignore_index, axis=axis)
 
 
-@operator("bce_loss", legacy=spelled("bce_loss", {"X": "input", "Label": "label"}))
+@operator("bce_loss", legacy=spelled("bce_loss", {"X": "input", "Label": "label"}, constant="Label"))
 def bce_loss(input: Tensor, label: Tensor) -> Tensor:
     return functional.binary_cross_entropy(input, label, reduction="none")
 
 
 @operator(
     "sigmoid_cross_entropy_with_logits",
-    legacy=spelled("sigmoid_cross_entropy_with_logits", {"X": "x", "Label": "label", "pos_weight": "pos_weight"}),
+    legacy=spelled(
+        "sigmoid_cross_entropy_with_logits", {"X": "x", "Label": "label", "pos_weight": "pos_weight"}, constant="Label pos_weight"
+    ),
 )
 def sigmoid_cross_entropy_with_logits(
     x: Tensor, label: Tensor, pos_weight: Tensor | None = None, *, normalize: bool = False, ignore_index: int = -100
@@ -64,7 +66,7 @@ def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, T
     return math.where(near, square, line), residual
 
 
-@operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "label"}, "Loss"))
+@operator("kldiv_loss", legacy=spelled("kldiv_loss", {"X": "x", "Target": "label"}, "Loss", constant="Target"))
 def kldiv_loss(x: Tensor, label: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     return functional.kl_div(x, _fixed(label), reduction, log_target)
 
@@ -72,7 +74,12 @@ def kldiv_loss(x: Tensor, label: Tensor, *, reduction: str = "mean", log_target:
 _LABELLED = {"X": "x", "Label": "label"}
 
 
-@operator(legacy=[spelled("cross_entropy", _LABELLED, "Y"), spelled("cross_entropy2", _LABELLED, "Y XShape MatchX")])
+@operator(
+    legacy=[
+        spelled("cross_entropy", _LABELLED, "Y", constant="Label"),
+        spelled("cross_entropy2", _LABELLED, "Y XShape MatchX", constant="Label"),
+    ]
+)
 def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool = False, ignore_index: int = -100) -> Tensor:
     """-log of the probability of the label's class, or the sum of label * -log(x); the last axis of the result is 1. A loss is at most
     1e20, that of a probability of 0, and 0 where the label is `ignore_index`.
@@ -90,7 +97,14 @@ def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool
     return math.where(ignored, dispatch.full((), 0.0, loss.type.dtype), loss)
 
 
-@operator(legacy=spelled("smooth_l1_loss", {"X": "x", "Y": "y", "InsideWeight": "inside", "OutsideWeight": "outside"}, "Diff Out"))
+@operator(
+    legacy=spelled(
+        "smooth_l1_loss",
+        {"X": "x", "Y": "y", "InsideWeight": "inside", "OutsideWeight": "outside"},
+        "Diff Out",
+        constant="InsideWeight OutsideWeight",
+    )
+)
 def smooth_l1_loss(
     x: Tensor, y: Tensor, inside: Tensor | None = None, outside: Tensor | None = None, *, sigma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
@@ -106,7 +120,7 @@ def smooth_l1_loss(
     return d, math.sum(math.reshape(loss, [loss.type.shape[0], -1]), [1], keepdim=True)
 
 
-@operator(legacy=spelled("hinge_loss", {"Logits": "logits", "Labels": "labels"}, "Loss"))
+@operator(legacy=spelled("hinge_loss", {"Logits": "logits", "Labels": "labels"}, "Loss", constant="Labels"))
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """max(0, 1 - (2 * label - 1) * logit)."""
     return functional.relu(math.scale(math.multiply(math.scale(labels, 2.0, -1.0), logits), -1.0, 1.0))

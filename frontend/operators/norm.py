@@ -17,7 +17,10 @@ _BATCH = {**_AFFINE, "Mean": "mean", "Variance": "variance", "MomentumTensor": "
 _STATISTICS = "Y MeanOut VarianceOut SavedMean SavedVariance ReserveSpace"
 
 
-@operator("batch_norm", legacy=spelled("batch_norm", _BATCH, _STATISTICS, attributes={"data_layout": "data_format"}))
+@operator(
+    "batch_norm",
+    legacy=spelled("batch_norm", _BATCH, _STATISTICS, attributes={"data_layout": "data_format"}, constant="Mean Variance"),
+)
 def batch_norm(
     x: Tensor,
     mean: Tensor,
@@ -39,7 +42,10 @@ def batch_norm(
     return _batch_norm(x, mean, variance, scale, bias, by_batch if of_batch else None, momentum, epsilon, data_format)
 
 
-@operator("sync_batch_norm", legacy=spelled("sync_batch_norm", _BATCH, _STATISTICS, attributes={"data_layout": "data_format"}))
+@operator(
+    "sync_batch_norm",
+    legacy=spelled("sync_batch_norm", _BATCH, _STATISTICS, attributes={"data_layout": "data_format"}, constant="Mean Variance"),
+)
 def sync_batch_norm(
     x: Tensor,
     mean: Tensor,

@@ -70,7 +70,7 @@ def expand(x: Tensor, shape: Sizes) -> Tensor:
     return math.expand(x, shape)
 
 
-@operator("expand_as", legacy=spelled("expand_as_v2", {"X": "x", "Y": "y"}))
+@operator("expand_as", legacy=spelled("expand_as_v2", {"X": "x", "Y": "y"}, constant="Y"))
 def expand_as(x: Tensor, y: Tensor | None = None, *, target_shape: Sizes = ()) -> Tensor:
     return math.expand(x, list(y.type.shape) if y is not None else target_shape)
 
@@ -84,7 +84,7 @@ def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
     return math.tile(x, list(times))
 
 
-@operator(legacy=spelled("expand_as", {"X": "x", "target_tensor": "target"}))
+@operator(legacy=spelled("expand_as", {"X": "x", "target_tensor": "target"}, constant="target_tensor"))
 def repeat_as(x: Tensor, target: Tensor) -> Tensor:
     """Repeated along each axis to the shape of `target`."""
     if target.ndim != x.ndim:

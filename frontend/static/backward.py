@@ -176,9 +176,10 @@ class _Backward:
         return flows
 
     def _readable(self, op: Operator) -> dict[str, list[str]]:
-        """The inputs that gradients can flow to: of a gradient operator its forward operator's inputs and the gradients that came in."""
+        """The inputs that gradients can flow to; of a gradient operator its forward operator's inputs and the gradients that came in."""
         if not isinstance(op.kind, Gradient):
-            return dict(op.read_slots())
+            constant = op.kind.constant(op)
+            return {slot: names for slot, names in op.read_slots().items() if slot not in constant}
         return {slot: names for slot, names in op.inputs.items() if slot in op.data.reads or slot.endswith(GRAD)}
 
     def _reached(self, name: str, reached: dict[str, bool]) -> bool:

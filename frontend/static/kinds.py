@@ -96,6 +96,10 @@ class OperatorKind:
         """Whether gradients flow through it."""
         return True
 
+    def constant(self, op: Operator) -> Collection[str]:
+        """Slots of inputs that no gradient flows to."""
+        return ()
+
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         """The kind and the data of the operator's gradient, of these inputs from these outputs (slots and places)."""
         return GRADIENT, GradientOf(op.uid, wrt, seeds, tuple(op.read_slots()))
@@ -145,6 +149,9 @@ class Nn(OperatorKind):
 
         return self.cls not in NOT_DIFFERENTIABLE
 
+    def constant(self, op: Operator) -> Collection[str]:
+        return ("Mean", "Variance") if self.cls is ops.BatchNorm else ()
+
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         if self.cls not in tape.gradient_rules():
             raise OperatorError(f"expected a gradient rule for '{op.type}' but it has none", op.location, code="E0608")
@@ -178,6 +185,9 @@ class TableOperator(OperatorKind):
 
     def level_slots(self, op: Operator) -> Sequence[str]:
         return [slot for slot in find_legacy(op.type)[1].inputs if slot.endswith(LOD)]
+
+    def constant(self, op: Operator) -> Collection[str]:
+        return find_legacy(op.type)[1].constant
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
         try:

@@ -619,3 +619,26 @@ def test_a_sequence_that_has_ended_makes_no_gradient_of_values_that_it_never_had
         feed = {"x": fluid.create_lod_tensor(x_of, [[1, 3]], fluid.CPUPlace())}
         (gradient,) = fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=["x@GRAD"], return_numpy=False)
         assert np.isfinite(np.array(gradient)).all()
+
+
+NO_GRADIENT = {
+    "a running mean": lambda x, y: fluid.layers.batch_norm(x, moving_mean_name="y"),
+    "soft labels of a sigmoid": fluid.layers.sigmoid_cross_entropy_with_logits,
+    "soft labels of a softmax": lambda x, y: fluid.layers.softmax_with_cross_entropy(x, y, soft_label=True),
+    "soft labels": lambda x, y: fluid.layers.cross_entropy(x, y, soft_label=True),
+    "the target of a divergence": fluid.layers.kldiv_loss,
+    "weights of a smooth loss": lambda x, y: fluid.layers.smooth_l1(x, x * 2, inside_weight=y, outside_weight=y),
+    "a shape to expand to": fluid.layers.expand_as,
+}
+
+
+@pytest.mark.parametrize("what", list(NO_GRADIENT))
+def test_what_has_no_gradient_in_paddle_has_none(what):
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard():
+        x = fluid.layers.data("x", [3, 4, 4])
+        x.stop_gradient = False
+        y = None if what == "a running mean" else fluid.layers.data("y", [3, 4, 4])
+        out = NO_GRADIENT[what](x, y)
+        y = fluid.default_main_program().global_block().var("y")
+        y.stop_gradient = False
+        assert [g if g is None else g.name for g in fluid.gradients([out], [y, x])] == [None, "x@GRAD"]

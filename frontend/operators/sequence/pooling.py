@@ -98,7 +98,7 @@ def sequence_softmax(x: Tensor, levels: list[Tensor] | None = None) -> Tensor:
     return math.divide(risen, math.gather(sum_of_sequences(risen, offsets), belongs, 0))
 
 
-@operator(legacy=spelled("sequence_expand", {"X": "x", "Y": "y", "X@LOD": "own", "Y@LOD": "levels"}, "Out Out@LOD"))
+@operator(legacy=spelled("sequence_expand", {"X": "x", "Y": "y", "X@LOD": "own", "Y@LOD": "levels"}, "Out Out@LOD", constant="Y"))
 def sequence_expand(
     x: Tensor, y: Tensor, own: list[Tensor] | None = None, levels: list[Tensor] | None = None, *, ref_level: int = -1
 ) -> tuple[Tensor, list[Tensor]]:
