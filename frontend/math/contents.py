@@ -45,11 +45,21 @@ def known_contents(tensor: Tensor) -> Contents | None:
 def _of_value(value: Value, done: dict[Value, Contents | None], depth: int) -> Contents | None:
     """`done` keeps what was found on the way: a value may be reached by more paths than could ever be walked."""
     if value not in done:
-        done[value] = _of_result(value, done, depth) if isinstance(value, OpResult) and depth else None
+        follow = _of_result if isinstance(value, OpResult) else _of_argument
+        done[value] = follow(value, done, depth) if depth else None
     return done[value]
 
 
-def _of_result(value: OpResult, done: dict[Value, Contents | None], depth: int) -> Contents | None:
+def _of_argument(value: Value, done: dict[Value, Contents | None], depth: int) -> Contents | None:
+    """What the body of a branch or loop reads from outside, if the recorder tells what that is."""
+    told = getattr(provided.active_trace(), "outside_of", None)
+    outer = None if told is None else told(value)
+    if isinstance(outer, Tensor):
+        return outer._known()
+    return None if outer is None else _of_value(outer, done, depth - 1)
+
+
+def _of_result(value: Any, done: dict[Value, Contents | None], depth: int) -> Contents | None:
     op = value.op
     rule = _RULES.get(type(op))
     size = dims.product(value.type.shape)

@@ -13,7 +13,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.control_flow import CONTROL
 from polyreme.dialects.control import local_sizes
-from polyreme.ir.core import Op, Region, Value
+from polyreme.ir.core import BlockArgument, Op, Region, Value
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Dim, symbol, told
 from polyreme.ir.types import TensorType
@@ -61,6 +61,13 @@ class BodyTrace(Trace):
             if not tensor.stop_gradient:
                 self.differentiable.add(arg)
         return self._seen_here(self.by_variable[variable.name], tensor)
+
+    def outside_of(self, arg: Value) -> Any:
+        """As `Trace` has it; what comes from the Program is its variable."""
+        if isinstance(arg, BlockArgument) and arg.owner is self.block:
+            name = next((name for name, known in self.by_variable.items() if known is arg), None)
+            return None if name is None else self.outer.program().current_block().var_recursive(name)
+        return super().outside_of(arg)
 
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """As `Trace` has it; a size that was taken from a variable stays what it was, so that the variable may not change any more."""

@@ -57,6 +57,34 @@ def test_a_size_that_is_written_over_counts_as_it_was_where_it_is_used() -> None
     assert [len(a) for a in run(before, between, paddle.ones([n]))] == [2, 3, 4]
 
 
+def test_bodies_compute_sizes_of_sizes_from_outside() -> None:
+    x, flag = static.data("x", [None, 12]), static.data("flag", [1], "bool")
+    x.stop_gradient = False
+    rows, count = paddle.shape(x)[0], paddle.zeros([1], "int64")
+
+    def inner() -> Any:
+        return static.nn.cond(paddle.sum(x) > 0, lambda: x.reshape([rows * 6, 2]), lambda: x.reshape([rows * 2 + rows, -1]))
+
+    def body(count: Any, y: Any) -> Any:
+        return [count + 1, paddle.reshape(paddle.reshape(y, [rows * 3, 4]) * 2, [rows, 12])]
+
+    made = [
+        static.nn.cond(flag, lambda: x.reshape([rows * 6, 2]), lambda: paddle.reshape(x * 2, [rows * 3, 4])),
+        static.nn.cond(flag, inner, lambda: x.reshape([rows, 12])),
+        static.nn.cond(flag, lambda: paddle.ones([rows + 1]), lambda: paddle.zeros([rows * 2])),
+        static.nn.while_loop(lambda count, y: count < 3, body, [count, x])[1],
+    ]
+    (grad,) = static.gradients([paddle.sum(made[0]) + paddle.sum(made[3])], [x])
+    for batch, taken, shape, factor in ((2, True, (12, 2), 1), (3, False, (9, 4), 2)):
+        fed = np.arange(1.0, batch * 12 + 1, dtype="float32").reshape(batch, 12)
+        first, nested, ones, last, slope = run(*made, grad, x=fed, flag=np.array([taken]))
+        np.testing.assert_array_equal(first, (fed * factor).reshape(shape))
+        np.testing.assert_array_equal(nested, fed.reshape(12, 2) if taken else fed)
+        np.testing.assert_array_equal(ones, np.ones(batch + 1) if taken else np.zeros(batch * 2))
+        np.testing.assert_array_equal(last, fed * 8)
+        np.testing.assert_array_equal(slope, np.full((batch, 12), factor + 8.0))
+
+
 def test_bodies_use_sizes_from_outside_unless_they_write_them() -> None:
     x = static.data("x", [None, 4, 3])
     rows = paddle.shape(x)[0]

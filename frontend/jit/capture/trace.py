@@ -191,6 +191,16 @@ class Trace(Recorder):
             value = arg
         return value
 
+    def outside_of(self, arg: Value) -> Any:
+        """What an argument of a body that is being recorded stands for where the body stands: a value, or a tensor. None for what it is
+        given, which may be something else in each round.
+        """
+        for body in self.bodies:
+            for part in (body, body.condition):
+                if part is not None and part.block is _block_of(arg):
+                    return next((value for value, (known, _) in part.captures.items() if known is arg), None)
+        return None
+
     def _blocks(self) -> list[Block]:
         """Those whose values can be read where ops are recorded, from the outside in."""
         return [self.block, *(body.block for body in self.bodies)]
