@@ -74,6 +74,7 @@ class Optimizer(Shown):
         self._rates: dict[int, Any] = {}
         self._accumulators: dict[str, dict[str, Any]] = {}
         self._attrs: dict[str, Any] = {}
+        self._more_inputs: dict[str, Any] = {}  # by slot, the same for all parameters
 
     # --- rates
 
@@ -170,7 +171,7 @@ class Optimizer(Shown):
     def _append_optimize_op(self, block: Any, param_and_grad: tuple[Any, Any]) -> Any:
         """The update operator of a parameter."""
         parameter, gradient = param_and_grad
-        inputs: dict[str, Any] = {"Param": parameter, "Grad": gradient}
+        inputs: dict[str, Any] = {"Param": parameter, "Grad": gradient, **self._more_inputs}
         outputs: dict[str, Any] = {"ParamOut": parameter}
         if self.has_rate:
             inputs["LearningRate"] = self._rate_of(parameter)
@@ -263,7 +264,7 @@ class Optimizer(Shown):
         rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
         rate = rate if isinstance(rate, Tensor) else Tensor([float(rate)])
         own = parameter.optimize_attr.get("learning_rate", 1.0) if hasattr(parameter, "optimize_attr") else 1.0
-        inputs = {"Param": [parameter], "Grad": [gradient]}
+        inputs = {"Param": [parameter], "Grad": [gradient], **{slot: [value] for slot, value in self._more_inputs.items()}}
         if self.has_rate:
             inputs["LearningRate"] = [rate if own == 1.0 else rate * own]
         states = {}
@@ -377,25 +378,23 @@ _MOMENTS = (
 
 
 class AdamOptimizer(Optimizer):
-    """Adaptive moments. `beta1` and `beta2` are numbers."""
+    """Adaptive moments. `beta1` and `beta2` are numbers, or variables of one element: their powers then begin with 0.9 and 0.999."""
 
     type = "adam"
     accumulators = _MOMENTS
 
     def __init__(
-        self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-08, parameter_list: Any = None,
+        self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: float = 1e-08, parameter_list: Any = None,
         regularization: Any = None, grad_clip: Any = None, name: str | None = None, lazy_mode: bool = False,
     ):  # fmt: skip
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
-        betas: tuple[tuple[Any, str], ...] = ((beta1, "beta1"), (beta2, "beta2"))
-        for value, what in betas:
-            if isinstance(value, Tensor):
-                raise NotImplementedError(f"Adam expected a number as {what} but got a variable, which is not supported yet")
-        self._beta1, self._beta2 = float(beta1), float(beta2)
-        self._attrs = {
-            "beta1": self._beta1, "beta2": self._beta2, "epsilon": float(epsilon), "lazy_mode": bool(lazy_mode),
-            "min_row_size_to_use_multithread": 1000,
-        }  # fmt: skip
+        given = {"Beta1Tensor": beta1, "Beta2Tensor": beta2}
+        self._more_inputs = {slot: value for slot, value in given.items() if isinstance(value, Tensor)}
+        self._beta1 = 0.9 if isinstance(beta1, Tensor) else float(beta1)
+        self._beta2 = 0.999 if isinstance(beta2, Tensor) else float(beta2)
+        numbers = {"beta1": self._beta1} if "Beta1Tensor" not in self._more_inputs else {}
+        numbers |= {"beta2": self._beta2} if "Beta2Tensor" not in self._more_inputs else {}
+        self._attrs = {**numbers, "epsilon": float(epsilon), "lazy_mode": bool(lazy_mode), "min_row_size_to_use_multithread": 1000}
 
 
 class AdamaxOptimizer(Optimizer):

@@ -18,11 +18,18 @@ from polyreme.tensor import Tensor
 _STEP = {"Param": "p", "Grad": "g", "LearningRate": "lr"}
 
 
+def _number(value: Tensor, p: Tensor) -> Tensor:
+    """A tensor of one element as a number beside the elements of a parameter."""
+    return math.reshape(cast_to(value, p.type.dtype), [1] if p.ndim else [])
+
+
 def _stepped(rule: rules.Rule, p: Tensor, g: Tensor, lr: Tensor, state: dict[str, Tensor], **options: Any) -> list[Tensor]:
     """The parameter after a step, and its state in the order it was given."""
     kind = p.type.dtype
-    rounded = {k: float(v) if isinstance(v, np.floating) else v for k, v in rule.rounded(options, kind.np.type).items()}
-    rate = math.reshape(cast_to(lr, kind), [1] if p.ndim else [])
+    tensors = {name: _number(value, p) for name, value in options.items() if isinstance(value, Tensor)}
+    numbers = rule.rounded({name: value for name, value in options.items() if name not in tensors}, kind.np.type)
+    rounded = tensors | {k: float(v) if isinstance(v, np.floating) else v for k, v in numbers.items()}
+    rate = _number(lr, p)
     made, changed = rule.update(p, cast_to(g, kind), rate, state, rounded, math)
     if made.type.shape != p.type.shape:
         made = math.reshape(made, list(p.type.shape))
@@ -72,7 +79,14 @@ _MOMENTS = {"Moment1": "moment1", "Moment2": "moment2", "Beta1Pow": "beta1_pow_a
 _ADAM_OUT = "ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut"
 
 
-@operator(legacy=spelled("adam", {**_STEP, **_MOMENTS}, _ADAM_OUT, ignored="lazy_mode min_row_size_to_use_multithread"))
+@operator(
+    legacy=spelled(
+        "adam",
+        {**_STEP, **_MOMENTS, "Beta1Tensor": "beta1_tensor", "Beta2Tensor": "beta2_tensor"},
+        _ADAM_OUT,
+        ignored="lazy_mode min_row_size_to_use_multithread",
+    )
+)
 def adam(
     p: Tensor,
     g: Tensor,
@@ -81,6 +95,8 @@ def adam(
     moment2: Tensor,
     beta1_pow_acc: Tensor,
     beta2_pow_acc: Tensor,
+    beta1_tensor: Tensor | None = None,
+    beta2_tensor: Tensor | None = None,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -89,7 +105,8 @@ def adam(
 ) -> tuple[Tensor, ...]:
     """Programs of Paddle 1, in which nothing says `multi_precision`, add `epsilon` as it is; later ones correct it for the start, too."""
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
-    made, m, v, *powers = _stepped(rules.ADAM, p, g, lr, state, beta1=beta1, beta2=beta2, epsilon=epsilon)
+    first, second = beta1 if beta1_tensor is None else beta1_tensor, beta2 if beta2_tensor is None else beta2_tensor
+    made, m, v, *powers = _stepped(rules.ADAM, p, g, lr, state, beta1=first, beta2=second, epsilon=epsilon)
     if multi_precision is None:
         correction = math.divide(math.sqrt(math.scale(beta2_pow_acc, -1.0, 1.0)), math.scale(beta1_pow_acc, -1.0, 1.0))
         rate = math.multiply(math.reshape(cast_to(lr, p.type.dtype), [1]), correction)

@@ -278,3 +278,15 @@ def training_in_double(fluid):
     for feed in _feeds(4):
         results += exe.run(feed={k: v.astype("float64") for k, v in feed.items()}, fetch_list=[loss, "fc_0.w_0@GRAD"])
     return results
+
+
+def adam_whose_moments_decay_otherwise(fluid):
+    """`beta1` and `beta2` are variables, which the program changes."""
+    layers = fluid.layers
+    loss, _ = _net(fluid)
+    first, second = (
+        layers.create_global_var([1], value, "float32", persistable=True, name=name) for name, value in (("beta1", 0.8), ("beta2", 0.95))
+    )
+    fluid.optimizer.Adam(0.05, beta1=first, beta2=second).minimize(loss)
+    layers.assign(layers.elementwise_mul(first, layers.fill_constant([1], "float32", 0.9)), first)
+    return _train(fluid, [loss, "beta1"])
