@@ -23,6 +23,7 @@ from polyreme.fluid.files.variables import (
 )
 from polyreme.fluid.reader import DataLoader, PyReader
 from polyreme.hapi.readers import batch
+from polyreme.io import BatchSampler, Dataset
 from polyreme.names import listed
 from polyreme.reader import (
     ComposeNotAligned,
@@ -39,7 +40,8 @@ from polyreme.reader import (
 from polyreme.static.io import load_program_state, set_program_state
 
 __all__ = [
-    "ComposeNotAligned", "DataLoader", "PyReader", "batch", "buffered", "cache", "chain", "clean_checkpoint", "compose", "firstn",
+    "BatchSampler", "ComposeNotAligned", "DataLoader", "Dataset", "PyReader", "batch", "buffered", "cache", "chain", "clean_checkpoint",
+    "compose", "firstn",
     "get_latest_checkpoint_serial", "get_parameter_value", "get_parameter_value_by_name", "get_program_parameter",
     "get_program_persistable_vars", "is_parameter", "is_persistable", "load", "load_checkpoint", "load_inference_model", "load_params",
     "load_persistables", "load_program_state", "load_vars", "map_readers", "multiprocess_reader", "save", "save_checkpoint",

@@ -26,9 +26,9 @@ class ParallelExecutor(parallel_executor.ParallelExecutor):
         build_strategy: Any = None,
         num_trainers: int = 1,
         trainer_id: int = 0,
+        scope: Any = None,
         **kwargs: Any,
     ):
-        scope = kwargs.pop("scope", None)
         if kwargs:
             raise TypeError(f"expected no further arguments of ParallelExecutor but got {', '.join(kwargs)}; options are in the strategies")
         super().__init__(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme import io
 from polyreme.fluid.core import EOFException
 from polyreme.fluid.data_feeder import DataFeeder
 from polyreme.fluid.framework import CPUPlace, Variable, default_main_program
@@ -176,7 +177,18 @@ class PyReader(Batches):
 
 
 class DataLoader(Shown):
-    """`DataLoader.from_generator`: a `PyReader` under its later name."""
+    """Batches of a `Dataset`, as `paddle.io.DataLoader` gives them; `DataLoader.from_generator` is a `PyReader` under its later name."""
+
+    def __new__(
+        cls, dataset: Any, feed_list: Sequence[Variable] | None = None, places: Any = None, return_list: bool = False,
+        batch_sampler: Any = None, batch_size: int = 1, shuffle: bool = False, drop_last: bool = False, collate_fn: Any = None,
+        num_workers: int = 0, use_buffer_reader: bool = True, use_shared_memory: bool = True, timeout: float = 0,
+        worker_init_fn: Any = None,
+    ) -> Any:  # fmt: skip
+        return io.DataLoader(
+            dataset, feed_list, places, return_list, batch_sampler, batch_size, shuffle, drop_last, collate_fn, num_workers,
+            use_buffer_reader, use_shared_memory=use_shared_memory, timeout=timeout, worker_init_fn=worker_init_fn,
+        )  # fmt: skip
 
     @staticmethod
     def from_generator(

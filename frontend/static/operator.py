@@ -103,6 +103,13 @@ class Operator:
 
     # --- arguments
 
+    @property
+    def desc(self) -> Any:
+        """What it is, by methods, as programs of Paddle 1 ask: `op.desc.type()`."""
+        from polyreme.static.desc.views import OpDesc
+
+        return OpDesc(self)
+
     def input(self, name: str) -> list[str]:
         """The names in an input slot."""
         return list(self._slot(self.inputs, name, "input", self.kind.input_slots(self)))

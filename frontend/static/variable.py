@@ -146,6 +146,13 @@ class Variable(Tensor):
             self.block.rename_var(self._name, name)
 
     @property
+    def desc(self) -> Any:
+        """What it is, by methods, as programs of Paddle 1 ask: `x.desc.shape()`."""
+        from polyreme.static.desc.views import VarDesc
+
+        return VarDesc(self)
+
+    @property
     def grad_name(self) -> str:
         return self.name + GRAD
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from polyreme.names import listed
 
@@ -27,11 +28,13 @@ def generate(key: str) -> str:
     return f"{getattr(_counters, 'prefix', '')}{key}_{number}"
 
 
-def switch(new_counters: Counter[str] | None = None) -> Counter[str]:
-    """Start to count anew (or on from `new_counters`); returns the counters used so far."""
+def switch(new_generator: Counter[str] | None = None, new_para_name_checker: Any = None) -> tuple[Counter[str], Any]:
+    """Start to count anew (or on from `new_generator`); returns the counters used so far, and the checker of parameter names that Paddle
+    keeps beside them, of which there is none here.
+    """
     global _counters
-    old, _counters = _counters, UniqueNameGenerator() if new_counters is None else new_counters
-    return old
+    old, _counters = _counters, UniqueNameGenerator() if new_generator is None else new_generator
+    return old, new_para_name_checker
 
 
 @contextmanager
@@ -43,7 +46,7 @@ def guard(new_generator: Counter[str] | str | bytes | None = None) -> Iterator[N
         counters.prefix = new_generator if isinstance(new_generator, str) else new_generator.decode()
     else:
         counters = new_generator
-    old = switch(counters)
+    old, _ = switch(counters)
     try:
         yield
     finally:

@@ -642,3 +642,8 @@ def test_what_has_no_gradient_in_paddle_has_none(what):
         y = fluid.default_main_program().global_block().var("y")
         y.stop_gradient = False
         assert [g if g is None else g.name for g in fluid.gradients([out], [y, x])] == [None, "x@GRAD"]
+
+
+def test_a_profile_by_the_library_of_a_gpu_is_refused_with_another_way():
+    with pytest.raises(NotImplementedError, match=r"expected paddle\.profile, or nsys around the program"):
+        fluid.profiler.cuda_profiler("out.txt")

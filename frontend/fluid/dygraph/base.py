@@ -16,7 +16,15 @@ from polyreme.tensor import Tensor
 
 __all__ = ["disable_dygraph", "enable_dygraph", "enabled", "grad", "guard", "no_grad", "to_variable"]
 
-no_grad, grad = tape.no_grad, tape.grad
+no_grad = tape.no_grad
+
+
+def grad(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    only_inputs: bool = True, allow_unused: bool = False, no_grad_vars: Any = None, backward_strategy: Any = None,
+) -> list[Tensor | None]:  # fmt: skip
+    """As `paddle.grad`. `backward_strategy` says in Paddle in which order gradients are summed, which is always that of their arrival."""
+    return tape.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, no_grad_vars)
 
 
 @contextmanager

@@ -173,7 +173,7 @@ def _inside(arrays: Sequence[Variable], values: Sequence[ArrayContents]) -> Iter
 @contextmanager
 def _names_free() -> Iterator[None]:
     """Names that are taken inside are free again, so that the loop proper makes the same parameters."""
-    counters = unique_name.switch()
+    counters, _ = unique_name.switch()
     unique_name.switch(counters)
     with unique_name.guard(counters.copy()):
         yield
