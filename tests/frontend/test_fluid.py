@@ -647,3 +647,16 @@ def test_what_has_no_gradient_in_paddle_has_none(what):
 def test_a_profile_by_the_library_of_a_gpu_is_refused_with_another_way():
     with pytest.raises(NotImplementedError, match=r"expected paddle\.profile, or nsys around the program"):
         fluid.profiler.cuda_profiler("out.txt")
+def test_steps_that_hand_nothing_on_have_buffers_of_free_sizes() -> None:
+    def product(rnn, row):
+        layers = fluid.layers
+        still = rnn.static_input(layers.data("s", [3]))
+        made = layers.matmul(layers.reshape(still, [-1, 3, 1]), layers.reshape(row, [-1, 1, 3]))
+        pair = layers.matmul(made, layers.reshape(row, [-1, 3, 1]))
+        return layers.elementwise_add(layers.elementwise_add(layers.reshape(pair, [-1, 3]), row), still)
+
+    for lengths in ([2, 3], [1, 4, 2]):
+        x, s = sequences_of(lengths), np.random.RandomState(1).rand(len(lengths), 3).astype("float32")
+        made = np.array(over_steps(product, "x", feed={"x": x, "s": s}))
+        rows, still = np.array(x), np.repeat(s, lengths, 0)
+        np.testing.assert_allclose(made, still * (rows * rows).sum(1, keepdims=True) + rows + still, rtol=1e-5)
