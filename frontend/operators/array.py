@@ -10,10 +10,10 @@ from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-__all__ = ["array_length", "array_read", "array_write", "check_element", "index_of"]
+__all__ = ["array_length", "array_read", "array_write", "check_element", "index_of", "read_from_array", "write_to_array"]
 
 
-@operator("array_write_", legacy=spelled("write_to_array", {"X": "x", "I": "i", "Array": "array"}))
+@operator("array_write_")
 def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
     """`array` [L, *shape] with `x` as element `i`: in place of the one there, or behind the last one; elements that are passed over are
     zeros. Without an array, one that has only this.
@@ -40,7 +40,17 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
     return math.gather(rows, math.where(places == index, math.zeros_like(places) + count, kept), 0)
 
 
-@operator("array_read", legacy=spelled("read_from_array", {"X": "array", "I": "i"}))
+@operator(
+    legacy=spelled("write_to_array", {"X": "x", "I": "i", "Array": "array", "X@LOD": "own", "Array@LOD": "levels"}, "Out Out@LOD")
+)
+def write_to_array(
+    x: Tensor, i: Tensor, array: Tensor | None = None, own: list[Tensor] | None = None, levels: list[Tensor] | None = None
+) -> tuple[Tensor, list[Tensor]]:
+    """The same; the levels of detail of an array are those of its elements."""
+    return array_write(x, i, array), list(levels or own or [])
+
+
+@operator("array_read")
 def array_read(array: Tensor, i: Tensor) -> Tensor:
     """Element `i`. One that is not there is an error where that is known, and else an arbitrary element or zeros."""
     index, length = index_of(i), array.type.shape[0]
@@ -48,6 +58,12 @@ def array_read(array: Tensor, i: Tensor) -> Tensor:
     if known is not None and isinstance(length, int) and not 0 <= known < length:
         raise UnsupportedError(f"expected the number of one of {length} elements of a tensor array but got {known}")
     return math.squeeze(math.gather(array, math.reshape(index, [1]), 0), 0)
+
+
+@operator(legacy=spelled("read_from_array", {"X": "array", "I": "i", "X@LOD": "levels"}, "Out Out@LOD"))
+def read_from_array(array: Tensor, i: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
+    """The same, with levels of detail."""
+    return array_read(array, i), list(levels or [])
 
 
 @operator("array_length", legacy=spelled("lod_array_length", {"X": "array"}))

@@ -7,7 +7,7 @@ results in `Out@LOD` says what those of `Out` are; all others hand on the levels
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from polyreme.ir.dims import Dim, symbol
@@ -52,13 +52,16 @@ def level_to_share(inputs: Iterable[Any], result: TensorType) -> int:
 
 
 def levels_to_share(
-    inputs: Mapping[str, Sequence[Tensor]], names: Mapping[str, Sequence[str]], levels: Mapping[str, list[Tensor]], result: TensorType
+    inputs: Mapping[str, Sequence[Tensor]],
+    names: Mapping[str, Sequence[str]],
+    levels_of: Callable[[str], list[Tensor]],
+    result: TensorType,
 ) -> list[Tensor]:
     """The levels of the first input that has levels and as many rows as `result`; none where there is no such input."""
     if not result.shape:
         return []
     for slot, tensors in inputs.items():
         for name, tensor in zip(names.get(slot, ()), tensors, strict=False):
-            if levels.get(name) and tensor is not None and tensor.type.shape and tensor.type.shape[0] == result.shape[0]:
-                return levels[name]
+            if tensor is not None and tensor.type.shape and tensor.type.shape[0] == result.shape[0] and (levels := levels_of(name)):
+                return levels
     return []

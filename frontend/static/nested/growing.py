@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyreme.static.operator import Operator
     from polyreme.static.program import Block
 
-__all__ = ["LENGTH", "READ", "array_of", "carried_contents", "carried_names", "room_for_arrays"]
+__all__ = ["LENGTH", "READ", "WRITE", "array_of", "carried_contents", "carried_names", "room_for_arrays"]
 
 WRITE, READ, LENGTH = "write_to_array", "read_from_array", "lod_array_length"
 # The slot that names the array.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from polyreme.operators.control.arrays import Count
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.travel import LOD, levels_to_share
-from polyreme.static.nested.growing import LENGTH, READ, array_of, carried_contents, carried_names
+from polyreme.static.nested.growing import LENGTH, READ, WRITE, array_of, carried_contents, carried_names
+from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.operator import Operator, RunError, located
 from polyreme.static.variable import GRAD
 from polyreme.tensor import Tensor
@@ -22,7 +24,7 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.static.program import Block
 
-__all__ = ["BlockValues", "host_calls", "missing_value", "run_nested"]
+__all__ = ["BlockValues", "host_calls", "levels_around", "missing_value", "run_nested", "watching"]
 
 MAX_NESTING = 32
 
@@ -37,6 +39,10 @@ class BlockValues:
         self.levels: dict[str, list[Tensor]] = {}  # the levels of detail of what names stand for
         self.applied: dict[int, Applied] = {}
         self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
+
+    def levels_of(self, name: str) -> list[Tensor]:
+        """The levels of detail of what a name stands for."""
+        return self.levels.get(name, [])
 
     def find(self, name: str) -> Tensor | None:
         """What a name stands for at this point, None where it has no value. A variable that Go blocks share is looked up when it runs."""
@@ -74,7 +80,9 @@ class BlockValues:
         """Apply one operator."""
         inputs = self.inputs_of(op)
         for slot in op.kind.level_slots(op):
-            inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels.get(name, ())]
+            inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels_of(name)]
+        if op.type == WRITE and op.inputs.get("Array"):
+            self._check_element_levels(op)
         outputs = self.run_host(op, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
         for slot, names in op.write_slots().items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
@@ -82,6 +90,17 @@ class BlockValues:
                     self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
                     self.write(name, tensor)
                     self._show(op, name)
+
+    def _check_element_levels(self, op: Operator) -> None:
+        """All elements of an array have the same levels of detail."""
+        element, array = op.inputs["X"][0], op.inputs["Array"][0]
+        own, others = ([level._value for level in self.levels_of(name)] for name in (element, array))
+        if len(own) != len(others) or any(a is not b for a, b in zip(own, others, strict=True)):
+            raise RunError(
+                f"expected elements of the same sequences in the tensor array '{array}' but those of '{element}' come from elsewhere; keep "
+                "sequences of other lengths in an array of their own",
+                op.location,
+            )
 
     def _show(self, op: Operator, name: str) -> None:
         """Let Go blocks see what was written; what a block of the operator wrote, they have seen."""
@@ -93,8 +112,8 @@ class BlockValues:
         """Note the levels of detail of a result: those that the operator gives, or those of an input with as many rows."""
         if slot + LOD in outputs:
             self.levels[name] = [Tensor._wrap(level._value, level.type) for level in outputs[slot + LOD]]
-        elif self.levels:
-            self.levels[name] = levels_to_share(inputs, op.inputs, self.levels, tensor.type)
+        else:
+            self.levels[name] = levels_to_share(inputs, op.inputs, self.levels_of, tensor.type)
 
     def write(self, name: str, tensor: Tensor) -> None:
         """Let a name stand for what an operator gave."""
@@ -116,7 +135,7 @@ class BlockValues:
         if forward is not None:
             # What its forward operator read and wrote, even if the names mean something else by now.
             inputs = {**inputs, **{slot: forward.inputs.get(slot) or forward.outputs[slot] for slot in inputs if not slot.endswith(GRAD)}}
-        if calls.is_channel(op) and (lost := next((name for name in op.input_arg_names if self.levels.get(name)), None)):
+        if calls.is_channel(op) and (lost := next((name for name in op.input_arg_names if self.levels_of(name)), None)):
             raise RunError(f"expected tensors without levels in '{op.type}' but '{lost}' has sequences", op.location)
         outputs: Slots = calls.run(dispatch.active_trace(), op, inputs)
         if op.uid in self.differentiated:
@@ -134,20 +153,23 @@ class BlockValues:
             outputs: Slots = self._at(op, lambda: op.kind.apply(op, inputs, self.applied))
         if differentiated:
             self.applied[op.uid] = Applied(inputs, outputs)
+        for watch in _watches:
+            watch(op, inputs, outputs)
         return outputs
 
-    @staticmethod
-    def _at(op: Operator, run: Callable[[], Any]) -> Any:
+    def _at(self, op: Operator, run: Callable[[], Any]) -> Any:
         """What `run` gives; ops that it emits and errors that it raises are at the line of `op`."""
         recorder: Any = dispatch.active_trace()
         root = getattr(recorder, "outer", recorder)
         around, root.location = root.location, op.location
+        _around.append(self)
         try:
             return run()
         except (PolyremeError, ValueError, TypeError, KeyError) as error:
             raise located(error, op) from error
         finally:
             root.location = around
+            _around.pop()
 
 
 def host_calls() -> Any:
@@ -176,8 +198,41 @@ def missing_value(block: Block, name: str, op: Operator | None) -> RunError:
     return RunError(Diagnostic(message, variable.location, place), code="E0604")
 
 
+# The values of the blocks in which operators are being applied, the outermost first, and who is told of each operator applied.
+_around: list[BlockValues] = []
+_watches: list[Callable[[Operator, Slots, Slots], None]] = []
+
+
+def levels_around(name: str) -> list[Tensor]:
+    """The levels of detail of a variable, for an operator that is being applied."""
+    return _around[-1].levels_of(name) if _around else []
+
+
+@contextmanager
+def watching(watch: Callable[[Operator, Slots, Slots], None]) -> Iterator[None]:
+    """Inside the `with`, `watch` is told of each operator that is applied, with what it read and gave."""
+    _watches.append(watch)
+    try:
+        yield
+    finally:
+        _watches.remove(watch)
+
+
 class NestedValues(BlockValues):
-    """A block inside another one. What its variables stand for keeps its place in the graph of gradients."""
+    """A block inside another one. What its variables stand for keeps its place in the graph of gradients, and what comes from outside and
+    stays as it is, its levels of detail.
+    """
+
+    def __init__(self, block: Block, outside: Callable[[str], Tensor | None]):
+        super().__init__(block, outside)
+        written = names_from_outside(block)[1]
+        self.own = {*block.vars, *written}
+        self.around = _around[-1] if _around else None
+
+    def levels_of(self, name: str) -> list[Tensor]:
+        if name in self.own or self.around is None:
+            return super().levels_of(name)
+        return self.around.levels_of(name)
 
     def write(self, name: str, tensor: Tensor) -> None:
         variable = self.block._find_var_recursive(name)
