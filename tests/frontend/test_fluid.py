@@ -529,8 +529,8 @@ def test_what_a_dynamic_rnn_refuses() -> None:
             with pytest.raises(ValueError, match=f"'{wrong.name}' has lod_level {wrong.lod_level}"):
                 rnn.step_input(wrong)
         row = rnn.step_input(x)
-        with pytest.raises(ValueError, match="'x' is sequences itself"):
-            rnn.static_input(x)
+        with pytest.raises(ValueError, match="'deep' has lod_level 2"):
+            rnn.static_input(deep)
         rnn.output(row)
     with pytest.raises(ValueError, match="only be invoke once"), rnn.block():
         pass

@@ -121,12 +121,15 @@ class DynamicRNN(Shown):
         return self._rnn.step_input(rows)
 
     def static_input(self, x: Any) -> Any:
-        """All of `x` at each step: a row for each sequence."""
+        """All of `x` at each step: a row for each sequence, or as many sequences of their own, which the operators on sequences take."""
         self._inside("static_input")
         if self._layout is None:
             raise RuntimeError("static_input() must be called after step_input().")
-        if x.lod_level:
-            raise UnsupportedError(f"expected a row for each sequence as static_input of a DynamicRNN but '{x.name}' is sequences itself")
+        if x.lod_level > 1:
+            raise UnsupportedError(
+                f"expected a row for each sequence, or sequences of rows (lod_level 1), as static_input of a DynamicRNN but '{x.name}' has "
+                f"lod_level {x.lod_level}"
+            )
         self._rnn.static_input(x)
         return x
 

@@ -11,6 +11,7 @@ from typing import Any
 from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn
+from polyreme.ir.core import Value
 from polyreme.ir.types import TensorType
 from polyreme.operators.control.blocks import (
     BRANCHES,
@@ -23,10 +24,11 @@ from polyreme.operators.control.blocks import (
     run_while,
 )
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
+from polyreme.static.lod.travel import LOD
 from polyreme.static.nested.growing import room_for_arrays
-from polyreme.static.nested.rowwise import MixedRows, check_rowwise
+from polyreme.static.nested.rowwise import SEQUENCE_OPERATORS, MixedRows, OfSequences, check_rowwise
 from polyreme.static.nested.uses import block_of, names_from_outside
-from polyreme.static.nested.values import run_nested
+from polyreme.static.nested.values import levels_around, run_nested, watching
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
 
@@ -206,12 +208,26 @@ class OverSequences(Recurrent):
     fixed = frozenset(("inputs", "initial_states", "static_inputs"))
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
-        made = super().apply(op, inputs, applied)
+        marks: dict[Value, OfSequences] = {}
+
+        def watch(inner: Operator, read: Slots, gave: Slots) -> None:
+            if inner.type in SEQUENCE_OPERATORS:
+                recorder: Any = dispatch.active_trace()
+                given = {slot: [recorder.value_of(t) for t in tensors] for slot, tensors in read.items() if not slot.endswith(LOD)}
+                levels = read[SEQUENCE_OPERATORS[inner.type][0] + LOD]
+                marks[gave["Out"][0]._value] = OfSequences(inner.type, given, levels[-1]._value)
+
+        with watching(watch):
+            made = super().apply(op, inputs, applied)
         scan = made[self.writing][0]._value.producer(nn.Scan)
         recorder: Any = dispatch.active_trace()
-        static = [recorder.value_of(tensor) for tensor in inputs.get("static_inputs", ())]
+        levels = [levels_around(name) for name in op.inputs.get("static_inputs", ())]
+        static = [
+            (recorder.value_of(tensor), level[-1]._value if level else None)
+            for tensor, level in zip(inputs.get("static_inputs", ()), levels, strict=True)
+        ]
         try:
-            check_rowwise(scan, len(inputs.get("initial_states", ())), static)
+            check_rowwise(scan, len(inputs.get("initial_states", ())), static, marks)
         except MixedRows as error:
             location = error.op.location if error.op is not None else op.location
             inner = next((o for o in block_of(op).ops if o.location == location), None)

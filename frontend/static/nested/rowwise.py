@@ -7,8 +7,10 @@ each; an op without one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from polyreme.dialects import nn
 from polyreme.ir.core import Block, Op, Region, Value
@@ -17,13 +19,22 @@ from polyreme.ir.dims import Dim, Expr, product, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.transforms.solve_sizes import attribute_sizes
 
-__all__ = ["MixedRows", "check_rowwise"]
+__all__ = ["SEQUENCE_OPERATORS", "MixedRows", "OfSequences", "check_rowwise"]
 
-# The axis of a value that has a row for each sequence; None where the value is the same for all.
+# The axis of a value that has a row for each sequence, or for each row of sequences; None where the value is the same for all.
 Axis = int | None
 
 _MIXES = "it puts the rows of several sequences together"
 _FOREIGN = "it joins the rows of sequences with rows from outside of the block, which static_input brings in"
+_GROUPS = "it joins a row for each sequence with the rows of sequences, which sequence_expand makes of it"
+
+# The operators on sequences in a body: the slot of their rows, and whether they give rows of sequences too, or a row for each.
+SEQUENCE_OPERATORS = {
+    "sequence_conv": ("X", True),
+    "sequence_expand": ("Y", True),
+    "sequence_pool": ("X", False),
+    "sequence_softmax": ("X", True),
+}
 
 
 class MixedRows(Exception):
@@ -34,26 +45,60 @@ class MixedRows(Exception):
         self.why, self.op = why, op
 
 
-def check_rowwise(scan: nn.Scan, states: int, static: Sequence[Value]) -> None:
-    """`MixedRows` where a step lets a row depend on others. Its operands `xs`, the first `states` of `inits`, and `static` have rows of the
-    sequences; they are the first axis of what a step gives.
+@dataclass(frozen=True, eq=False)
+class Group:
+    """What has a place along an axis, and how many there are: sequences, or the rows of those with these offsets."""
+
+    count: Dim
+    offsets: Any = None
+
+
+class OfSequences(NamedTuple):
+    """An operator on sequences that a body has applied: its type, the values that it read by slot, and the offsets of the sequences."""
+
+    type: str
+    given: Mapping[str, Sequence[Value]]
+    offsets: Any
+
+
+# Where a value has a place for what, None where it has none, or the error of an op that it depends on.
+Placed = tuple[int, Group] | MixedRows | None
+
+
+def check_rowwise(
+    scan: nn.Scan, states: int, static: Sequence[tuple[Value, Any]] = (), marks: Mapping[Value, OfSequences] = MappingProxyType({})
+) -> None:
+    """`MixedRows` where a step lets a row depend on others. Its operands `xs` and the first `states` of `inits` have rows of the sequences,
+    as has each of `static`, or if it has offsets, the rows of sequences that are as many. Rows of the sequences are the first axis of what
+    a step gives. `marks` says which values operators on sequences have made.
     """
     count = scan.xs[0].type.shape[1]
     if not symbols(count):
         raise MixedRows(f"expected a free number of sequences but there are {count}")
-    inputs = [x.type.with_shape(x.type.shape[1:]) for x in scan.xs]
-    firsts = [v.type for v in (*scan.inits[:states], *static)]
-    for kind in firsts:
-        if not kind.shape or not _same_size(kind.shape[0], count):
-            raise MixedRows(f"expected a row for each sequence, [{count}, ...], but got the shape {list(kind.shape)}")
-    given = [0] * (len(inputs) + states) + [None] * (len(scan.inits) - states)
-    known = dict(zip(scan.body.block.args, [*given, *(0 if v in static else None for v in scan.shared)], strict=True))
-    found = _Rows(count).of_body(scan.body.block, known)
-    for axis in (*found[:states], *found[len(scan.inits) :]):
-        if axis != 0:
+    sequences = Group(count)
+    for value in (*scan.inits[:states], *(v for v, offsets in static if offsets is None)):
+        if not value.type.shape or not _same_size(value.type.shape[0], count):
+            raise MixedRows(f"expected a row for each sequence, [{count}, ...], but got the shape {list(value.type.shape)}")
+    groups = {None: sequences}
+    placed: dict[Value, Placed] = {}
+    for value, offsets in static:
+        placed[value] = 0, groups.setdefault(offsets, Group(value.type.shape[0], offsets))
+    given: list[Placed] = [(0, sequences)] * (len(scan.xs) + states) + [None] * (len(scan.inits) - states)
+    known = dict(zip(scan.body.block.args, [*given, *(placed.get(v) for v in scan.shared)], strict=True))
+    found = _Rows(list(groups.values()), marks).of_body(scan.body.block, known)
+    for place in found:
+        if isinstance(place, MixedRows):
+            raise place
+    for place in (*found[:states], *found[len(scan.inits) :]):
+        if place != (0, sequences):
             raise MixedRows("a step gives or hands on what has no row for each sequence")
-    if any(axis is not None for axis in found[states : len(scan.inits)]):
+    if any(place is not None for place in found[states : len(scan.inits)]):
         raise MixedRows("a step changes a tensor from outside by the rows of sequences")
+
+
+def _same_size(a: Dim, b: Dim) -> bool:
+    """Whether sizes are written alike. (`==` may ask a trace, and so make a condition of it.)"""
+    return a.terms == b.terms if isinstance(a, Expr) and isinstance(b, Expr) else a is b
 
 
 def _need(holds: bool, why: str = _MIXES) -> None:
@@ -62,48 +107,90 @@ def _need(holds: bool, why: str = _MIXES) -> None:
 
 
 class _Rows:
-    """The axes of values, of bodies in which `count` is how many sequences there are."""
+    """The places of values. While a rule is asked, `group` is what its op has places for, and `count` how many."""
 
-    def __init__(self, count: Dim):
-        self.count, self.names = count, symbols(count)
+    def __init__(self, groups: Sequence[Group], marks: Mapping[Value, OfSequences]):
+        self.groups, self.marks = groups, marks
+        self.group = groups[0]
 
-    def of_body(self, block: Block, known: dict[Value, Axis]) -> list[Axis]:
-        """The axes of what a block yields, of those of its arguments."""
+    @property
+    def count(self) -> Dim:
+        return self.group.count
+
+    @property
+    def names(self) -> frozenset[str]:
+        return symbols(self.count)
+
+    def of_body(self, block: Block, known: dict[Value, Placed]) -> list[Placed]:
+        """The places of what a block yields, of those of its arguments."""
         for op in block:
             if isinstance(op, nn.Yield):
                 break
+            # The error of an op stands in place of its results: who does not use these is not concerned.
+            places: Sequence[Placed]
             try:
-                found = self.of_results(op, [known[v] for v in op.operands])
+                places = self.of_results(op, [known[v] for v in op.operands])
             except MixedRows as error:
-                raise MixedRows(error.why, error.op or op) from None
-            known.update(zip(op.results, found, strict=True))
+                places = [MixedRows(error.why, error.op or op)] * len(op.results)
+            for result, place in zip(op.results, places, strict=True):
+                known[result] = self._of_mark(self.marks[result], result, known) if result in self.marks else place
         return [known[v] for v in block.terminator.operands]
 
-    def of_results(self, op: Op, axes: list[Axis]) -> Sequence[Axis]:
-        """The axes of an op's results, of those of its operands."""
+    def _of_mark(self, mark: OfSequences, result: Value, known: Mapping[Value, Placed]) -> Placed:
+        """The place of what an operator on sequences gives, or its error."""
+        op = result.producer()
+        rows = next((group for group in self.groups[1:] if group.offsets is mark.offsets), None)
+        if rows is None:
+            return MixedRows("its sequences are none that static_input brings in", op)
+        slot, gives_rows = SEQUENCE_OPERATORS[mark.type]
+        for name, values in mark.given.items():
+            wanted = (0, rows) if name == slot else (0, self.groups[0]) if name == "X" else None
+            for place in map(known.get, values):
+                if place != wanted:
+                    return place if isinstance(place, MixedRows) else MixedRows(_GROUPS, op)
+        group = rows if gives_rows else self.groups[0]
+        if not _same_size(result.type.shape[0], group.count):
+            return MixedRows(f"expected {self.groups[0].count} sequences but got {result.type.shape[0]}", op)
+        return 0, group
+
+    def of_results(self, op: Op, places: Sequence[Placed]) -> Sequence[Placed]:
+        """The places of an op's results, of those of its operands."""
+        wrong = next((place for place in places if isinstance(place, MixedRows)), None)
+        if wrong is not None:
+            raise wrong
+        groups = list(dict.fromkeys(place[1] for place in places if isinstance(place, tuple)))
+        if not groups:
+            groups = [group for group in self.groups if self._speaks_of(op, symbols(group.count))]
+        if not groups:
+            return [None] * len(op.results)
+        _need(len(groups) == 1, _GROUPS)
+        axes = [place[0] if isinstance(place, tuple) else None for place in places]
+        around, self.group = self.group, groups[0]
+        try:
+            found = self._by_rule(op, axes)
+            return [None if axis is None else (axis, self.group) for axis in found]
+        finally:
+            self.group = around
+
+    def _by_rule(self, op: Op, axes: list[Axis]) -> Sequence[Axis]:
         rule = _RULES.get(type(op))
         if rule is None and Elementwise in op.traits:
             rule = _elementwise
-        if all(axis is None for axis in axes) and not self._speaks_of_count(op):
-            return [None] * len(op.results)
         if rule is None:
             raise MixedRows("nothing tells that it keeps the rows of sequences apart")
         found = rule(self, op, axes)
         for axis, result in zip(found, op.results, strict=True):
-            if axis is not None and not _same_size(result.type.shape[axis], self.count):
-                raise MixedRows(_MIXES)
+            _need(axis is None or _same_size(result.type.shape[axis], self.count))
         return found
 
-    def _speaks_of_count(self, op: Op) -> bool:
-        """Whether an op brings in the number of sequences, which no operand of its has."""
-        if any(self._mentioned(v.type) for v in op.operands):
+    @staticmethod
+    def _speaks_of(op: Op, names: frozenset[str]) -> bool:
+        """Whether an op brings in a size that no operand of its has."""
+        if any(_mentions(v.type, names) for v in op.operands):
             return False
-        return any(self.names & attribute_sizes(value) for value in op.attributes.values()) or any(
-            self._mentioned(v.type) for v in op.results
+        return any(names & attribute_sizes(value) for value in op.attributes.values()) or any(
+            _mentions(v.type, names) for v in op.results
         )
-
-    def _mentioned(self, kind: Any) -> bool:
-        return isinstance(kind, TensorType) and bool(type_symbols(kind) & self.names)
 
     def new(self, kind: TensorType) -> Axis:
         """The axis of a value that an op makes of nothing: where its size is the number of sequences."""
@@ -126,9 +213,8 @@ class _Rows:
         return at
 
 
-def _same_size(a: Dim, b: Dim) -> bool:
-    """Whether sizes are written alike. (`==` may ask a trace, and so make a condition of it.)"""
-    return a.terms == b.terms if isinstance(a, Expr) and isinstance(b, Expr) else a is b
+def _mentions(kind: Any, names: frozenset[str]) -> bool:
+    return isinstance(kind, TensorType) and bool(type_symbols(kind) & names)
 
 
 Rule = Callable[[_Rows, Any, list[Axis]], Sequence[Axis]]
@@ -332,7 +418,14 @@ def _images(rows: _Rows, op: Any, axes: list[Axis]) -> Sequence[Axis]:
 
 
 def _body(rows: _Rows, region: Region, axes: Sequence[Axis]) -> list[Axis]:
-    return rows.of_body(region.block, dict(zip(region.block.args, axes, strict=True)))
+    places: list[Placed] = [None if axis is None else (axis, rows.group) for axis in axes]
+    found: list[Axis] = []
+    for place in rows.of_body(region.block, dict(zip(region.block.args, places, strict=True))):
+        if isinstance(place, MixedRows):
+            raise place
+        _need(place is None or place[1] == rows.group, _GROUPS)
+        found.append(None if place is None else place[0])
+    return found
 
 
 def _met(first: Sequence[Axis], second: Sequence[Axis]) -> list[Axis]:
