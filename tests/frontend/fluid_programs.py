@@ -319,4 +319,54 @@ def rows_by_ranks(fluid):
     return [ordered, layers.control_flow.max_sequence_len(table), "rows@GRAD"], feeds
 
 
-FETCHES = [a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences, rows_by_ranks]
+def attention_over_sequences(fluid):
+    """Each step weighs the rows of a sequence of the encoder's by what it remembers."""
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[3], dtype="float32", lod_level=1, stop_gradient=False)
+    encoded = layers.data(name="encoded", shape=[3], dtype="float32", lod_level=1, stop_gradient=False)
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word, seen = rnn.step_input(x), rnn.static_input(encoded)
+        memory = rnn.memory(shape=[3], value=0.2)
+        asked = layers.sequence_expand(layers.fc(memory, 3, bias_attr=False), seen)
+        scores = layers.fc(layers.concat([seen, asked], axis=1), 1, act="tanh", bias_attr=False)
+        weights = layers.reshape(layers.sequence_softmax(scores), [-1])
+        context = layers.sequence_pool(layers.elementwise_mul(seen, weights, axis=0), "sum")
+        hidden = layers.fc([word, context, memory], 3, act="tanh")
+        rnn.update_memory(memory, hidden)
+        rnn.output(hidden)
+    out = rnn()
+    fluid.backward.append_backward(layers.mean(layers.square(out)))
+
+    def feeds(fluid):
+        draws = np.random.RandomState(0)
+        for lengths, others in (([2, 4, 1], [1, 3, 2]), ([1, 3], [4, 2]), ([2, 1], [2, 1])):
+            rows, more = (draws.rand(sum(given), 3).astype("float32") for given in (lengths, others))
+            place = fluid.CPUPlace()
+            yield {"x": fluid.create_lod_tensor(rows, [lengths], place), "encoded": fluid.create_lod_tensor(more, [others], place)}
+
+    weights = [f"fc_{i}.w_{k}@GRAD" for i, k in ((0, 0), (1, 0), (2, 0), (2, 1), (2, 2))]
+    return [out, "x@GRAD", "encoded@GRAD"] + weights, feeds
+
+
+def sequences_in_arrays(fluid):
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[3], dtype="float32", lod_level=1, stop_gradient=False)
+    first, second = (layers.fill_constant([1], "int64", i) for i in range(2))
+    array = layers.array_write(x, first)
+    layers.array_write(layers.scale(x, 2.0), second, array)
+    ends = [layers.sequence_last_step(layers.array_read(array, i)) for i in (first, second)]
+    fluid.backward.append_backward(layers.mean(layers.square(layers.elementwise_sub(*ends))))
+
+    def feeds(fluid):
+        for lengths in ([2, 4, 1], [1, 3]):
+            rows = np.arange(3 * sum(lengths)).reshape(-1, 3).astype("float32")
+            yield {"x": fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())}
+
+    return [layers.array_read(array, first), *ends, "x@GRAD"], feeds
+
+
+FETCHES = [
+    a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences, rows_by_ranks, attention_over_sequences,
+    sequences_in_arrays,
+]  # fmt: skip

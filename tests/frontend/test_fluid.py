@@ -493,23 +493,6 @@ def test_sequences_do_not_go_two_ways_by_their_rows() -> None:
                 ways.input(x)
 
 
-def test_steps_that_hand_nothing_on_have_buffers_of_free_sizes() -> None:
-    layers, main = fluid.layers, fluid.Program()
-    with fluid.program_guard(main, fluid.Program()):
-        x = layers.data("x", [-1, -1, 4], append_batch_size=False)
-        rnn = layers.StaticRNN()
-        with rnn.step():
-            row = rnn.step_input(x)
-            parts = layers.reshape(row, [-1, 2, 2])
-            rnn.step_output(layers.elementwise_add(layers.reshape(layers.matmul(parts, parts), [-1, 4]), row))
-        outs = rnn()
-        for steps, rows in ((5, 3), (2, 7)):
-            given = np.random.RandomState(steps).rand(steps, rows, 4).astype("float32")
-            (made,) = fluid.Executor(fluid.CPUPlace()).run(main, feed={"x": given}, fetch_list=[outs])
-            parts_given = given.reshape(steps, rows, 2, 2)
-            np.testing.assert_allclose(made, (parts_given @ parts_given).reshape(given.shape) + given, rtol=1e-5)
-
-
 # --- recurrent nets over sequences
 
 
@@ -599,6 +582,72 @@ def test_a_static_input_of_a_net_over_sequences_has_a_row_for_each() -> None:
     for body, why in ((with_mean, "several sequences together"), (unsaid, "which static_input brings in")):
         with pytest.raises(ValueError, match=why):
             over_steps(body, "x", feed={"x": sequences_of([2, 3]), "s": np.ones((2, 3), "float32")})
+
+
+ATTENDING = {
+    "reduce_mean": lambda row, seen, other: fluid.layers.elementwise_add(row, fluid.layers.reduce_mean(seen, dim=[0])),
+    "elementwise_add": lambda row, seen, other: fluid.layers.sequence_pool(fluid.layers.elementwise_add(seen, other), "sum"),
+    "sequence_pool": lambda row, seen, other: fluid.layers.sequence_pool(fluid.layers.softmax(seen, axis=0), "sum"),
+    "sequence_expand": lambda row, seen, other: fluid.layers.sequence_pool(fluid.layers.sequence_expand(other, seen), "sum"),
+    "output": lambda row, seen, other: seen,
+}
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_rows_of_sequences_that_a_block_sees_are_kept_apart_too(name: str) -> None:
+    def body(rnn, row):
+        seen, other = (rnn.static_input(fluid.layers.data(n, [3], lod_level=1)) for n in ("seen", "other"))
+        return ATTENDING[name](row, seen, other)
+
+    with pytest.raises(ValueError, match="DynamicRNN|rows that are no sequences"):
+        over_steps(body, "x", feed={"x": sequences_of([2, 3]), "seen": sequences_of([1, 4]), "other": sequences_of([2, 3])})
+
+
+def test_what_a_step_gives_may_come_from_outside() -> None:
+    def body(rnn, row):
+        return rnn.static_input(fluid.layers.data("s", [3]))
+
+    still = np.arange(6, dtype="float32").reshape(2, 3)
+    made = over_steps(body, "x", feed={"x": sequences_of([2, 3]), "s": still})
+    np.testing.assert_array_equal(np.array(made), np.repeat(still, [2, 3], 0))
+
+
+def test_sequences_that_a_block_sees_are_as_many_as_its_own() -> None:
+    def body(rnn, row):
+        seen = rnn.static_input(fluid.layers.data("seen", [3], lod_level=1))
+        return fluid.layers.elementwise_add(row, fluid.layers.sequence_pool(seen, "sum"))
+
+    with pytest.raises((ValueError, RuntimeError), match="seen|sequences|broadcast"):
+        over_steps(body, "x", feed={"x": sequences_of([2, 3]), "seen": sequences_of([1, 4, 2])})
+
+
+def test_blocks_know_the_levels_of_what_they_only_read() -> None:
+    layers, main = fluid.layers, fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x = layers.data("x", [3], lod_level=1)
+        i, n = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+        total = layers.scale(layers.sequence_pool(x, "sum"), 0.0)
+        again = layers.less_than(i, n)
+        loop = layers.While(again)
+        with loop.block():
+            layers.assign(layers.elementwise_add(total, layers.sequence_pool(x, "sum")), total)
+            layers.increment(i)
+            layers.less_than(i, n, cond=again)
+        given = sequences_of([2, 3])
+        (made,) = fluid.Executor(fluid.CPUPlace()).run(main, feed={"x": given}, fetch_list=[total])
+    np.testing.assert_allclose(made, 3 * np.add.reduceat(np.array(given), [0, 2]), rtol=1e-5)
+
+
+def test_elements_of_an_array_are_of_the_same_sequences() -> None:
+    layers, main = fluid.layers, fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x, y = (layers.data(name, [3], lod_level=1) for name in "xy")
+        i = layers.fill_constant([1], "int64", 0)
+        array = layers.array_write(x, i)
+        layers.array_write(y, layers.increment(i, in_place=False), array)
+        feed = {"x": sequences_of([2, 3]), "y": sequences_of([3, 2])}
+        with pytest.raises(RuntimeError, match=r"elements of the same sequences in the tensor array .* those of 'y'"):
+            fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=[layers.array_read(array, i)])
 
 
 def test_a_sequence_that_has_ended_makes_no_gradient_of_values_that_it_never_had() -> None:

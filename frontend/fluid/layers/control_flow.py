@@ -9,7 +9,7 @@ from typing import Any
 from polyreme.fluid.framework import Program, appending, default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.elementwise import logical_and, logical_not
-from polyreme.fluid.layers.tensor import fill_constant_batch_size_like
+from polyreme.fluid.layers.tensor import assign, fill_constant_batch_size_like
 from polyreme.names import listed
 from polyreme.static import control_flow as functions
 from polyreme.static.nested.uses import names_from_outside
@@ -403,7 +403,8 @@ class StaticRNN(Shown):
     def step_output(self, o: Any) -> None:
         """A result of the step: the rows of an output."""
         self._inside("step_output")
-        self._results.append(o)
+        # The result goes by the name that it has in the block, which must not be that of a variable outside.
+        self._results.append(o if o.name in self._body.vars else assign(o))
 
     def output(self, *outputs: Any) -> None:
         """Several results."""

@@ -26,7 +26,7 @@ Axis = int | None
 
 _MIXES = "it puts the rows of several sequences together"
 _FOREIGN = "it joins the rows of sequences with rows from outside of the block, which static_input brings in"
-_GROUPS = "it joins a row for each sequence with the rows of sequences, which sequence_expand makes of it"
+_GROUPS = "it joins rows of different sequences, or a row for each with all of theirs, of which sequence_expand makes as many"
 
 # The operators on sequences in a body: the slot of their rows, and whether they give rows of sequences too, or a row for each.
 SEQUENCE_OPERATORS = {
@@ -46,7 +46,7 @@ class MixedRows(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RowGroup:
     """What has a place along an axis, and how many there are: sequences, or the rows of those with these offsets."""
 
     count: Dim
@@ -62,7 +62,7 @@ class OfSequences(NamedTuple):
 
 
 # Where a value has a place for what, None where it has none, or the error of an op that it depends on.
-Placed = tuple[int, Group] | MixedRows | None
+Placed = tuple[int, RowGroup] | MixedRows | None
 
 
 def check_rowwise(
@@ -75,14 +75,14 @@ def check_rowwise(
     count = scan.xs[0].type.shape[1]
     if not symbols(count):
         raise MixedRows(f"expected a free number of sequences but there are {count}")
-    sequences = Group(count)
+    sequences = RowGroup(count)
     for value in (*scan.inits[:states], *(v for v, offsets in static if offsets is None)):
         if not value.type.shape or not _same_size(value.type.shape[0], count):
             raise MixedRows(f"expected a row for each sequence, [{count}, ...], but got the shape {list(value.type.shape)}")
     groups = {None: sequences}
     placed: dict[Value, Placed] = {}
     for value, offsets in static:
-        placed[value] = 0, groups.setdefault(offsets, Group(value.type.shape[0], offsets))
+        placed[value] = 0, groups.setdefault(offsets, RowGroup(value.type.shape[0], offsets))
     given: list[Placed] = [(0, sequences)] * (len(scan.xs) + states) + [None] * (len(scan.inits) - states)
     known = dict(zip(scan.body.block.args, [*given, *(placed.get(v) for v in scan.shared)], strict=True))
     found = _Rows(list(groups.values()), marks).of_body(scan.body.block, known)
@@ -109,7 +109,7 @@ def _need(holds: bool, why: str = _MIXES) -> None:
 class _Rows:
     """The places of values. While a rule is asked, `group` is what its op has places for, and `count` how many."""
 
-    def __init__(self, groups: Sequence[Group], marks: Mapping[Value, OfSequences]):
+    def __init__(self, groups: Sequence[RowGroup], marks: Mapping[Value, OfSequences]):
         self.groups, self.marks = groups, marks
         self.group = groups[0]
 
