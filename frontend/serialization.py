@@ -51,15 +51,17 @@ def save(obj: Any, path: str | os.PathLike[str] | BinaryIO, protocol: int = 4, *
         path: a file name, whose folder is made when missing, or a binary stream (`io.BytesIO`).
         protocol: of the pickle, 2 to 4.
         use_binary_format: not taken here; it is for static variables.
+        name_table: False leaves out the table of parameter names, which is no part of a static program's state.
     """
     if not isinstance(protocol, int) or not 1 < protocol < 5:
         raise SaveError(f"Expected 1<'protocol'<5, but received protocol={protocol}")
-    if isinstance(obj, dict) and not obj:
+    if isinstance(obj, dict) and not obj and configs.get("name_table", True):
         warnings.warn("The input state dict is empty, no need to save.", stacklevel=2)
     stream = io.BytesIO()
     if _is_state_dict(obj):
         content = _split_large({key: _array_of(value) for key, value in obj.items()}, protocol)
-        content[NAME_TABLE] = {key: value.name for key, value in obj.items() if isinstance(value, Tensor)}
+        if configs.get("name_table", True):
+            content[NAME_TABLE] = {key: value.name for key, value in obj.items() if isinstance(value, Tensor)}
         pickle.dump(content, stream, protocol=protocol)
     else:
         _TensorPickler(stream, protocol=protocol).dump(obj)
@@ -93,6 +95,8 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
         content = read_pickle(data, _end(data) if isinstance(path, (str, os.PathLike)) else None)
     except PolyremeError as error:
         raise SaveError(f"cannot load {where}: {error.message}", code=error.diagnostics[0].code) from None
+    if isinstance(content, dict) and UNPACK_INFO in content and NAME_TABLE not in content:
+        content = _join_large(content)
     if not isinstance(content, dict) or NAME_TABLE not in content:
         return _with_tensors(content, return_numpy, plain_arrays=not _holds_named(content))
     content = _join_large(content)

@@ -37,7 +37,7 @@ from polyreme.reader import (
     shuffle,
     xmap_readers,
 )
-from polyreme.static.io import load_program_state, set_program_state
+from polyreme.static.api.state import load_program_state, set_program_state
 
 __all__ = [
     "BatchSampler", "ComposeNotAligned", "DataLoader", "Dataset", "PyReader", "batch", "buffered", "cache", "chain", "clean_checkpoint",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polyreme.static.api.metric import accuracy, auc, ctr_metric_bundle
     from polyreme.static.api.print import Print
     from polyreme.static.api.setting import setitem
+    from polyreme.static.api.state import load, load_program_state, save, set_program_state
     from polyreme.static.backward import append_backward, gradients
     from polyreme.static.creation import cpu_places, create_global_var, create_parameter, cuda_places, xpu_places
     from polyreme.static.current import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     )
     from polyreme.static.executor import Executor
     from polyreme.static.host_function import py_func
-    from polyreme.static.io import load, load_program_state, normalize_program, save, set_program_state
+    from polyreme.static.io import normalize_program
     from polyreme.static.nn.weight_norm import WeightNormParamAttr
     from polyreme.static.operator import Operator, OpRole
     from polyreme.static.parallel.compiled_program import CompiledProgram
@@ -63,7 +64,8 @@ _HOMES = {
     "polyreme.static.api.setting": ("setitem",),
     "polyreme.static.creation": ("cpu_places", "create_global_var", "create_parameter", "cuda_places", "xpu_places"),
     "polyreme.static.executor": ("Executor",),
-    "polyreme.static.io": ("load", "load_program_state", "normalize_program", "save", "set_program_state"),
+    "polyreme.static.api.state": ("load", "load_program_state", "save", "set_program_state"),
+    "polyreme.static.io": ("normalize_program",),
     "polyreme.static.operator": ("OpRole", "Operator"),
     "polyreme.static.parallel.compiled_program": ("CompiledProgram",),
     "polyreme.static.parallel.parallel_executor": ("ParallelExecutor",),

@@ -67,9 +67,9 @@ def test_loading_into_another_program_names_what_is_missing_or_does_not_fit(prog
             static.load(other, str(tmp_path / "model"))
     with static_mode() as (other, _):
         static.nn.fc(static.data("x", [None, 4]), 7)
-        with pytest.raises(ValueError, match=r"shape \[4, 7\] for 'fc_0.w_0' but got \[4, 6\]"):
+        with pytest.raises(ValueError, match=r"float32\[4, 7\] for 'fc_0.w_0' but got float32\[4, 6\]"):
             static.load(other, str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="folder/name"):
+    with pytest.raises(AssertionError, match="folder/name"):
         static.save(main, str(tmp_path) + "/")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ from polyreme.fluid.framework import Parameter, Program, Variable, default_main_
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_one, read_parameters, write_one, write_parameters
 from polyreme.names import listed
-from polyreme.serialization import destination, write_sealed
-from polyreme.serialization import save as save_file
-from polyreme.static import io
+from polyreme.static.api import state
 from polyreme.static.operator import RunError
 from polyreme.static.parallel.compiled_program import CompiledProgram
 
@@ -177,23 +174,16 @@ def save(program: Any, model_path: str) -> None:
     """Write the values of parameters to `MODEL_PATH.pdparams`, those of other persistable variables to `MODEL_PATH.pdopt`, and the program
     to `MODEL_PATH.pdmodel`.
     """
-    chosen = _program(program)
     if not os.path.basename(model_path):
         raise ValueError("model_path MUST be format of dirname/filename [dirname\\filename in window], Now filename is empty str")
-    for suffix, mode in ((".pdparams", "param"), (".pdopt", "opt")):
-        stream = BytesIO()
-        save_file(chosen.state_dict(mode), stream, protocol=2)
-        # The name that arrays have for all versions of numpy: the first one in the file, since pickle names a global once.
-        write_sealed(model_path + suffix, stream.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n", 1))
-    with destination(model_path + ".pdmodel") as model:
-        model.write(chosen.desc.serialize_to_string())
+    state.save(_program(program), model_path, protocol=2)
 
 
 def load(program: Any, model_path: str, executor: Any = None, var_list: Any = None) -> None:
     """Give persistable variables the values that `save` wrote; `FileNotFoundError` where there is no such file."""
     if not any(os.path.exists(model_path + suffix) for suffix in ("", ".pdparams")):
         raise FileNotFoundError(f"expected a file that fluid.save wrote but there is no {model_path}.pdparams")
-    io.load(_program(program), model_path, executor, var_list)
+    state.load(_program(program), model_path, executor, var_list)
 
 
 # --- checkpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from polyreme.ir.dims import Expr
 from polyreme.loaders.pdiparams import parameter_bytes, read_parameters_of
 from polyreme.static.current import default_main_program
 from polyreme.static.desc.inference import inference_bytes
-from polyreme.static.io import normalize_program
+from polyreme.static.io import normalize_program, variables_in
 from polyreme.static.operator import RunError
+from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.program import Program
 from polyreme.static.scope import global_scope
 from polyreme.static.variable import Variable, VariableError
@@ -27,15 +29,16 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     """The program from `feed_vars` to `fetch_vars`, made ready for inference, as a `ProgramDesc` with `feed` and `fetch` operators: the
     contents of a `.pdmodel`. `program` (a keyword) is the default main program unless given.
     """
-    feeds, fetches = (list(v) if isinstance(v, (list, tuple)) else [v] for v in (feed_vars, fetch_vars))
-    return inference_bytes(_normal(feeds, fetches, kwargs), [v.name for v in feeds], [v.name for v in fetches])
+    feeds, fetches = _variables(feed_vars, "feed_vars"), _variables(fetch_vars, "fetch_vars")
+    return inference_bytes(normalize_program(_program(kwargs), feeds, fetches), [v.name for v in feeds], [v.name for v in fetches])
 
 
 def serialize_persistables(feed_vars: Any, fetch_vars: Any, executor: Any, **kwargs: Any) -> bytes | None:
     """The values that the persistable variables of that program have in the global scope, in the order of their names: the contents of a
     `.pdiparams`. None when there are none.
     """
-    return values_as_bytes(_normal(feed_vars, fetch_vars, kwargs))
+    feeds, fetches = _variables(feed_vars, "feed_vars"), _variables(fetch_vars, "fetch_vars")
+    return values_as_bytes(normalize_program(_program(kwargs), feeds, fetches))
 
 
 def values_as_bytes(program: Program) -> bytes | None:
@@ -49,26 +52,45 @@ def deserialize_program(data: bytes) -> Program:
     return Program.parse_from_string(data)
 
 
-def deserialize_persistables(program: Program, data: bytes, executor: Any) -> None:
+def deserialize_persistables(program: Program, data: bytes | None, executor: Any) -> None:
     """Give the program's persistable variables, in the global scope, the values in bytes that `serialize_persistables`, or Paddle, made.
 
-    Values of another shape or dtype are a `VariableError`, damaged bytes a `LoaderError`.
+    Values of another shape or dtype are a `RuntimeError`, damaged bytes a `LoaderError`. `data` may be None for a program without such
+    variables.
     """
     if not isinstance(program, Program):
         raise TypeError(f"program type must be `Program`, but received {type(program).__name__}")
     variables = {v.name: v for v in persistable_variables(program)}
     if not variables:
         return
+    if data is None:
+        raise AssertionError(f"expected the values of {len(variables)} persistable variables as data but got None")
     found = read_parameters_of(memoryview(bytes(data)), sorted(variables), "the persistable variables")
     for name, array in found.items():
-        check_fits(variables[name], array)
+        try:
+            check_fits(variables[name], array)
+        except VariableError as error:
+            raise RunError(error.diagnostics[0], code="E0601") from None
     for name, array in found.items():
         global_scope().var(name).array = np.array(array)
 
 
-def _normal(feed_vars: Any, fetch_vars: Any, kwargs: dict[str, Any]) -> Program:
-    program = kwargs.get("program") or default_main_program()
-    return normalize_program(program, feed_vars, fetch_vars)
+def _variables(given: Any, what: str) -> list[Variable]:
+    try:
+        return variables_in(given, what)
+    except TypeError as error:
+        raise ValueError(str(error)) from None  # Paddle's kind, here and nowhere else
+
+
+def _program(kwargs: dict[str, Any]) -> Program:
+    """The program that a keyword names, the default main program unless given."""
+    program = kwargs.get("program")
+    if isinstance(program, CompiledProgram):
+        warnings.warn("expected a Program but got a CompiledProgram: what it was made of is taken", stacklevel=3)
+        program = program.program
+    if program is not None and not isinstance(program, Program):
+        raise TypeError(f"expected a Program as program but got {type(program).__name__}")
+    return program or default_main_program()
 
 
 def persistable_variables(program: Program) -> Sequence[Variable]:
