@@ -124,7 +124,7 @@ def test_values_of_bfloat16_come_back(tmp_path: Path) -> None:
         static.save(main, str(tmp_path / "model"))
         made.set_value(made.get_value().numpy().view(made.type.dtype.np) * 0)
         static.load(main, str(tmp_path / "model"))
-        assert (made.get_value().astype("float32").numpy() == 1.5).all()
+        assert (made.get_value().numpy().view(made.type.dtype.np) == 1.5).all()
 
 
 @pytest.mark.peer
