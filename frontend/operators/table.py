@@ -18,6 +18,7 @@ from polyreme.operators import (
     conv,
     create,
     elementwise,
+    filling,
     indexing,
     linalg,
     loss,
@@ -28,6 +29,7 @@ from polyreme.operators import (
     random,
     recurrent,
     reduce,
+    repeating,
     search,
     shape,
     slicing,
@@ -36,7 +38,7 @@ from polyreme.operators import (
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.sequence import pooling, ranks, steps, ways, windows
+from polyreme.operators.sequence import filling, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -59,6 +61,7 @@ FAMILIES = (
     conv,
     create,
     elementwise,
+    filling,
     indexing,
     linalg,
     loss,
@@ -71,6 +74,7 @@ FAMILIES = (
     random,
     recurrent,
     reduce,
+    repeating,
     search,
     selection,
     shape,

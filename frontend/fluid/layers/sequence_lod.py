@@ -1,12 +1,22 @@
-"""Functions of sequences: those of `paddle.static.nn`."""
+"""Functions of sequences: rows that the levels of detail of a variable put together."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from polyreme import dtypes
 from polyreme.fluid.framework import appending
+from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.names import listed
 from polyreme.static.nn import sequence
+from polyreme.tensor import Tensor
 
-__all__ = ["sequence_conv", "sequence_expand", "sequence_first_step", "sequence_last_step", "sequence_pool", "sequence_softmax"]
+__all__ = [
+    "lod_reset", "sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_first_step",
+    "sequence_last_step", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_slice",
+    "sequence_softmax", "sequence_unpad",
+]  # fmt: skip
 
 sequence_conv = appending(sequence.sequence_conv)
 sequence_expand = appending(sequence.sequence_expand)
@@ -14,5 +24,90 @@ sequence_softmax = appending(sequence.sequence_softmax)
 sequence_pool = appending(sequence.sequence_pool)
 sequence_first_step = appending(sequence.sequence_first_step)
 sequence_last_step = appending(sequence.sequence_last_step)
+
+
+def _made(
+    type: str, slots: dict[str, Any], dtype: Any, attrs: dict[str, Any] | None = None, name: str | None = None, slot: str = "Out",
+    stop_gradient: bool = False,
+) -> Any:  # fmt: skip
+    """The result of an operator."""
+    helper = LayerHelper(type, name=name)
+    out = helper.create_variable_for_type_inference(dtype, stop_gradient=stop_gradient)
+    helper.append_op(type, slots, {slot: out}, attrs)
+    return out
+
+
+@takes("x", "y")
+def sequence_expand_as(x: Any, y: Any, name: str | None = None) -> Any:
+    """Each row of `x` as often as the sequence of `y` with its number has rows, as sequences like those of `y`."""
+    return _made("sequence_expand_as", {"X": x, "Y": y}, x.dtype, name=name)
+
+
+@takes("input", many=True)
+def sequence_concat(input: Any, name: str | None = None) -> Any:
+    """The first sequences of all inputs one behind the other, then the second ones, and so on."""
+    given = list(input)
+    return _made("sequence_concat", {"X": given}, given[0].dtype, name=name)
+
+
+@takes("x")
+def sequence_reverse(x: Any, name: str | None = None) -> Any:
+    """The rows of each sequence from the last to the first."""
+    return _made("sequence_reverse", {"X": x}, x.dtype, name=name, slot="Y")
+
+
+@takes("input")
+def sequence_reshape(input: Any, new_dim: int) -> Any:
+    """The elements of each sequence as rows of `new_dim`; lengths change accordingly."""
+    return _made("sequence_reshape", {"X": input}, input.dtype, {"new_dim": new_dim})
+
+
+@takes("input", "offset", "length")
+def sequence_slice(input: Any, offset: Any, length: Any, name: str | None = None) -> Any:
+    """Of each sequence the rows from its `offset` on, `length` of them; both int64 [sequences, 1]."""
+    return _made("sequence_slice", {"X": input, "Offset": offset, "Length": length}, input.dtype, name=name)
+
+
+@takes("x", "pad_value")
+def sequence_pad(x: Any, pad_value: Any, maxlen: int | None = None, name: str | None = None) -> tuple[Any, Any]:
+    """The sequences [sequences, maxlen, ...], filled up with `pad_value`, and their lengths, int64; `maxlen` is by default the greatest."""
+    helper = LayerHelper("sequence_pad", name=name)
+    out = helper.create_variable_for_type_inference(x.dtype)
+    length = helper.create_variable_for_type_inference("int64", stop_gradient=True)
+    attrs = {"padded_length": -1 if maxlen is None else maxlen}
+    helper.append_op("sequence_pad", {"X": x, "PadValue": pad_value}, {"Out": out, "Length": length}, attrs)
+    return out, length
+
+
+@takes("x", "length")
+def sequence_unpad(x: Any, length: Any, name: str | None = None) -> Any:
+    """Of the rows `x` [sequences, padded, ...] the first ones of each, as many as `length`, int64, says, as sequences."""
+    return _made("sequence_unpad", {"X": x, "Length": length}, x.dtype, name=name)
+
+
+@takes("x")
+def sequence_mask(x: Any, maxlen: Any = None, dtype: Any = "int64", name: str | None = None) -> Any:
+    """1 in the first `x` of `maxlen` places of a new last axis, else 0."""
+    by_variable = isinstance(maxlen, Tensor)
+    slots = {"X": x, "MaxLenTensor": maxlen} if by_variable else {"X": x}
+    attrs = {"out_dtype": dtypes.as_dtype(dtype), "maxlen": None if by_variable else -1 if maxlen is None else maxlen}
+    return _made("sequence_mask", slots, dtype, attrs, name, "Y", True)
+
+
+@takes("input")
+def sequence_enumerate(input: Any, win_size: int, pad_value: int = 0, name: str | None = None) -> Any:
+    """For each of the numbers [rows, 1] the `win_size` from it on, and `pad_value` behind the end of its sequence."""
+    return _made("sequence_enumerate", {"X": input}, input.dtype, {"win_size": win_size, "pad_value": pad_value}, name, "Out", True)
+
+
+@takes("x")
+def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Any:
+    """`x` with the levels of `y`; where it has none, with one whose offsets are the values of `y`, or `target_lod`."""
+    if y is None and target_lod is None:
+        raise ValueError("y and target_lod should not be both none.")
+    if y is not None:
+        return _made("lod_reset", {"X": x, "Y": y}, x.dtype)
+    return _made("lod_reset", {"X": x}, x.dtype, {"target_lod": list(target_lod)})
+
 
 __dir__ = listed(__name__)

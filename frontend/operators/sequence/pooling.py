@@ -96,16 +96,3 @@ def sequence_softmax(x: Tensor, levels: list[Tensor] | None = None) -> Tensor:
     belongs = sequence_of_rows(offsets, x)
     risen = math.exp(math.subtract(x, math.gather(peaks(x, offsets), belongs, 0)))
     return math.divide(risen, math.gather(sum_of_sequences(risen, offsets), belongs, 0))
-
-
-@operator(legacy=spelled("sequence_expand", {"X": "x", "Y": "y", "X@LOD": "own", "Y@LOD": "levels"}, "Out Out@LOD", constant="Y"))
-def sequence_expand(
-    x: Tensor, y: Tensor, own: list[Tensor] | None = None, levels: list[Tensor] | None = None, *, ref_level: int = -1
-) -> tuple[Tensor, list[Tensor]]:
-    """Each row of `x` as often as the sequence of `y` with its number has rows. The result is no sequences, as `x` is none."""
-    given = levels or []
-    if own:
-        raise UnsupportedError("expected rows that are no sequences as 'X' of 'sequence_expand' but it has levels of detail")
-    if ref_level not in (-1, len(given) - 1):
-        raise UnsupportedError(f"expected the last level as the ref_level of 'sequence_expand' but got {ref_level}")
-    return math.gather(x, sequence_of_rows(last_level(given, "Y"), y), 0), []
