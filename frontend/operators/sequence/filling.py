@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.types import i64
+from polyreme.ir.types import ScalarType, i64
 from polyreme.math.common import cast_to
 from polyreme.nn import functional
-from polyreme.operators.arguments import ScalarType, UnsupportedError
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows
 from polyreme.operators.sequence.repeating import counted, offsets_of, rows_between
@@ -65,7 +65,7 @@ def sequence_mask(x: Tensor, maxlen_tensor: Tensor | None = None, *, maxlen: int
     """1 in the first `x` of `maxlen` places of a new last axis, else 0; by default there are as many places as the greatest of `x`."""
     if maxlen_tensor is not None:
         raise UnsupportedError("expected a number as the maxlen of 'sequence_mask' but got a variable")
-    return functional.sequence_mask(x, None if maxlen < 0 else maxlen, "int64" if out_dtype is None else out_dtype.name)
+    return cast_to(functional.sequence_mask(x, None if maxlen < 0 else maxlen, "bool"), out_dtype or i64)
 
 
 @operator(legacy=spelled("sequence_enumerate", {"X": "x", "X@LOD": "levels"}))

@@ -88,13 +88,19 @@ def sequence_concat(x: list[Tensor], levels: list[Tensor] | None = None) -> tupl
 
 @operator(legacy=spelled("sequence_reshape", {"X": "x", "X@LOD": "levels"}, "Out Out@LOD"))
 def sequence_reshape(x: Tensor, levels: list[Tensor] | None = None, *, new_dim: int) -> tuple[Tensor, list[Tensor]]:
-    """The elements of each sequence as rows of `new_dim`; lengths change accordingly."""
+    """The elements of each sequence, which `new_dim` must divide, as rows of `new_dim`; lengths change accordingly."""
     offsets = last_level(levels or [], "X")
     width = x.type.shape[1] if x.ndim == 2 else None
     if not isinstance(width, int):
         raise UnsupportedError(f"expected rows of a known size in 'X' of 'sequence_reshape' but got the shape {list(x.shape)}")
     scaled = math.floor_divide(math.scale(offsets, width), math.full([1], new_dim, i64))
-    return math.reshape(x, [-1, new_dim]), [scaled]
+    if width % new_dim == 0:
+        return math.reshape(x, [-1, new_dim]), [scaled]
+    row = dispatch.call(nn.Iota, shape=(x.type.shape[0] * width // new_dim, 1), axis=0, dtype=i64)
+    column = dispatch.call(nn.Iota, shape=(1, new_dim), axis=1, dtype=i64)
+    places = math.add(math.scale(row, new_dim), column)
+    taken = math.gather(math.reshape(x, [-1]), math.reshape(places, [-1]), 0)
+    return math.reshape(taken, list(places.type.shape)), [scaled]
 
 
 @operator(legacy=spelled("lod_reset", {"X": "x", "Y": "y", "Y@LOD": "levels"}, "Out Out@LOD", ignored="append", constant="Y"))

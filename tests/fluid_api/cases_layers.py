@@ -1,0 +1,100 @@
+"""Functions of `fluid.layers`: values, levels and gradients."""
+
+from tests.fluid_api.table import caught, check
+
+L = "paddle.fluid.layers."
+
+
+def fed(fluid, np, value):
+    """A feed: an array as it is, a pair of rows and lengths as a tensor of sequences."""
+    if isinstance(value, tuple):
+        return fluid.create_lod_tensor(value[0], value[1], fluid.CPUPlace())
+    return value
+
+
+def given(fluid, value, name):
+    """A variable for a feed, with a free first axis and gradients where it has floats."""
+    array, lengths = value if isinstance(value, tuple) else (value, [])
+    made = fluid.layers.data(name, list(array.shape[1:]), dtype=str(array.dtype), lod_level=len(lengths))
+    made.stop_gradient = array.dtype.kind != "f"
+    return made
+
+
+def outcome(fluid, np, function, *inputs):
+    """What a function gives for inputs, and the gradients of a weighed sum of it with respect to those of floats."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+        variables = [given(fluid, value, f"x{i}") for i, value in enumerate(inputs)]
+        made = function(fluid.layers, *variables)
+        made = list(made) if isinstance(made, (list, tuple)) else [made]
+        wanted, kinds = [], fluid.core.VarDesc.VarType
+        if made[0].dtype in (kinds.FP32, kinds.FP64) and not made[0].stop_gradient:
+            weighed = fluid.layers.scale(fluid.layers.square(made[0]), 0.5, 0.3)
+            wanted = fluid.gradients(fluid.layers.reduce_sum(weighed), [v for v in variables if not v.stop_gradient])
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        feed = {f"x{i}": fed(fluid, np, value) for i, value in enumerate(inputs)}
+        there = [v for v in wanted if v is not None]
+        values = exe.run(feed=feed, fetch_list=made + there, return_numpy=False)
+        return {
+            "rank": [len(v.shape) for v in made], "values": [np.array(v) for v in values[: len(made)]],
+            "lengths": [v.recursive_sequence_lengths() for v in values[: len(made)]],
+            "gradients": [np.array(v) for v in values[len(made) :]], "none": [v is None for v in wanted],
+        }  # fmt: skip
+
+
+def rows(np, lengths, *columns, **more):
+    """Sequences of these lengths."""
+    count = sum(lengths[-1])
+    draws = np.random.RandomState(more.get("seed", 0))
+    if more.get("whole"):
+        return draws.randint(0, 9, (count,) + columns).astype("int64"), lengths
+    return draws.uniform(-1, 1, (count,) + columns).astype("float32"), lengths
+
+
+@check(L + "sequence_expand", L + "sequence_expand_as")
+def sequences_are_expanded(fluid, np):
+    flat = rows(np, [[1, 1, 1]], 2)[0]
+    one, two = rows(np, [[2, 1, 3]], 2, seed=1), rows(np, [[1, 2], [2, 3, 1]], 1, seed=2)
+    deep = rows(np, [[2, 0, 1], [1, 3, 2]], 1, seed=3)
+    return {
+        "rows": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y), flat, one),
+        "rows by a level": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y, ref_level=0), flat[:2], two),
+        "rows by the last": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y, ref_level=-1), flat, two),
+        "sequences": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y, 0), one, rows(np, [[2, 1, 2]], 1, seed=4)),
+        "sequences by a level": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y, 0), one, deep),
+        "sequences of none": outcome(fluid, np, lambda L, x, y: L.sequence_expand(x, y), rows(np, [[2, 1, 1]], 2), deep),
+        "as": outcome(fluid, np, lambda L, x, y: L.sequence_expand_as(x, y), flat, one),
+    }  # fmt: skip
+
+
+@check(*[L + "sequence_" + n for n in ("concat", "reverse", "reshape", "slice", "pad", "unpad", "mask", "enumerate")])
+def sequences_are_rearranged(fluid, np):
+    one, other = rows(np, [[2, 1, 3]], 2, seed=1), rows(np, [[1, 2, 1]], 2, seed=5)
+    zero, row = np.array([0.5], "float32"), np.array([[[3]], [[1]], [[2]]], "int64")
+    padded = rows(np, [[1, 1, 1]], 4, 2)[0]
+    first, count = np.array([[1], [0], [1]], "int64"), np.array([[1], [1], [2]], "int64")
+    return {
+        "concat": outcome(fluid, np, lambda L, x, y: L.sequence_concat([x, y]), one, other),
+        "three": outcome(fluid, np, lambda L, x, y: L.sequence_concat([x, y, x]), one, other),
+        "reverse": outcome(fluid, np, lambda L, x: L.sequence_reverse(x), one),
+        "reshape": outcome(fluid, np, lambda L, x: L.sequence_reshape(x, 4), rows(np, [[2, 4]], 2)),
+        "narrow": outcome(fluid, np, lambda L, x: L.sequence_reshape(x, 1), one),
+        "slice": outcome(fluid, np, lambda L, x, a, b: L.sequence_slice(x, a, b), one, first, count),
+        "pad": outcome(fluid, np, lambda L, x: L.sequence_pad(x, L.assign(zero)), one),
+        "pad more": outcome(fluid, np, lambda L, x: L.sequence_pad(x, L.assign(np.array([7.0, -1.0], "float32")), maxlen=4), one),
+        "unpad": outcome(fluid, np, lambda L, x, n: L.sequence_unpad(x, L.reshape(n, [-1])), padded, row[:, 0]),
+        "mask": outcome(fluid, np, lambda L, n: L.sequence_mask(n, 4), row[:, 0]),
+        "mask of floats": outcome(fluid, np, lambda L, n: L.sequence_mask(L.reshape(n, [-1]), 3, "float32"), row),
+        "enumerate": outcome(fluid, np, lambda L, x: L.sequence_enumerate(x, 3, 7), rows(np, [[2, 1, 3]], 1, whole=True)),
+    }  # fmt: skip
+
+
+@check(L + "lod_reset")
+def sequences_get_other_levels(fluid, np):
+    one, flat = rows(np, [[2, 1, 3]], 2, seed=1), rows(np, [[1] * 6], 2)[0]
+    return {
+        "offsets": outcome(fluid, np, lambda L, x: L.sequence_pool(L.lod_reset(x, target_lod=[0, 4, 6]), "sum"), one),
+        "levels": outcome(fluid, np, lambda L, x, y: L.lod_reset(x, y), flat, one),
+        "values": outcome(fluid, np, lambda L, x, y: L.lod_reset(x, L.reshape(y, [-1])), flat, np.array([[0], [1], [6]], "int32")),
+        "neither": caught(lambda: fluid.layers.lod_reset(fluid.layers.data("x", [1])), "both none"),
+    }  # fmt: skip
