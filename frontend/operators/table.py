@@ -36,7 +36,7 @@ from polyreme.operators import (
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.sequence import filling, pooling, ranks, repeating, steps, ways, windows
+from polyreme.operators.sequence import filling, gates, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -60,6 +60,7 @@ FAMILIES = (
     create,
     elementwise,
     filling,
+    gates,
     indexing,
     linalg,
     loss,

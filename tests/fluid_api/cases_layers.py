@@ -98,3 +98,49 @@ def sequences_get_other_levels(fluid, np):
         "values": outcome(fluid, np, lambda L, x, y: L.lod_reset(x, L.reshape(y, [-1])), flat, np.array([[0], [1], [6]], "int32")),
         "neither": caught(lambda: fluid.layers.lod_reset(fluid.layers.data("x", [1])), "both none"),
     }  # fmt: skip
+
+
+def started(np, name, shape):
+    """A parameter whose numbers both know."""
+    return {"name": name, "values": np.random.RandomState(len(name)).uniform(-0.5, 0.5, shape).astype("float32")}
+
+
+def attr(fluid, np, name, *shape):
+    return fluid.ParamAttr(name=name, initializer=fluid.initializer.NumpyArrayInitializer(started(np, name, shape)["values"]))
+
+
+@check(L + "dynamic_lstm", L + "dynamic_lstmp", L + "dynamic_gru")
+def recurrent_layers_go_through_sequences(fluid, np):
+    def lstm(bias, **more):
+        return lambda L, x, *first: L.dynamic_lstm(
+            x, 8, *first, param_attr=attr(fluid, np, "weight", 2, 8), bias_attr=attr(fluid, np, "bias", 1, bias), **more)
+
+    def lstmp(**more):
+        given = [fluid.ParamAttr(initializer=fluid.initializer.Constant(0.3)), attr(fluid, np, "bias", 1, 14)]
+        return lambda L, x: L.dynamic_lstmp(x, 8, 3, *given, **more)
+
+    def gru(**more):
+        return lambda L, x, *first: L.dynamic_gru(
+            x, 2, attr(fluid, np, "weight", 2, 6), attr(fluid, np, "bias", 1, 6), h_0=first[0] if first else None, **more)
+
+    eight, six, first = rows(np, [[2, 4, 1]], 8), rows(np, [[1, 3, 2]], 6), rows(np, [[1, 1, 1]], 2)[0]
+    return {
+        "lstm": outcome(fluid, np, lstm(14), eight), "without peepholes": outcome(fluid, np, lstm(8, use_peepholes=False), eight),
+        "backwards": outcome(fluid, np, lstm(14, is_reverse=True), eight), "with first states": outcome(fluid, np, lstm(14), eight, first, first),
+        "activations": outcome(fluid, np, lstm(14, candidate_activation="relu", cell_activation="identity"), eight),
+        "lstmp": outcome(fluid, np, lstmp(), eight), "clipped": outcome(fluid, np, lstmp(cell_clip=0.2, proj_clip=0.15), eight),
+        "gru": outcome(fluid, np, gru(), six), "gru backwards": outcome(fluid, np, gru(is_reverse=True, origin_mode=True), six),
+        "gru with a first state": outcome(fluid, np, gru(candidate_activation="relu"), six, first),
+    }  # fmt: skip
+
+
+@check(L + "gru_unit", L + "lstm_unit")
+def steps_of_recurrent_layers(fluid, np):
+    x, y, h, c = (rows(np, [[1, 1, 1]], n, seed=i)[0] for i, n in enumerate((6, 3, 2, 2)))
+    weights = (lambda: [attr(fluid, np, "weight", 2, 6), attr(fluid, np, "bias", 1, 6)])
+    return {
+        "gru": outcome(fluid, np, lambda L, x, h: L.gru_unit(x, h, 6, *weights()), x, h),
+        "gru of the paper": outcome(fluid, np, lambda L, x, h: L.gru_unit(x, h, 6, *weights(), origin_mode=True), x, h),
+        "lstm": outcome(fluid, np, lambda L, y, h, c: L.concat(list(L.lstm_unit(
+            y, h, c, 0.5, attr(fluid, np, "weight", 5, 8), attr(fluid, np, "bias", 8))), axis=1), y, h, c),
+    }  # fmt: skip

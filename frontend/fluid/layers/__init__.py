@@ -10,6 +10,7 @@ from polyreme.fluid.layers import (
     metric_op,
     nn,
     ops,
+    rnn,
     sequence_lod,
     tensor,
 )
@@ -22,13 +23,14 @@ from polyreme.fluid.layers.loss import *
 from polyreme.fluid.layers.metric_op import *
 from polyreme.fluid.layers.nn import *
 from polyreme.fluid.layers.ops import *
+from polyreme.fluid.layers.rnn import *
 from polyreme.fluid.layers.sequence_lod import *
 from polyreme.fluid.layers.tensor import *
 from polyreme.names import listed
 
 __all__ = sorted(
     name
-    for module in (control_flow, dynamic_rnn, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, sequence_lod, tensor)
+    for module in (control_flow, dynamic_rnn, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod, tensor)
     for name in module.__all__
 )
 
