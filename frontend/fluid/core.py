@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, Place, is_compiled_with_cuda
 from polyreme.names import listed
-from polyreme.static.desc.views import OpDesc, VarDesc
+from polyreme.static.desc.views import OperatorView as OpDesc
+from polyreme.static.desc.views import VariableView as VarDesc
 from polyreme.static.lod.tensor import LoDTensor, LoDTensorArray
 from polyreme.static.operator import AttrType
 from polyreme.static.scope import Scope

@@ -106,9 +106,9 @@ class Operator:
     @property
     def desc(self) -> Any:
         """What it is, by methods, as programs of Paddle 1 ask: `op.desc.type()`."""
-        from polyreme.static.desc.views import OpDesc
+        from polyreme.static.desc.views import OperatorView
 
-        return OpDesc(self)
+        return OperatorView(self)
 
     def input(self, name: str) -> list[str]:
         """The names in an input slot."""

@@ -148,9 +148,9 @@ class Variable(Tensor):
     @property
     def desc(self) -> Any:
         """What it is, by methods, as programs of Paddle 1 ask: `x.desc.shape()`."""
-        from polyreme.static.desc.views import VarDesc
+        from polyreme.static.desc.views import VariableView
 
-        return VarDesc(self)
+        return VariableView(self)
 
     @property
     def grad_name(self) -> str:

@@ -126,7 +126,8 @@ def recurrent_layers_go_through_sequences(fluid, np):
     eight, six, first = rows(np, [[2, 4, 1]], 8), rows(np, [[1, 3, 2]], 6), rows(np, [[1, 1, 1]], 2)[0]
     return {
         "lstm": outcome(fluid, np, lstm(14), eight), "without peepholes": outcome(fluid, np, lstm(8, use_peepholes=False), eight),
-        "backwards": outcome(fluid, np, lstm(14, is_reverse=True), eight), "with first states": outcome(fluid, np, lstm(14), eight, first, first),
+        "backwards": outcome(fluid, np, lstm(14, is_reverse=True), eight),
+        "with first states": outcome(fluid, np, lstm(14), eight, first, first),
         "activations": outcome(fluid, np, lstm(14, candidate_activation="relu", cell_activation="identity"), eight),
         "lstmp": outcome(fluid, np, lstmp(), eight), "clipped": outcome(fluid, np, lstmp(cell_clip=0.2, proj_clip=0.15), eight),
         "gru": outcome(fluid, np, gru(), six), "gru backwards": outcome(fluid, np, gru(is_reverse=True, origin_mode=True), six),

@@ -1,7 +1,7 @@
 """LSTM and GRU over sequences of different lengths, and single steps of them, in the layouts of Paddle 1.8.
 
-The parts of a row of gates stand one behind the other: of an LSTM the candidate, then the input, forget and output gate; of a GRU the update
-and the reset gate, then the candidate.
+The parts of a row of gates stand one behind the other: of an LSTM the candidate, then the input, forget and output gate; of a GRU the
+update and the reset gate, then the candidate.
 """
 
 from __future__ import annotations

@@ -8,15 +8,14 @@ from typing import Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, dtype
 from polyreme.ir.types import TensorType
-from polyreme.static.desc.words import NUMBERS
-from polyreme.static.operator import AttrType, Operator
-from polyreme.static.variable import DENSE, Variable
 from polyreme.utils.shown import Shown
 
-__all__ = ["OpDesc", "VarDesc"]
+__all__ = ["OperatorView", "VariableView"]
+
+_NUMBERS = {name: number for number, name in PROTOBUF_DTYPES.items()}
 
 
-class VarDesc(Shown):
+class VariableView(Shown):
     """A variable as its program describes it, and the kinds of variables."""
 
     class VarType(IntEnum):
@@ -52,7 +51,7 @@ class VarDesc(Shown):
             if isinstance(other, dtype):
                 return PROTOBUF_DTYPES.get(int(self)) == other.name
             if isinstance(other, TensorType):
-                return int(self) == DENSE
+                return self is type(self).LOD_TENSOR
             return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
 
         def __ne__(self, other: object) -> bool:
@@ -60,12 +59,12 @@ class VarDesc(Shown):
 
         __hash__ = IntEnum.__hash__
 
-    def __init__(self, variable: Variable):
+    def __init__(self, variable: Any):
         self._variable = variable
 
     def name(self) -> str:
         """What the variable is called."""
-        return self._variable.name
+        return str(self._variable.name)
 
     def shape(self) -> list[int]:
         """Its sizes, -1 for those that are free."""
@@ -73,7 +72,7 @@ class VarDesc(Shown):
 
     def dtype(self) -> Any:
         """The number of its element type; the dtype itself where Paddle 1 has none."""
-        number = NUMBERS[self._variable.dtype.name]
+        number = _NUMBERS[self._variable.dtype.name]
         return self.VarType(number) if number in set(self.VarType) else self._variable.dtype
 
     def type(self) -> Any:
@@ -82,26 +81,26 @@ class VarDesc(Shown):
 
     def lod_level(self) -> int:
         """How many levels of detail it has."""
-        return self._variable.lod_level or 0
+        return int(self._variable.lod_level or 0)
 
     def persistable(self) -> bool:
         """Whether it lives on between runs."""
-        return self._variable.persistable
+        return bool(self._variable.persistable)
 
     def set_persistable(self, persistable: bool) -> None:
         """Say whether it does."""
         self._variable.persistable = bool(persistable)
 
 
-class OpDesc(Shown):
+class OperatorView(Shown):
     """An operator as its program describes it."""
 
-    def __init__(self, op: Operator):
+    def __init__(self, op: Any):
         self._op = op
 
     def type(self) -> str:
         """Its type, `relu` say."""
-        return self._op.type
+        return str(self._op.type)
 
     def input_names(self) -> list[str]:
         """The slots of its inputs."""
@@ -113,11 +112,11 @@ class OpDesc(Shown):
 
     def input(self, name: str) -> list[str]:
         """The variables in an input slot."""
-        return self._op.input(name)
+        return list(self._op.input(name))
 
     def output(self, name: str) -> list[str]:
         """The variables in an output slot."""
-        return self._op.output(name)
+        return list(self._op.output(name))
 
     def input_arg_names(self) -> list[str]:
         """All variables that it reads."""
@@ -133,12 +132,12 @@ class OpDesc(Shown):
 
     def has_attr(self, name: str) -> bool:
         """Whether it has an attribute."""
-        return self._op.has_attr(name)
+        return bool(self._op.has_attr(name))
 
     def attr(self, name: str) -> Any:
         """The value of an attribute."""
         return self._op.attr(name)
 
-    def attr_type(self, name: str) -> AttrType:
+    def attr_type(self, name: str) -> Any:
         """Of which kind an attribute is."""
         return self._op.attr_type(name)
