@@ -36,7 +36,6 @@ OUT_OF_SCOPE = {
     "paddle.fluid.Program.global_seed": "seeds the draws of dygraph, which paddle.seed does",
     "paddle.fluid.dygraph": "layers of 1.8's dygraph; 2.x has them as paddle.nn",
     "paddle.fluid.metrics.DetectionMAP": "detection operators of 1.8",
-    "paddle.fluid.nets.sequence_conv_pool": "the activation of sequence_conv needs static mode, and drops the levels",
     "paddle.fluid.optimizer.DGCMomentumOptimizer": "gradient compression among servers",
     "paddle.fluid.optimizer.Dpsgd": "not documented for our users",
     "paddle.fluid.optimizer.DpsgdOptimizer": "not documented for our users",

@@ -8,7 +8,7 @@ from typing import Any
 from polyreme.fluid import layers
 from polyreme.names import listed
 
-__all__ = ["glu", "img_conv_group", "scaled_dot_product_attention", "simple_img_conv_pool"]
+__all__ = ["glu", "img_conv_group", "scaled_dot_product_attention", "sequence_conv_pool", "simple_img_conv_pool"]
 
 
 def simple_img_conv_pool(
@@ -44,6 +44,15 @@ def img_conv_group(
             if abs(drop) > 1e-5:
                 made = layers.dropout(made, drop)
     return layers.pool2d(made, pool_size, pool_type, pool_stride, use_cudnn=use_cudnn)
+
+
+def sequence_conv_pool(
+    input: Any, num_filters: int, filter_size: int, param_attr: Any = None, act: str | None = "sigmoid", pool_type: str = "max",
+    bias_attr: Any = None,
+) -> Any:  # fmt: skip
+    """A convolution along the rows of each sequence, then a row for each sequence."""
+    made = layers.sequence_conv(input, num_filters, filter_size, param_attr=param_attr, act=act, bias_attr=bias_attr)
+    return layers.sequence_pool(made, pool_type)
 
 
 def glu(input: Any, dim: int = -1) -> Any:

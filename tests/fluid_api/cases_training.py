@@ -192,6 +192,20 @@ def memory_is_given_free(fluid, np):
     return [plain, steps(fluid, np, loss, 2)]
 
 
+@check(F + "nets.sequence_conv_pool")
+def windows_over_sequences(fluid, np):
+    x = fluid.layers.data("x", [3], dtype="float32", lod_level=1)
+    attr = lambda name: fluid.ParamAttr(name=name, initializer=fluid.initializer.Constant(0.1))
+    made = [
+        fluid.nets.sequence_conv_pool(x, 2, size, attr(f"w{size}"), act, kind, attr(f"b{size}"))
+        for size, act, kind in ((3, "sigmoid", "max"), (2, "tanh", "average"), (1, None, "sum"))
+    ]
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    rows = (np.arange(15).reshape(5, 3) / 7 - 1).astype("float32")
+    return exe.run(feed={"x": fluid.create_lod_tensor(rows, [[2, 3]], fluid.CPUPlace())}, fetch_list=made)
+
+
 @check(F + "nets.glu", F + "nets.scaled_dot_product_attention", F + "nets.simple_img_conv_pool", F + "nets.img_conv_group",
        F + "input.one_hot", F + "input.embedding", F + "one_hot", F + "embedding")  # fmt: skip
 def nets_compose_layers(fluid, np):

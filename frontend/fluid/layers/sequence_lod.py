@@ -18,7 +18,6 @@ __all__ = [
     "sequence_softmax", "sequence_unpad",
 ]  # fmt: skip
 
-sequence_conv = appending(sequence.sequence_conv)
 sequence_expand = appending(sequence.sequence_expand)
 sequence_softmax = appending(sequence.sequence_softmax)
 sequence_pool = appending(sequence.sequence_pool)
@@ -35,6 +34,25 @@ def _made(
     out = helper.create_variable_for_type_inference(dtype, stop_gradient=stop_gradient)
     helper.append_op(type, slots, {slot: out}, attrs)
     return out
+
+
+@takes("input")
+def sequence_conv(
+    input: Any, num_filters: int, filter_size: int = 3, filter_stride: int = 1, padding: bool = True, padding_start: int | None = None,
+    bias_attr: Any = None, param_attr: Any = None, act: str | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """For each row the `filter_size` rows of its sequence from `padding_start` on, by default with it in the middle, times a weight
+    [filter_size * columns, num_filters]. Rows outside of the sequence count as zeros.
+    """
+    if filter_stride != 1:
+        raise ValueError(f"sequence_conv expected filter_stride=1 but got {filter_stride}")
+    helper = LayerHelper("sequence_conv", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    weight = helper.create_parameter(helper.param_attr, [filter_size * input.shape[1], num_filters], input.dtype)
+    start = -int(filter_size // 2) if padding_start is None else padding_start
+    attrs = {"contextStride": filter_stride, "contextStart": start, "contextLength": filter_size}
+    out = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op("sequence_conv", {"X": input, "Filter": weight}, {"Out": out}, attrs)
+    return helper.append_activation(helper.append_bias_op(out))
 
 
 @takes("x", "y")

@@ -149,3 +149,45 @@ def sequences_fed_by_feeder(fluid):
     for batch in ([([1, 2, 3], 0), ([4], 1)], [([9, 9], 1), ([0, 5, 1, 2], 0), ([7, 7, 7], 1)]):
         results += exe.run(feed=feeder.feed(batch), fetch_list=[loss, prediction])
     return results
+
+
+def sentiment_by_two_windows(fluid):
+    """Two convolutions of different widths over the words, pooled each in its way."""
+    layers = fluid.layers
+    words, label = layers.data("words", [1], dtype="int64", lod_level=1), layers.data("label", [1], dtype="int64")
+    rows = layers.embedding(words, size=[30, 8])
+    wide = fluid.nets.sequence_conv_pool(rows, 6, 3, act="tanh", pool_type="sqrt")
+    narrow = fluid.nets.sequence_conv_pool(rows, 6, 4, act="tanh", pool_type="max")
+    scores = layers.fc([wide, narrow], 2, act="softmax")
+    loss = layers.mean(layers.cross_entropy(scores, label))
+    accuracy = layers.accuracy(scores, label)
+    fluid.optimizer.Adagrad(0.05).minimize(loss)
+    exe = _start(fluid)
+    results = []
+    for seed, lengths in enumerate(([3, 4], [1, 5])):
+        feed = {"words": _words(fluid, lengths, 30, seed), "label": np.array([[0], [1]], "int64")}
+        results += exe.run(feed=feed, fetch_list=[loss, accuracy])
+    return results
+
+
+def decoder_over_words(fluid):
+    """A sentence is read to one row, from which another one is written word by word."""
+    layers = fluid.layers
+    source, target, wanted = (layers.data(name, [1], dtype="int64", lod_level=1) for name in ("source", "target", "wanted"))
+    context = layers.sequence_last_step(layers.fc(layers.embedding(source, size=[10, 6]), 8, act="tanh"))
+    words = layers.embedding(target, size=[10, 6])
+    rnn = layers.DynamicRNN()
+    with rnn.block():
+        word, before = rnn.step_input(words), rnn.memory(init=context, need_reorder=True)
+        state = layers.fc([word, before], size=8, act="tanh")
+        rnn.update_memory(before, state)
+        rnn.output(layers.fc(state, 10, act="softmax"))
+    loss = layers.mean(layers.cross_entropy(rnn(), wanted))
+    fluid.optimizer.Adagrad(0.1, regularization=fluid.regularizer.L2DecayRegularizer(0.1)).minimize(loss)
+    exe = _start(fluid)
+    results = []
+    for seed, (read, written) in enumerate((([3, 1, 2], [2, 4, 1]), ([1, 1], [3, 3]))):
+        feed = {name: _words(fluid, lengths, 10, 3 * seed + i)
+                for i, (name, lengths) in enumerate((("source", read), ("target", written), ("wanted", written)))}  # fmt: skip
+        results += exe.run(feed=feed, fetch_list=[loss])
+    return results
