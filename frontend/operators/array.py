@@ -10,7 +10,10 @@ from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-__all__ = ["array_length", "array_read", "array_write", "check_element", "index_of", "read_from_array", "write_to_array"]
+__all__ = [
+    "array_length", "array_read", "array_write", "check_element", "going_on", "index_of", "numbers_below", "rank_table_of",
+    "read_from_array", "write_to_array",
+]  # fmt: skip
 
 
 @operator("array_write_")
@@ -33,11 +36,9 @@ def array_write(x: Tensor, i: Tensor, array: Tensor | None = None) -> Tensor:
         return math.concat([array, row] if place == length else [array, gap, row], 0)
     count = _count(array)
     rows = math.concat([array, row, math.zeros_like(row)], 0)
-    recorder = dispatch.active_trace()
-    assert recorder is not None
-    places = dispatch.call(host.Range, math.maximum(count, index + 1), count=recorder.fresh_size())
-    kept = math.where(places < count, places, math.zeros_like(places) + (count + 1))
-    return math.gather(rows, math.where(places == index, math.zeros_like(places) + count, kept), 0)
+    places = numbers_below(math.maximum(count, index + 1))
+    kept = math.where(math.less_than(places, count), places, math.zeros_like(places) + (count + 1))
+    return math.gather(rows, math.where(math.equal(places, index), math.zeros_like(places) + count, kept), 0)
 
 
 @operator(
@@ -62,14 +63,35 @@ def array_read(array: Tensor, i: Tensor) -> Tensor:
 
 @operator(legacy=spelled("read_from_array", {"X": "array", "I": "i", "X@LOD": "levels"}, "Out Out@LOD"))
 def read_from_array(array: Tensor, i: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
-    """The same, with levels of detail."""
-    return array_read(array, i), list(levels or [])
+    """The same, with levels of detail. Of rows of sequences by steps, as a rank table says, those of the sequences that have one."""
+    table = rank_table_of(levels)
+    if table is None:
+        return array_read(array, i), list(levels or [])
+    return math.gather(array_read(array, i), numbers_below(going_on(table, i)), 0), []
 
 
 @operator("array_length", legacy=spelled("lod_array_length", {"X": "array"}))
 def array_length(array: Tensor) -> Tensor:
     """How many elements there are: int64 [1]."""
     return math.reshape(_count(array), [1])
+
+
+def rank_table_of(levels: list[Tensor] | None) -> Tensor | None:
+    """The rank table of an array that has rows of sequences by steps; None of other arrays, whose levels are offsets."""
+    return levels[0] if levels and levels[0].ndim == 2 else None
+
+
+def going_on(table: Tensor, i: Tensor) -> Tensor:
+    """How many sequences of a rank table have a row with the number `i`, int64 []."""
+    return math.sum(math.less_than(index_of(i), table[:, 1]).astype("int64"))
+
+
+def numbers_below(limit: Tensor) -> Tensor:
+    """The numbers from 0 to `limit`, int64 []."""
+    recorder = dispatch.active_trace()
+    assert recorder is not None
+    made: Tensor = dispatch.call(host.Range, limit, count=recorder.fresh_size())
+    return made
 
 
 def index_of(i: Tensor) -> Tensor:

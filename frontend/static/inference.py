@@ -56,6 +56,8 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
             told = types.get(slot + LOD)
             shared = level_to_share(map(block.var_recursive, op.input_arg_names), made)
             variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
+            if told and told[0].rank != 1:
+                variable.level_kinds = told
     return op
 
 
@@ -91,8 +93,8 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
         for slot, names in op.inputs.items()
     }
     for slot in kind.level_slots(op):
-        counts = [op.block.var_recursive(name).lod_level for name in op.inputs.get(slot.removesuffix(LOD), ())]
-        levels = [(f"{slot}_{i}", level) for count in counts for i, level in enumerate(level_types(count))]
+        variables = [op.block.var_recursive(name) for name in op.inputs.get(slot.removesuffix(LOD), ())]
+        levels = [(f"{slot}_{i}", level) for v in variables for i, level in enumerate(v.level_kinds or level_types(v.lod_level))]
         inputs[slot] = [source_tensor(ProgramSource("variable", name, level)) for name, level in levels]
     try:
         with dispatch.trace_into(emitter), tape.recording(False):

@@ -237,6 +237,10 @@ class _Translation(BlockValues):
                 )
             found.append(self._kept(self.read(name, None)))
         levels = [[self._kept(level) for level in self.levels.get(name, ())] for name in fetches]
+        if by_steps := next((name for name in fetches if any(level.ndim != 1 for level in self.levels.get(name, ()))), None):
+            raise RunError(
+                f"expected tensors to fetch but '{by_steps}' is an array of the rows of sequences by steps; fetch what array_read gives"
+            )
         ends = {name: self._kept(self.read(name, None)) for name in self.written}
         updates = {name: key for name, key in ends.items() if name not in self.program.captured}
         changed = [(self.program.captured[name], key) for name, key in ends.items() if name in self.program.captured]

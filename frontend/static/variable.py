@@ -109,6 +109,7 @@ class Variable(Tensor):
         self.op = None
         self.error_clip: Any = None
         self.is_tensor_array = False
+        self.level_kinds: list[TensorType] | None = None  # the types of its levels, of an array whose level is a rank table
         self.kind = DENSE
         self.desc_kept: Any = None  # what Paddle's bytes say of a variable that is no dense tensor
         self.location = caller_location(name) if location is None else location

@@ -366,7 +366,34 @@ def sequences_in_arrays(fluid):
     return [layers.array_read(array, first), *ends, "x@GRAD"], feeds
 
 
+def rows_by_steps(fluid):
+    """Sequences as arrays of rows by steps and back, and what else a rank table orders."""
+    layers = fluid.layers
+    tables = layers.control_flow
+    x, y = (layers.data(name=n, shape=[3], dtype="float32", lod_level=1, stop_gradient=False) for n in "xy")
+    rows = layers.data(name="rows", shape=[2], dtype="float32", stop_gradient=False)
+    table = tables.lod_rank_table(x)
+    array = tables.lod_tensor_to_array(x, table)
+    first, second = (layers.fill_constant([1], "int64", i) for i in range(2))
+    steps = [layers.array_read(array, i) for i in (first, second)]
+    again = tables.array_to_lod_tensor(array, table)
+    left = tables.shrink_memory(rows, second, table)
+    ordered = layers.reorder_lod_tensor_by_rank(y, table)
+    parts = [*steps, layers.sequence_pool(again, "max"), left]
+    parts.append(layers.elementwise_mul(layers.sequence_pool(ordered, "sum"), layers.sequence_pool(ordered, "first")))
+    fluid.backward.append_backward(layers.sums([layers.reduce_sum(layers.square(part)) for part in parts]))
+
+    def feeds(fluid):
+        draws = np.random.RandomState(0)
+        for lengths, others in (([2, 4, 1], [3, 1, 2]), ([1, 3, 3, 2], [1, 1, 1, 1])):
+            place = fluid.CPUPlace()
+            given = [fluid.create_lod_tensor(draws.rand(sum(n), 3).astype("float32"), [n], place) for n in (lengths, others)]
+            yield {"x": given[0], "y": given[1], "rows": draws.rand(len(lengths), 2).astype("float32")}
+
+    return [*steps, again, left, ordered, layers.array_length(array), "x@GRAD", "y@GRAD", "rows@GRAD"], feeds
+
+
 FETCHES = [
     a_loop, rows_go_two_ways, a_recurrent_net, sequences, labels_of_words, a_net_over_sequences, rows_by_ranks, attention_over_sequences,
-    sequences_in_arrays,
+    sequences_in_arrays, rows_by_steps,
 ]  # fmt: skip

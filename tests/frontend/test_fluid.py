@@ -709,3 +709,24 @@ def test_steps_that_hand_nothing_on_have_buffers_of_free_sizes() -> None:
         made = np.array(over_steps(product, "x", feed={"x": x, "s": s}))
         rows, still = np.array(x), np.repeat(s, lengths, 0)
         np.testing.assert_allclose(made, still * (rows * rows).sum(1, keepdims=True) + rows + still, rtol=1e-5)
+
+
+def test_arrays_of_rows_by_steps_are_no_tensors() -> None:
+    layers, tables = fluid.layers, fluid.layers.control_flow
+    uses = {
+        "'reduce_sum' but 'lod_tensor_to_array": lambda array, row: layers.reduce_sum(array),
+        "to fetch but 'lod_tensor_to_array": lambda array, row: array,
+        "elements of the same sequences": lambda array, row: layers.array_write(row, layers.fill_constant([1], "int64", 0), array),
+        "the rank table that the array .* was made with": lambda array, row: tables.array_to_lod_tensor(
+            array, tables.lod_rank_table(layers.data("y", [3], lod_level=1))
+        ),
+    }
+    feed = {"x": sequences_of([2, 3]), "y": sequences_of([4, 1]), "row": np.ones((2, 3), "float32")}
+    for why, use in uses.items():
+        main = fluid.Program()
+        with fluid.program_guard(main, fluid.Program()):
+            x = layers.data("x", [3], lod_level=1)
+            made = use(tables.lod_tensor_to_array(x, tables.lod_rank_table(x)), layers.data("row", [3]))
+            known = {name: value for name, value in feed.items() if main.global_block().has_var(name)}
+            with pytest.raises(RuntimeError, match=why):
+                fluid.Executor(fluid.CPUPlace()).run(main, feed=known, fetch_list=[made], return_numpy=False)

@@ -113,6 +113,31 @@ def reorder_lod_tensor_by_rank(x: Any, rank_table: Any) -> Any:
     return out
 
 
+def lod_tensor_to_array(x: Any, table: Any) -> Any:
+    """An array whose element `t` has the rows with number `t` of the sequences `x`, in the order of a table of these."""
+    helper = LayerHelper("lod_tensor_to_array")
+    array = helper.create_variable(name=unique_name.generate("lod_tensor_to_array"), dtype=x.dtype)
+    array.is_tensor_array = True
+    helper.append_op("lod_tensor_to_array", {"X": x, "RankTable": table}, {"Out": array})
+    return array
+
+
+def array_to_lod_tensor(x: Any, table: Any) -> Any:
+    """The sequences that `lod_tensor_to_array` made the array `x` of."""
+    helper = LayerHelper("array_to_lod_tensor")
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op("array_to_lod_tensor", {"X": x, "RankTable": table}, {"Out": out})
+    return out
+
+
+def shrink_memory(x: Any, i: Any, table: Any) -> Any:
+    """The rows of `x`, in the order of a table, of the sequences that have a row with the number `i`."""
+    helper = LayerHelper("shrink_memory")
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op("shrink_rnn_memory", {"X": x, "I": i, "RankTable": table}, {"Out": out})
+    return out
+
+
 # --- blocks
 
 

@@ -24,6 +24,9 @@ from polyreme.tensor import Tensor
 if TYPE_CHECKING:
     from polyreme.static.program import Block
 
+# What takes arrays whose elements are the rows of sequences by steps.
+_OF_ARRAYS = (READ, LENGTH, "assign")
+
 __all__ = ["BlockValues", "host_calls", "levels_around", "missing_value", "run_nested", "watching"]
 
 MAX_NESTING = 32
@@ -83,6 +86,10 @@ class BlockValues:
             inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels_of(name)]
         if op.type == WRITE and op.inputs.get("Array"):
             self._check_element_levels(op)
+        elif op.has_attr("sub_block"):
+            self._refuse_rows_by_steps(op, [name for names in op.write_slots().values() for name in names], inputs)
+        elif op.type not in _OF_ARRAYS and gradient_of(op) is None:
+            self._refuse_rows_by_steps(op, op.input_arg_names, inputs)
         outputs = self.run_host(op, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
         for slot, names in op.write_slots().items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
@@ -90,6 +97,18 @@ class BlockValues:
                     self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
                     self.write(name, tensor)
                     self._show(op, name)
+
+    def _refuse_rows_by_steps(self, op: Operator, names: Sequence[str], inputs: Slots) -> None:
+        """An array of the rows of sequences by steps is no tensor, and goes with the table that it was made with."""
+        for name in names:
+            levels = self.levels_of(name)
+            if not levels or levels[0].ndim == 1:
+                continue
+            if op.type != "array_to_lod_tensor":
+                why = f"expected tensors in '{op.type}' but '{name}' is an array of the rows of sequences by steps; read its elements first"
+                raise RunError(why, op.location)
+            if inputs["RankTable"][0]._value is not levels[0]._value:
+                raise RunError(f"expected the rank table that the array '{name}' was made with but got another one", op.location)
 
     def _check_element_levels(self, op: Operator) -> None:
         """All elements of an array have the same levels of detail."""
@@ -113,7 +132,8 @@ class BlockValues:
         if slot + LOD in outputs:
             self.levels[name] = [Tensor._wrap(level._value, level.type) for level in outputs[slot + LOD]]
         else:
-            self.levels[name] = levels_to_share(inputs, op.inputs, self.levels_of, tensor.type)
+            shared = levels_to_share(inputs, op.inputs, self.levels_of, tensor.type)
+            self.levels[name] = shared if op.type in _OF_ARRAYS or all(level.ndim == 1 for level in shared) else []
 
     def write(self, name: str, tensor: Tensor) -> None:
         """Let a name stand for what an operator gave."""
