@@ -450,6 +450,7 @@ def test_an_lstm_cell_is_its_equations(cudnn: bool) -> None:
 @pytest.mark.parametrize("make", [lambda p: fluid.optimizer.Adam(0.1, parameter_list=p), lambda p: fluid.optimizer.Momentum(0.1, 0.9, p)])
 def test_optimizers_step_in_dygraph_mode(make: Any) -> None:
     with fluid.dygraph.guard():
+        paddle.seed(0)
         layer = paddle.nn.Linear(3, 1)
         optimizer = make(layer.parameters())
         x, losses = fluid.dygraph.to_variable(np.ones((2, 3), "float32")), []

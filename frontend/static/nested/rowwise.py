@@ -32,6 +32,7 @@ _GROUPS = "it joins rows of different sequences, or a row for each with all of t
 SEQUENCE_OPERATORS = {
     "sequence_conv": ("X", True),
     "sequence_expand": ("Y", True),
+    "sequence_expand_as": ("Y", True),
     "sequence_pool": ("X", False),
     "sequence_softmax": ("X", True),
 }
