@@ -171,17 +171,31 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = tuple(f"{_STANDARD_LIBRARY}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
+# What was found of modules and their files: locations are asked for at each op.
+_answers: dict[tuple[str, str], bool] = {}
+MOST_ANSWERS = 4096
+
+
 def hide_frames_under(prefix: str) -> None:
     """Skip files whose name starts with `prefix` when looking for the user's own line."""
     _HIDDEN_PREFIXES.append(prefix)
+    _answers.clear()
 
 
 def is_users_frame(frame: FrameType) -> bool:
     """Whether the code of a frame is the user's, not the framework's or numpy's."""
-    module = frame.f_globals.get("__name__") or ""
+    key = frame.f_globals.get("__name__") or "", frame.f_code.co_filename
+    answer = _answers.get(key)
+    if answer is None:
+        if len(_answers) >= MOST_ANSWERS:
+            _answers.clear()
+        answer = _answers[key] = _is_users(*key)
+    return answer
+
+
+def _is_users(module: str, file: str) -> bool:
     if module.partition(".")[0] in ("polyreme", "numpy"):
         return False
-    file = frame.f_code.co_filename
     if file.startswith(_STANDARD_LIBRARY):
         return file.startswith(_INSTALLED)
     # Compiled modules have frames too, of sources that are not there.
@@ -209,6 +223,19 @@ def _location(frame: FrameType, instruction: int, line: int, name: str = "") -> 
         # Python counts bytes; people and carets count characters.
         column, end = (len(text.encode()[:n].decode(errors="replace")) for n in (column, end))
     return Location(file, line, column + 1, end + 1, name)
+
+
+def caller_lines(most: int) -> tuple[tuple[str, int, str], ...]:
+    """The innermost lines of the running Python stack that belong to the user, at most so many, each as file, number and function; the
+    line that calls comes before the one that is called.
+    """
+    found: list[tuple[str, int, str]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(found) < most:
+        if is_users_frame(frame):
+            found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(found[::-1])
 
 
 def raised_location(error: BaseException) -> Location:

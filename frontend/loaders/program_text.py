@@ -20,7 +20,7 @@ from polyreme.loaders.program_desc import (
     VarDesc,
 )
 
-__all__ = ["text_of_block", "text_of_program"]
+__all__ = ["text_of_block", "text_of_operator", "text_of_program", "text_of_variable", "type_name"]
 
 # The names of the numbers in the format.
 _KINDS = (
@@ -44,6 +44,21 @@ def text_of_program(program: ProgramDesc, details: Details = lambda block, name:
 def text_of_block(block: BlockDesc, details: Details = lambda block, name: []) -> str:
     """One block."""
     return "".join(line + "\n" for line in _block(block, details))
+
+
+def text_of_operator(op: OpDesc) -> str:
+    """One operator."""
+    return "".join(line + "\n" for line in _operator(op))
+
+
+def text_of_variable(variable: VarDesc) -> str:
+    """One variable."""
+    return "".join(line + "\n" for line in _variable(variable))
+
+
+def type_name(kind: int) -> str:
+    """What a kind of variables is called."""
+    return _TYPES.get(kind, str(kind))
 
 
 def _field(name: str, lines: list[str]) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import linecache
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_location, did_you_mean
+from polyreme.ir.diagnostics import Diagnostic, InferError, Location, PolyremeError, caller_lines, caller_location, did_you_mean
 from polyreme.loaders.attribute_kinds import BLOCK, BLOCKS, AttrType, defaults_of, kind_of, kinds_of
+from polyreme.loaders.program_text import text_of_operator
+from polyreme.static.variable import check_flags
 from polyreme.utils.shown import Shown
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["AttrType", "OpRole", "Operator", "OperatorError", "RunError", "forward_type", "gradient_type", "is_block", "located"]
 
 _numbers = itertools.count()
+
+CALLSTACK = "op_callstack"
+# So many of the user's lines are kept of each operator, the innermost ones.
+MOST_LINES = 8
 
 
 class OperatorError(PolyremeError, ValueError):
@@ -87,7 +94,10 @@ class Operator:
         self.outputs = {slot: list(names) for slot, names in outputs.items()}
         self.attrs = dict(attrs)
         self.data = data
-        self.location = caller_location() if location is None else location
+        self.lines: tuple[tuple[str, int, str], ...] = ()  # of the user, by which it was made
+        if location is None:
+            location, self.lines = caller_location(), caller_lines(MOST_LINES)
+        self.location = location
         self.uid = next(_numbers)
         self.slots_kept: Any = None  # of a gradient operator from there, its slots as they are there
         self.attr_kinds: dict[str, int] = {}  # of an operator from Paddle's bytes, the kinds that its attributes have there
@@ -97,6 +107,7 @@ class Operator:
         attrs = {name: _in_program(value, block.program) for name, value in self.attrs.items()}
         copy = Operator(block, self.type, self.kind, self.inputs, self.outputs, attrs, self.data, self.location)
         copy.uid = self.uid
+        copy.lines = self.lines
         copy.slots_kept = self.slots_kept
         copy.attr_kinds = dict(self.attr_kinds)
         return copy
@@ -180,14 +191,27 @@ class Operator:
 
     @property
     def attr_names(self) -> list[str]:
-        return list(self.attrs)
+        return [*self.attrs, *([CALLSTACK] if self._has_lines() else ())]
+
+    def _has_lines(self) -> bool:
+        return bool(self.lines) and CALLSTACK not in self.attrs
+
+    def _callstack(self) -> list[str]:
+        """The user's lines as Paddle notes them, the one that made the operator last: the place, and below it the text."""
+        found = []
+        for file, line, function in self.lines:
+            text = linecache.getline(file, line).strip()
+            found += [f'  File "{file}", line {line}, in {function}', *([f"    {text}"] if text else ())]
+        return found
 
     def has_attr(self, name: str) -> bool:
         """Whether it has an attribute, be it one that the program leaves to its default."""
-        return name in self.attrs or name in defaults_of(self.type)
+        return name in self.attrs or name in defaults_of(self.type) or name == CALLSTACK and self._has_lines()
 
     def attr(self, name: str) -> Any:
         """The value of an attribute, Paddle's default where the program leaves it out; `ValueError` when there is none of that name."""
+        if name == CALLSTACK and self._has_lines():
+            return self._callstack()
         if name not in self.attrs and name in defaults_of(self.type):
             return copy(defaults_of(self.type)[name])
         if name not in self.attrs:
@@ -240,7 +264,8 @@ class Operator:
 
     def all_attrs(self) -> dict[str, Any]:
         """All attributes by name, with the defaults of those that the program leaves out."""
-        return {**copy(defaults_of(self.type)), **self.attrs}
+        found = {**copy(defaults_of(self.type)), **self.attrs}
+        return found | {CALLSTACK: self._callstack()} if self._has_lines() else found
 
     def block_attr(self, name: str) -> int:
         """The index of the block that an attribute names."""
@@ -264,20 +289,31 @@ class Operator:
     # --- text
 
     def to_string(self, throw_on_error: bool = False) -> str:
-        """`{Out=['y']} = relu(inputs={X=['x']}, op_role = 0)`."""
-        inputs = ", ".join(f"{slot}={names}" for slot, names in self.inputs.items())
-        outputs = ", ".join(f"{slot}={names}" for slot, names in self.outputs.items())
-        attributes = "".join(f", {name} = {_shown(value)}" for name, value in sorted(self.attrs.items()))
-        return f"{{{outputs}}} = {self.type}(inputs={{{inputs}}}{attributes})"
+        """Its `OpDesc` as protobuf's text, as Paddle prints it; of a recorded op that is several operators there, all of them. `str` of an
+        operator is shorter.
+        """
+        check_flags(throw_on_error, False)
+        return "".join(map(text_of_operator, self.block.program._printed_operators(self)))
 
     def __repr__(self) -> str:
-        return self.to_string()
+        """`{Out=['y']} = relu(inputs={X=['x']}, op_role = 0)`, slots and attributes in the order of their names."""
+        inputs, outputs = (", ".join(f"{s}={names}" for s, names in sorted(slots.items())) for slots in (self.inputs, self.outputs))
+        shown = [f"{name} = {_shown(value)}" for name, value in sorted(self.attrs.items()) if name != CALLSTACK]
+        call = f"{self.type}({', '.join([f'inputs={{{inputs}}}', *shown])})"
+        return f"{{{outputs}}} = {call}" if outputs else call
 
     __str__ = __repr__
 
 
 def _shown(value: Any) -> Any:
-    return f"block[{value.idx}]" if is_block(value) else value
+    """The value of an attribute as Paddle prints it: a dtype is a number there, a block its index."""
+    if is_block(value):
+        return f"block[{value.idx}]"
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, list) and value and all(map(is_block, value)):
+        return f"blocks{[block.idx for block in value]}"
+    return value
 
 
 def is_block(value: Any) -> bool:

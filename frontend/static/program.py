@@ -8,7 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.loaders.program_desc import ProgramDesc, write_program
+from polyreme.loaders.program_desc import OpDesc, ProgramDesc, VarDesc, write_program
 from polyreme.loaders.program_text import text_of_block, text_of_program
 from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
@@ -30,7 +30,6 @@ class Block:
         self.idx = idx
         self.parent_idx = parent_idx
         self.forward_block_idx = -1
-        self.backward_block_idx = -1
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
 
@@ -261,6 +260,11 @@ class Block:
 
     _slice_ops = slice_ops
 
+    @property
+    def backward_block_idx(self) -> int:
+        """The block that is backward of this one, -1 for none."""
+        return next((block.idx for block in self.program.blocks if block.forward_block_idx == self.idx), -1)
+
     def set_forward_block_idx(self, idx: int) -> None:
         """Say whose backward block this is."""
         self.forward_block_idx = idx
@@ -279,16 +283,15 @@ class Block:
         check_flags(throw_on_error, with_details)
         if throw_on_error:
             for variable in self.vars.values():
-                variable.to_string(True)
+                variable.check_shape()
         desc = self.program._printed_desc().blocks[self.idx]
         return text_of_block(desc, self.program._details if with_details else lambda block, name: [])
 
     def _shown(self) -> str:
         """All variables, then all operators."""
-        lines = [f"    {v.to_string()}" for v in self.vars.values()]
-        lines += ["", *(f"    {op.to_string()}" for op in self.ops)]
-        head = f"{{ // block_idx:{self.idx}  parent_idx:{self.parent_idx}  forward_idx:{self.forward_block_idx}"
-        return "\n".join([head, *lines, "}"]) + "\n"
+        lines = [*(f"    {v!r}" for v in self.vars.values()), "", *(f"    {op!r}" for op in self.ops)]
+        places = f"parent_idx:{self.parent_idx}  forward_idx:{self.forward_block_idx}  backward_idx:{self.backward_block_idx}"
+        return "\n".join([f"{{ // block_idx:{self.idx}  {places}", *lines, "}"])
 
     def __repr__(self) -> str:
         return self._shown()
@@ -443,7 +446,7 @@ class Program:
         copy.captured, copy.schedules = dict(self.captured), dict(self.schedules)
         copy.blocks = [Block(copy, block.idx, block.parent_idx) for block in self.blocks]
         for old, new in zip(self.blocks, copy.blocks, strict=True):
-            new.forward_block_idx, new.backward_block_idx = old.forward_block_idx, old.backward_block_idx
+            new.forward_block_idx = old.forward_block_idx
             for variable in old.vars.values():
                 new.vars[variable.name] = _copied(variable, new, variable.persistable)
             for op in old.ops:
@@ -619,6 +622,18 @@ class Program:
 
         return describe(self, strict=False)
 
+    def _printed_operators(self, op: Operator) -> list[OpDesc]:
+        """The same of one operator."""
+        from polyreme.static.desc.write import operators_of
+
+        return operators_of(op)
+
+    def _printed_variable(self, variable: Variable) -> VarDesc:
+        """The same of a variable."""
+        from polyreme.static.desc.write import variable_desc
+
+        return variable_desc(variable)
+
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program:
         """The program in Paddle's bytes. Parameters are such where the bytes say so, as those of Paddle 2 do; else persistable variables.
@@ -644,21 +659,17 @@ class Program:
         check_flags(throw_on_error, with_details)
         if throw_on_error:
             for variable in self.list_vars():
-                variable.to_string(True)
+                variable.check_shape()
         return text_of_program(self._printed_desc(), self._details if with_details else lambda block, name: [])
 
     def _details(self, block: int, name: str) -> list[str]:
         """What only a Program knows of a variable, as lines."""
-        variable = self.blocks[block].vars.get(name)
-        if variable is None:
-            return []
-        fields = ["error_clip", "stop_gradient"]
-        if isinstance(variable, Parameter):
-            fields += ["trainable", "optimize_attr", "regularizer", "do_model_average", "need_clip"]
-        return [f"{field}: {getattr(variable, field)}" for field in fields if field != "stop_gradient" or not variable.stop_gradient]
+        # Bodies of branches and loops are blocks of the description only.
+        variable = self.blocks[block].vars.get(name) if block < len(self.blocks) else None
+        return [] if variable is None else variable.details()
 
     def _shown(self) -> str:
-        return "\n".join(block._shown() for block in self.blocks)
+        return "".join(f"{block._shown()}\n" for block in self.blocks)
 
     def __repr__(self) -> str:
         return self._shown()

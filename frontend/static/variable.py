@@ -11,6 +11,8 @@ from polyreme import dtypes, parameter
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
+from polyreme.loaders.program_text import text_of_variable, type_name
 from polyreme.provided import provided
 from polyreme.sizes import Size, plain_size, shown_size
 from polyreme.static.input_spec import open_size
@@ -24,7 +26,7 @@ __all__ = ["GRAD", "Parameter", "Variable", "VariableError", "check_flags", "nam
 
 GRAD = "@GRAD"
 # The number of dense tensors among the kinds of variables that Paddle's programs have.
-DENSE = 7
+DENSE = LOD_TENSOR
 
 
 class VariableError(PolyremeError, ValueError):
@@ -280,23 +282,33 @@ class Variable(Tensor):
     # --- text
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """As `repr`; with details, every field. `ValueError` when `throw_on_error` and it has no shape yet."""
+        """Its `VarDesc` as protobuf's text, as Paddle prints it; with details, also what a description lacks. `str` of a variable is
+        shorter. `ValueError` when `throw_on_error` and it has no shape yet.
+        """
         check_flags(throw_on_error, with_details)
-        if throw_on_error and self._type is None:
+        if throw_on_error:
+            self.check_shape()
+        more = self.details() if with_details else []
+        return text_of_variable(self.block.program._printed_variable(self)) + "".join(f"{line}\n" for line in more)
+
+    def check_shape(self) -> None:
+        """That a tensor has a shape, without which its description lacks what it must have."""
+        if self._type is None and self.kind == DENSE:
             raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
-        more = (
-            f"\n  is_data: {self.is_data}, lod_level: {self.lod_level}, error_clip: {self.error_clip}, made at {self.location}"
-            if with_details
-            else ""
-        )
-        return repr(self) + more
+
+    def details(self) -> list[str]:
+        """What a description lacks, as lines."""
+        return [f"error_clip: {self.error_clip}", *([] if self.stop_gradient else ["stop_gradient: False"])]
 
     def _kind_text(self) -> str:
         return "persist var" if self.persistable else "var"
 
     def __repr__(self) -> str:
+        if self.kind not in (DENSE, SELECTED_ROWS):
+            return f"{self._kind_text()} {self.name} : {type_name(self.kind)}"
         shape = "(" + ", ".join(map(repr, self.shape)) + ("," if len(self.shape) == 1 else "") + ")"
-        return f"{self._kind_text()} {self.name} : DENSE_TENSOR.shape{shape}.dtype({self.dtype.name}).stop_gradient({self.stop_gradient})"
+        flags = f"dtype({self.dtype.name}).stop_gradient({self.stop_gradient})"
+        return f"{self._kind_text()} {self.name} : {type_name(self.kind)}.shape{shape}.{flags}"
 
     __str__ = __repr__
 
@@ -321,6 +333,10 @@ class Parameter(Variable, parameter.Parameter):
         self.is_distributed = fields.pop("is_distributed", False)
         if fields:
             raise TypeError(f"a Parameter has no field '{min(fields)}'")
+
+    def details(self) -> list[str]:
+        fields = ("trainable", "optimize_attr", "regularizer", "do_model_average", "need_clip")
+        return [*super().details(), *(f"{field}: {getattr(self, field)}" for field in fields)]
 
     def _kind_text(self) -> str:
         return f"persist {'trainable ' if self.trainable else ''}param"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_program"]
 
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _LINE = re.compile(r'\s*File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}), in ')
 
 
@@ -202,13 +203,12 @@ def _attribute(block: Block, desc: OpDesc, name: str, value: Any, where: str) ->
 
 
 def _location(desc: OpDesc) -> Location:
-    """The user's line, of the calls that Paddle notes with an operator: the last one."""
-    for call in reversed(desc.attrs.get("op_callstack") or ()):
-        found = _LINE.match(call) if isinstance(call, str) else None
-        if found is not None:
-            # A name, not a file: what a program says must not make us open it.
-            return Location(name=f"{found['file']}:{found['line']}")
-    return UNKNOWN
+    """The user's line, of the calls that Paddle notes with an operator: the last one that is not of an installed package, as Paddle is."""
+    calls = [_LINE.match(call) for call in desc.attrs.get("op_callstack") or () if isinstance(call, str)]
+    found = [call for call in calls if call is not None]
+    users = [call for call in found if not _INSTALLED.search(call["file"])] or found
+    # A name, not a file: what a program says must not make us open it.
+    return Location(name=f"{users[-1]['file']}:{users[-1]['line']}") if users else UNKNOWN
 
 
 class _Forwards:

@@ -34,12 +34,20 @@ from polyreme.static.variable import GRAD, Variable
 if TYPE_CHECKING:
     from polyreme.static.program import Block, Program
 
-__all__ = ["describe"]
+__all__ = ["describe", "operators_of", "variable_desc"]
 
 
 def describe(program: Program, strict: bool = True) -> ProgramDesc:
     """The program as Paddle has it. With `strict` an operator that Paddle lacks is an `OperatorError`."""
     return _Writer(with_blocks(program) if has_bodies(program) else program, strict).run()
+
+
+def operators_of(op: Operator) -> list[OpDesc]:
+    """What one operator of a program is there, also where Paddle lacks it: one operator or several, or none for what others say."""
+    program = op.block.program
+    writer = _Writer(with_blocks(program) if has_bodies(program) else program, strict=False)
+    writer.run()
+    return writer.written.get(op.uid, [])
 
 
 class _Writer:
@@ -48,6 +56,7 @@ class _Writer:
     def __init__(self, program: Program, strict: bool):
         self.program, self.strict = program, strict
         self.said: dict[int, list[Spelled]] = {}
+        self.written: dict[int, list[OpDesc]] = {}
 
     def run(self) -> ProgramDesc:
         desc = ProgramDesc([BlockDesc(b.idx, b.parent_idx, b.forward_block_idx) for b in self.program.blocks], WRITTEN)
@@ -60,7 +69,7 @@ class _Writer:
         scopes = {name for op in block.ops for slot, names in op.outputs.items() if slot in SCOPES for name in names}
         for variable in block.vars.values():
             if variable.name not in unread:
-                target.variables[variable.name] = _variable(variable, variable.name in scopes)
+                target.variables[variable.name] = variable_desc(variable, variable.name in scopes)
         for op in block.ops:
             if op.output_arg_names and unread.issuperset(op.output_arg_names):
                 continue
@@ -75,7 +84,8 @@ class _Writer:
             for name, kind in words.made.items():
                 if name not in target.variables or name in op.output_arg_names:
                     target.variables[name] = _made(name, kind)
-            target.ops += [_operator(op, spelled) for spelled in words.said]
+            self.written[op.uid] = [_operator(op, spelled) for spelled in words.said]
+            target.ops += self.written[op.uid]
 
     def _say(self, op: Operator, words: Words) -> None:
         kind = op.kind
@@ -190,7 +200,8 @@ def _only_draws(block: Block) -> set[str]:
 # --- variables
 
 
-def _variable(variable: Variable, is_scopes: bool) -> VarDesc:
+def variable_desc(variable: Variable, is_scopes: bool = False) -> VarDesc:
+    """A variable as Paddle has it; `is_scopes` where operators with blocks keep what their runs made."""
     kept: VarDesc | None = variable.desc_kept
     if kept is not None and kept.kind == variable.kind and kept.type is None:
         return replace(kept, name=variable.name, persistable=variable.persistable)
@@ -226,8 +237,8 @@ def _dims(kind: TensorType) -> list[int]:
 def _operator(op: Operator, spelled: Spelled) -> OpDesc:
     attrs = dict(spelled.attrs)
     attrs |= {name: value for name, value in op.attrs.items() if name in kinds.ROLE_KINDS}
-    if op.location.file and "op_callstack" not in attrs:
-        attrs["op_callstack"] = [f'  File "{op.location.file}", line {op.location.line}, in <module>']
+    if op.lines and "op_callstack" not in attrs:
+        attrs["op_callstack"] = op.attr("op_callstack")
     known = kinds.kinds_of(spelled.type)
     desc = OpDesc(spelled.type, {s: list(n) for s, n in spelled.inputs.items()}, {s: list(n) for s, n in spelled.outputs.items()})
     for name, value in attrs.items():
