@@ -238,9 +238,9 @@ class _Backward:
         for slot, i in flow.inputs:
             outputs.setdefault(slot + GRAD, []).append(self._name(read[slot][i]))
         kind, data = op.kind.gradient(op, tuple(flow.inputs), tuple(seeds))
-        location = op.location
         type = gradient_type(op.type)
-        made = Operator(self.block, type, kind, inputs, outputs, self.block.program.role_attributes(), data, location)
+        made = Operator(self.block, type, kind, inputs, outputs, self.block.program.role_attributes(), data, op.location)
+        made.lines = op.lines
         self.block.place(made, len(self.block.ops))
         counts: dict[str, int] = {}
         for slot, i in flow.inputs:

@@ -99,6 +99,7 @@ class Operator:
             location, self.lines = caller_location(), caller_lines(MOST_LINES)
         self.location = location
         self.uid = next(_numbers)
+        self.stands_for: int | None = None  # the branch or loop by functions that it is written for
         self.slots_kept: Any = None  # of a gradient operator from there, its slots as they are there
         self.attr_kinds: dict[str, int] = {}  # of an operator from Paddle's bytes, the kinds that its attributes have there
 

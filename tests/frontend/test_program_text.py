@@ -64,6 +64,8 @@ def test_parts_of_a_program_print_in_both_forms() -> None:
     weight = main.all_parameters()[0]
     assert repr(weight) == "persist trainable param fc_0.w_0 : LOD_TENSOR.shape(4, 3).dtype(float32).stop_gradient(False)"
     assert "optimize_attr: {'learning_rate': 1.0}" in weight.to_string(True, True)
+    kinds = re.findall(r'^type: "(\w+)"', next(op for op in block.ops if op.type == "if").to_string(True), re.M)
+    assert kinds.count("conditional_block") == 2 and "select_input" in kinds
     # The bodies are blocks of the description, and none of the program here.
     text = main.to_string(True, True)
     assert text.count("blocks {") == 3 and "trainable: True" in text and chosen.name in text
@@ -75,17 +77,21 @@ def made_by_a_helper(x: Any) -> Any:
 
 
 def test_an_operator_knows_the_lines_that_made_it() -> None:
-    y = made_by_a_helper(static.data("x", [2]))
+    y = made_by_a_helper(static.create_parameter([2], "float32"))
     op = y.op
     assert op is not None and op.has_attr("op_callstack") and "op_callstack" in op.attr_names and "op_callstack" in op.all_attrs()
     *before, place, text = op.attr("op_callstack")
     assert re.fullmatch(r'  File ".*test_program_text.py", line \d+, in made_by_a_helper', place) and text == "    return paddle.tanh(x)"
-    assert before[-1] == '    y = made_by_a_helper(static.data("x", [2]))' and "in test_an_operator_knows" in before[-2]
+    assert before[-1] == '    y = made_by_a_helper(static.create_parameter([2], "float32"))' and "in test_an_operator_knows" in before[-2]
+    static.append_backward(paddle.sum(y))
+    slope = next(o for o in op.block.ops if o.type == "tanh_grad")
+    assert slope.attr("op_callstack") == op.attr("op_callstack")
     assert not any("/polyreme/" in line for line in op.attr("op_callstack"))
     main = static.default_main_program()
     again = static.Program.parse_from_string(main.clone().serialize_to_string())
-    assert again.global_block().ops[-1].attr("op_callstack") == op.attr("op_callstack")
-    assert str(again.global_block().ops[-1].location).endswith(f"test_program_text.py:{op.location.line}")
+    copied = next(o for o in again.global_block().ops if o.type == "tanh")
+    assert copied.attr("op_callstack") == op.attr("op_callstack")
+    assert str(copied.location).endswith(f"test_program_text.py:{op.location.line}")
 
 
 def test_errors_of_a_program_from_bytes_show_the_users_line_not_paddles() -> None:

@@ -67,7 +67,9 @@ class _BodyWriter:
         assert self.op is not None
         roles = {name: value for name, value in self.op.attrs.items() if name.startswith("op_")}
         block = self.program.current_block()
-        block.ops.append(Operator(block, type, kind, inputs, outputs, {**attrs, **roles}, None, self.op.location))
+        made = Operator(block, type, kind, inputs, outputs, {**attrs, **roles}, None, self.op.location)
+        made.lines, made.stands_for = self.op.lines, self.op.uid
+        block.ops.append(made)
 
     def _named(self, type: str, inputs: Mapping[str, Sequence[str]], outputs: Mapping[str, Sequence[str]], **attrs: Any) -> None:
         self._append(type, kind_named(type), inputs, outputs, attrs)

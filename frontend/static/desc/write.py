@@ -84,8 +84,9 @@ class _Writer:
             for name, kind in words.made.items():
                 if name not in target.variables or name in op.output_arg_names:
                     target.variables[name] = _made(name, kind)
-            self.written[op.uid] = [_operator(op, spelled) for spelled in words.said]
-            target.ops += self.written[op.uid]
+            written = [_operator(op, spelled) for spelled in words.said]
+            self.written.setdefault(op.uid if op.stands_for is None else op.stands_for, []).extend(written)
+            target.ops += written
 
     def _say(self, op: Operator, words: Words) -> None:
         kind = op.kind
