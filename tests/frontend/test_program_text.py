@@ -65,7 +65,7 @@ def test_parts_of_a_program_print_in_both_forms() -> None:
     assert repr(weight) == "persist trainable param fc_0.w_0 : LOD_TENSOR.shape(4, 3).dtype(float32).stop_gradient(False)"
     assert "optimize_attr: {'learning_rate': 1.0}" in weight.to_string(True, True)
     kinds = re.findall(r'^type: "(\w+)"', next(op for op in block.ops if op.type == "if").to_string(True), re.M)
-    assert kinds.count("conditional_block") == 2 and "select_input" in kinds
+    assert kinds.count("conditional_block") == 2 and "elementwise_mul" in kinds
     # The bodies are blocks of the description, and none of the program here.
     text = main.to_string(True, True)
     assert text.count("blocks {") == 3 and "trainable: True" in text and chosen.name in text
