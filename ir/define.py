@@ -39,7 +39,8 @@ from polyreme.ir.accuracy import EXACT, Accuracy
 from polyreme.ir.attributes import Dense, normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
-from polyreme.ir.types import BufferType, ScalarType, Type, VectorType
+from polyreme.ir.dims import Expr, symbols
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, type_symbols
 
 OpClass = TypeVar("OpClass", bound=type[Op])
 
@@ -86,6 +87,29 @@ def is_pure(op: Op) -> bool:
     if ControlFlow not in op.traits:
         return False
     return all(Terminator in inner.traits or is_pure(inner) for region in op.regions for block in region.blocks for inner in block)
+
+
+def size_names(op: Op) -> frozenset[str]:
+    """The names of sizes in an op: in its types and attributes, and in the arguments of its bodies."""
+    values = (*op.operands, *op.results, *(a for region in op.regions for block in region.blocks for a in block.args))
+    found: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in values))
+    for attribute in op.attributes.values():
+        for dim in attribute if isinstance(attribute, tuple) else (attribute,):
+            if isinstance(dim, Expr):
+                found |= symbols(dim)
+    return found
+
+
+def tells_sizes(op: Op) -> bool:
+    """Whether a later op speaks of sizes that are known only once this one, a branch or loop, has run: it is of use by them alone."""
+    if ControlFlow not in op.traits or op.parent is None:
+        return False
+    known: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in op.operands))
+    told = frozenset().union(*(type_symbols(r.type) for r in op.results)) - known
+    if not told:
+        return False
+    ops = op.parent.ops
+    return any(told & size_names(inner) for later in ops[ops.index(op) + 1 :] for inner in later.walk())
 
 
 @dataclass(slots=True)

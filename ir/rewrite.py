@@ -26,7 +26,7 @@ from polyreme.ir import config
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
-from polyreme.ir.define import ControlFlow, Terminator, is_pure
+from polyreme.ir.define import ControlFlow, Terminator, is_pure, tells_sizes
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
 from polyreme.ir.timing import open_timing
 
@@ -91,13 +91,13 @@ def rewrite_greedily(root: Op, patterns: Iterable[Pattern], budget: int | None =
 
 
 def erase_unused(func: Func) -> None:
-    """Erase pure ops without uses, also those that only such ops use."""
+    """Erase pure ops without uses, also those that only such ops use. What tells sizes that others speak of is used."""
     _erase_unused(func.block)
 
 
 def _erase_unused(block: Block) -> None:
     for op in reversed(block):
-        if not op.is_used and not op.has(Terminator) and is_pure(op):
+        if not op.is_used and not op.has(Terminator) and is_pure(op) and not tells_sizes(op):
             op.erase()
             continue
         for region in op.regions:
@@ -128,7 +128,7 @@ class _Driver:
             op, _ = self.pending.popitem()
             if op.parent is None:
                 continue
-            if not op.is_used and is_pure(op):
+            if not op.is_used and is_pure(op) and not tells_sizes(op):
                 self.erase(op)
                 continue
             for p in self.by_kind.get(type(op), ()):

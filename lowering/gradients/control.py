@@ -15,9 +15,10 @@ from polyreme.dialects.control import local_sizes
 from polyreme.dialects.nn import Add, Full, If, LogicalOr, Scan, Slice, While, Yield
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Region, Value
+from polyreme.ir.define import size_names
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic, PassError
-from polyreme.ir.dims import Dim, Expr, symbol, symbols
-from polyreme.ir.types import TensorType, i1, type_symbols
+from polyreme.ir.dims import Dim, symbol
+from polyreme.ir.types import TensorType, i1
 from polyreme.lowering.analysis.counted_loops import known_rounds
 from polyreme.lowering.gradients.presence import ALWAYS, NEVER, Presence, Sometimes, has_poles, is_exposed, predicate
 from polyreme.lowering.gradients.table import Emitter, gradient, has_gradient, zeros_like
@@ -234,23 +235,12 @@ def _fresh_size(b: Any) -> Dim:
         while root is not None and root.parent_op is not None:
             root = root.parent_op
         for op in root.walk() if root is not None else (inner for first in at.block for inner in first.walk()):
-            taken |= _names(op)
+            taken |= size_names(op)
         at = at.outer if isinstance(at, _Inside) else None
     if at is not None:
         size: Dim = at.fresh_size()
         return size
     return symbol(next(name for name in (f"K_{i}" for i in range(1, len(taken) + 2)) if name not in taken))
-
-
-def _names(op: Any) -> frozenset[str]:
-    """The names of sizes in an op."""
-    values = (*op.operands, *op.results, *(a for region in op.regions for block in region.blocks for a in block.args))
-    found: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in values))
-    for attribute in op.attributes.values():
-        for dim in attribute if isinstance(attribute, tuple) else (attribute,):
-            if isinstance(dim, Expr):
-                found |= symbols(dim)
-    return found
 
 
 def _scan_gradients(

@@ -18,7 +18,7 @@ from polyreme.dialects.control import TRIPS, differing_axes, is_true
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, OpResult, Region, Value
-from polyreme.ir.define import ConstantLike, is_pure
+from polyreme.ir.define import ConstantLike, is_pure, tells_sizes
 from polyreme.ir.passes import FuncPass, register_pass
 from polyreme.ir.rewrite import Pattern, pattern
 from polyreme.ir.types import TensorType
@@ -300,7 +300,7 @@ def _read_by_effects(op: Any, arg: Value) -> bool:
 
 def _erase_unread(region: Region) -> None:
     for inner in reversed(region.block.ops[:-1]):
-        if not inner.is_used and is_pure(inner):
+        if not inner.is_used and is_pure(inner) and not tells_sizes(inner):
             inner.erase()
 
 

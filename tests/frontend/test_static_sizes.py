@@ -135,3 +135,19 @@ def test_fluid_takes_variables_in_place_of_attributes() -> None:
     expected = [((2, 12), 276), ((2, 4, 3), 276), ((2, 8, 3), 552), ((2, 4, 3), 24), ((2, 2, 3), 138), ((2, 1, 3), 78), ((2, 1, 4, 3), 276)]
     expected += [((2, 2, 3), 174), ((2, 2), 8)]
     assert [(a.shape, a.sum()) for a in run(*made, x=X)] == expected
+
+
+def test_what_a_branch_gives_may_be_wanted_for_its_sizes_alone() -> None:
+    x, flag = static.data("x", [None, 12]), static.data("flag", [1], "bool")
+    x.stop_gradient = False
+
+    def inner() -> Any:
+        return static.nn.cond(paddle.sum(x) > 0, lambda: x.reshape([-1, 2]), lambda: x.reshape([-1, 6]))
+
+    chosen = static.nn.cond(flag, lambda: paddle.concat([inner()] * 2), lambda: paddle.reshape(x * 2, [-1, 4]))
+    (grad,) = static.gradients([paddle.sum(chosen)], [x])
+    for batch, taken, shape, factor in ((2, True, [24, 2], 2), (3, False, [9, 4], 2)):
+        fed = {"x": np.ones((batch, 12), "float32"), "flag": np.array([taken])}
+        assert run(paddle.shape(chosen), **fed)[0].tolist() == shape
+        assert len(run(paddle.ones([chosen.shape[0]]), **fed)[0]) == shape[0]
+        np.testing.assert_array_equal(run(grad, **fed)[0], np.full((batch, 12), factor))
