@@ -225,6 +225,7 @@ def _users(op: Op) -> list[Op]:
 
 
 def _producers(op: Op) -> list[Op]:
-    """The ops whose results `op` uses, its regions included."""
+    """The ops whose results `op` uses, its regions included; none of those in it, which are gone when it is."""
     found = (value.producer() for inner in op.walk() for value in inner.operands)
-    return list(dict.fromkeys(p for p in found if p is not None))
+    within = set(op.walk()) if op.regions else ()
+    return list(dict.fromkeys(p for p in found if p is not None and p not in within))
