@@ -185,3 +185,9 @@ def apply_activation(x: Tensor, name: str) -> Tensor:
     if name not in known:
         raise UnsupportedError(f"expected an activation ({', '.join(filter(None, known))}) but got '{name}'")
     return known[name](x)
+
+
+@operator(legacy=spelled("soft_relu"))
+def soft_relu(x: Tensor, *, threshold: float = 40.0) -> Tensor:
+    """log(1 + exp(x)), of x within [-threshold, threshold]."""
+    return math.log(math.scale(math.exp(math.clip(x, -threshold, threshold)), 1.0, 1.0))

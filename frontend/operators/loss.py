@@ -124,3 +124,53 @@ def smooth_l1_loss(
 def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """max(0, 1 - (2 * label - 1) * logit)."""
     return functional.relu(math.scale(math.multiply(math.scale(labels, 2.0, -1.0), logits), -1.0, 1.0))
+
+
+@operator(legacy=spelled("log_loss", {"Predicted": "predicted", "Labels": "labels"}, "Loss", constant="Labels"))
+def log_loss(predicted: Tensor, labels: Tensor, *, epsilon: float = 1e-4) -> Tensor:
+    """-label * log(predicted + epsilon) - (1 - label) * log(1 - predicted + epsilon)."""
+    labels = _fixed(labels)
+    right = math.multiply(labels, math.log(math.scale(predicted, 1.0, epsilon)))
+    wrong = math.multiply(math.scale(labels, -1.0, 1.0), math.log(math.scale(predicted, -1.0, 1.0 + epsilon)))
+    return math.scale(math.add(right, wrong), -1.0)
+
+
+@operator(legacy=spelled("rank_loss", {"Label": "label", "Left": "left", "Right": "right"}, constant="Label"))
+def rank_loss(label: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """log(1 + exp(left - right)) - label * (left - right)."""
+    apart = math.subtract(left, right)
+    return math.subtract(functional.softplus(apart), math.multiply(_fixed(label), apart))
+
+
+@operator(legacy=spelled("margin_rank_loss", {"Label": "label", "X1": "left", "X2": "right"}, "Out Activated", constant="Label"))
+def margin_rank_loss(label: Tensor, left: Tensor, right: Tensor, *, margin: float = 0.0) -> Tensor:
+    """max(0, -label * (left - right) + margin)."""
+    apart = math.multiply(_fixed(label), math.subtract(left, right))
+    return functional.relu(math.scale(apart, -1.0, margin))
+
+
+@operator(legacy=spelled("bpr_loss", {"X": "x", "Label": "label"}, "Y", constant="Label"))
+def bpr_loss(x: Tensor, label: Tensor) -> Tensor:
+    """The mean of log(1 + exp(x_j - x_label)) over the other classes j, [N, 1]."""
+    label = math.reshape(label, [x.type.shape[0], 1])
+    classes = x.type.shape[-1]
+    apart = functional.softplus(math.subtract(x, math.take_along_axis(x, label, -1, broadcast=False)))
+    others = math.scale(functional.one_hot(math.reshape(label, [-1]), int(classes)), -1.0, 1.0)
+    return math.scale(math.sum(math.multiply(apart, cast_to(others, x.type.dtype)), [-1], keepdim=True), 1.0 / (int(classes) - 1))
+
+
+@operator(legacy=spelled("label_smooth", {"X": "x", "PriorDist": "prior"}, constant="PriorDist"))
+def label_smooth(x: Tensor, prior: Tensor | None = None, *, epsilon: float = 0.0) -> Tensor:
+    """(1 - epsilon) * x + epsilon * prior, whose elements are by default 1 / classes each."""
+    if prior is None:
+        return math.scale(x, 1.0 - epsilon, epsilon / int(x.type.shape[-1]))
+    return math.add(math.scale(x, 1.0 - epsilon), math.scale(math.reshape(_fixed(prior), [1, -1]), epsilon))
+
+
+@operator(legacy=spelled("cos_sim", {"X": "x", "Y": "y"}, "Out XNorm YNorm"))
+def cos_sim(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The cosine of the angle between each row of `x` and that of `y`, which may have one row for all, [N, 1]; and their lengths."""
+    x, y = (math.reshape(part, [part.type.shape[0], -1]) for part in (x, y))
+    of_x, of_y = (math.sqrt(math.sum(math.square(part), [1], keepdim=True)) for part in (x, y))
+    together = math.sum(math.multiply(x, y), [1], keepdim=True)
+    return math.divide(together, math.multiply(of_x, of_y)), of_x, of_y

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
+from polyreme.nn import functional
 from polyreme.nn.functional.norm import by_batch, by_groups, elements_per_channel, moved
 from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, per_channel
 from polyreme.operators.definition import operator, spelled
@@ -130,3 +131,10 @@ def group_norm(
 def affine_channel(x: Tensor, scale: Tensor, bias: Tensor, *, data_layout: str = "NCHW") -> Tensor:
     layout = "NCHW" if data_layout == "AnyLayout" else data_layout
     return math.add(math.multiply(x, per_channel(scale, x, layout)), per_channel(bias, x, layout))
+
+
+@operator(legacy=spelled("lrn", outputs="Out MidOut"))
+def lrn(x: Tensor, *, n: int = 5, k: float = 2.0, alpha: float = 1e-4, beta: float = 0.75, data_format: str = "NCHW") -> Tensor:
+    """x / (k + alpha * s) ** beta, with s the sum of the squares of `n` neighbouring channels."""
+    layout = "NHWC" if data_format == "NHWC" else "NCHW"
+    return functional.local_response_norm(x, n, alpha * n, beta, k, layout)

@@ -12,7 +12,7 @@ from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
 from polyreme.operators.arguments import Numbers, Sizes, UnsupportedError, channel_axis, check_count
-from polyreme.operators.definition import operator, spelled
+from polyreme.operators.definition import Legacy, operator, spelled
 from polyreme.operators.shape import MOST_PARTS
 from polyreme.tensor import Tensor
 
@@ -28,15 +28,16 @@ _WITHOUT = "out_size size_tensor scale_tensor"
 
 
 def _resize(method: str) -> None:
-    @operator(
-        f"{method}_interp",
-        legacy=[
-            spelled(f"{method}_interp_v2", _SLOTS, attributes=_ATTRIBUTES, without=_WITHOUT),
-            spelled(
-                f"{method}_interp", _SLOTS, attributes=_ATTRIBUTES, defaults={"scale": 0.0}, types={"scale": "FLOAT"}, without=_WITHOUT
-            ),
-        ],
+    """The operators of a method. The older one takes from a scale only what sizes follow, and steps by the quotient of the sizes."""
+    older = spelled(
+        f"{method}_interp", _SLOTS, attributes=_ATTRIBUTES, defaults={"scale": 0.0}, types={"scale": "FLOAT"}, without=_WITHOUT
     )
+    _declare(method, True, f"{method}_interp", legacy=spelled(f"{method}_interp_v2", _SLOTS, attributes=_ATTRIBUTES, without=_WITHOUT))
+    _declare(method, False, legacy=older)
+
+
+def _declare(method: str, steps_by_scale: bool, *names: str, legacy: Legacy) -> None:
+    @operator(*names, legacy=legacy)
     def interpolate(
         x: Tensor,
         out_size: Sizes | None = None,
@@ -53,8 +54,9 @@ def _resize(method: str) -> None:
         align_mode: int = 1,
     ) -> Tensor:
         sizes = out_d, out_h, out_w
+        scales = scale_tensor or scale
         return _interpolate(
-            x, out_size, size_tensor, scale_tensor or scale, data_format, sizes, interp_method, align_corners, align_mode
+            x, out_size, size_tensor, scales, data_format, sizes, interp_method, align_corners, align_mode, steps_by_scale
         )
 
 
@@ -75,6 +77,7 @@ def _interpolate(
     interp_method: str,
     align_corners: bool,
     align_mode: int,
+    steps_by_scale: bool,
 ) -> Tensor:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
@@ -83,6 +86,8 @@ def _interpolate(
         raise UnsupportedError(f"expected nearest, linear or cubic interpolation but got '{interp_method}'")
     given = list(sizes_given)[5 - x.ndim :]
     sizes, factors = _targets(x, given, out_size, size_tensor, scale)
+    if not steps_by_scale:
+        factors = [0.0] * len(factors)
     for size in sizes:
         check_count(size, 1 << 20, "elements per axis")
     try:

@@ -20,7 +20,7 @@ def given(fluid, value, name):
     return made
 
 
-def outcome(fluid, np, function, *inputs):
+def outcome(fluid, np, function, *inputs, **named):
     """What a function gives for inputs, and the gradients of a weighed sum of it with respect to those of floats."""
     with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
         variables = [given(fluid, value, f"x{i}") for i, value in enumerate(inputs)]
@@ -33,6 +33,7 @@ def outcome(fluid, np, function, *inputs):
         exe = fluid.Executor(fluid.CPUPlace())
         exe.run(fluid.default_startup_program())
         feed = {f"x{i}": fed(fluid, np, value) for i, value in enumerate(inputs)}
+        feed.update(named)
         there = [v for v in wanted if v is not None]
         values = exe.run(feed=feed, fetch_list=made + there, return_numpy=False)
         return {
@@ -145,3 +146,80 @@ def steps_of_recurrent_layers(fluid, np):
         "lstm": outcome(fluid, np, lambda L, y, h, c: L.concat(list(L.lstm_unit(
             y, h, c, 0.5, attr(fluid, np, "weight", 5, 8), attr(fluid, np, "bias", 8))), axis=1), y, h, c),
     }  # fmt: skip
+
+
+@check(*[L + n for n in ("log_loss", "rank_loss", "margin_rank_loss", "bpr_loss", "label_smooth", "dice_loss", "npair_loss", "cos_sim")])
+def losses_of_rows(fluid, np):
+    share, left, right = np.array([[0.2], [0.7], [0.4]], "float32"), *[rows(np, [[1, 1, 1]], 1, seed=i)[0] for i in (1, 2)]
+    label, classes = np.array([[1], [0], [1]], "float32"), np.array([[2], [0], [3]], "int64")
+    scores, other = (rows(np, [[1, 1, 1]], 4, seed=i)[0] for i in (3, 4))
+    dense = np.eye(4, dtype="float32")[[1, 3, 0]]
+
+    def fixed(L):
+        whole = [L.data(n, [3, 4], append_batch_size=False) for n in ("anchor", "positive")]
+        return L.npair_loss(*whole, L.assign(np.array([0, 1, 0], "float32")), 0.1)
+
+    return {
+        "log": outcome(fluid, np, lambda L, x, y: L.log_loss(x, y), share, label),
+        "rank": outcome(fluid, np, lambda L, y, a, b: L.rank_loss(y, a, b), label, left, right),
+        "margin": outcome(fluid, np, lambda L, y, a, b: L.margin_rank_loss(y, a, b, 0.3), label * 2 - 1, left, right),
+        "bpr": outcome(fluid, np, lambda L, x, y: L.bpr_loss(x, y), scores, classes),
+        "smooth": outcome(fluid, np, lambda L, x: L.label_smooth(x, epsilon=0.2), dense),
+        "smooth to": outcome(fluid, np, lambda L, x: L.label_smooth(x, L.assign(np.float32([[0.1, 0.2, 0.3, 0.4]])), 0.2), dense),
+        "dice": outcome(fluid, np, lambda L, x, y: L.dice_loss(L.softmax(x), y), scores, classes),
+        "npair": outcome(fluid, np, fixed, anchor=scores, positive=other),
+        "cosine": outcome(fluid, np, lambda L, x, y: L.cos_sim(x, y), scores, other),
+        "cosine to one": outcome(fluid, np, lambda L, x: L.cos_sim(x, L.assign(np.float32([[0.1, 0.2, -0.3, 0.4]]))), scores),
+    }  # fmt: skip
+
+
+@check(*[L + n for n in ("hard_swish", "mish", "selu", "soft_relu", "log1p", "cumsum", "maxout")])
+def functions_of_elements(fluid, np):
+    x = rows(np, [[3, 3]], 4)[0] * 4
+    return {
+        "hard_swish": outcome(fluid, np, lambda L, x: L.hard_swish(x, 5.0, 5.0, 2.0), x),
+        "selu": outcome(fluid, np, lambda L, x: L.selu(x), x), "selu by hand": outcome(fluid, np, lambda L, x: L.selu(x, 1.2, 0.5), x),
+        "soft_relu": outcome(fluid, np, lambda L, x: L.soft_relu(x, 9.0), x),
+        "log1p": outcome(fluid, np, lambda L, x: L.log1p(L.square(x)), x), "cumsum": outcome(fluid, np, lambda L, x: L.cumsum(x), x),
+        "cumsum of rows": outcome(fluid, np, lambda L, x: L.cumsum(x, axis=0, exclusive=True), x),
+        "cumsum back": outcome(fluid, np, lambda L, x: L.cumsum(x, 1, reverse=True), x),
+        "maxout": outcome(fluid, np, lambda L, x: L.maxout(L.reshape(x, [-1, 4, 1, 1]), 2), x),
+    }  # fmt: skip
+
+
+IMAGES = (
+    "conv2d_transpose", "conv3d", "pool3d", "adaptive_pool2d", "image_resize", "resize_bilinear", "resize_nearest", "resize_trilinear",
+    "image_resize_short", "pad", "pad2d", "pixel_shuffle", "shuffle_channel", "grid_sampler", "group_norm", "instance_norm", "lrn",
+    "affine_channel", "prelu",
+)  # fmt: skip
+
+
+@check(*[L + n for n in IMAGES])
+def functions_of_images(fluid, np):
+    x, wide = (np.random.RandomState(i).uniform(-1, 1, s).astype("float32") for i, s in enumerate(((1, 4, 3, 2), (1, 2, 3, 2, 2))))
+    half = fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5))
+    grid = np.random.RandomState(2).uniform(-1, 1, (1, 3, 2, 2)).astype("float32")
+    ways = {
+        "conv2d_transpose": lambda L, x: L.conv2d_transpose(x, 2, filter_size=2, stride=2, param_attr=half, act="tanh"),
+        "to a size": lambda L, x: L.conv2d_transpose(x, 2, output_size=[5, 3], padding=1, stride=2, groups=2, param_attr=half),
+        "adaptive_pool2d": lambda L, x: L.adaptive_pool2d(x, [2, 1], "avg"),
+        "adaptive_pool2d of most": lambda L, x: L.adaptive_pool2d(x, [2, 2], "max"),
+        "resize_bilinear": lambda L, x: L.resize_bilinear(x, [4, 5]),
+        "between pixels": lambda L, x: L.image_resize(x, scale=1.7, align_corners=False, align_mode=0),
+        "resize_nearest": lambda L, x: L.resize_nearest(x, [5, 3]), "short": lambda L, x: L.image_resize_short(x, 4),
+        "pad": lambda L, x: L.pad(x, [0, 1, 0, 0, 1, 0, 0, 2], 0.3), "pad2d": lambda L, x: L.pad2d(x, [1, 2, 1, 1], "reflect"),
+        "pad2d of edges": lambda L, x: L.pad2d(x, [0, 2, 1, 0], "edge"), "pixel_shuffle": lambda L, x: L.pixel_shuffle(x, 2),
+        "shuffle_channel": lambda L, x: L.shuffle_channel(x, 2), "group_norm": lambda L, x: L.group_norm(x, 2),
+        "instance_norm": lambda L, x: L.instance_norm(x), "lrn": lambda L, x: L.lrn(x, n=3, k=1.5, alpha=0.3),
+        "affine_channel": lambda L, x: L.affine_channel(x, *[L.create_parameter([4], "float32", attr=half) for _ in range(2)]),
+        "prelu": lambda L, x: L.prelu(x, "all"), "prelu of channels": lambda L, x: L.prelu(x, "channel", half),
+        "prelu of elements": lambda L, x: L.prelu(x, "element", half),
+    }  # fmt: skip
+    found = {name: outcome(fluid, np, way, x) for name, way in ways.items()}
+    found["grid"] = outcome(fluid, np, lambda L, x, g: L.grid_sampler(x, g), x, grid)
+    found["conv3d"] = outcome(fluid, np, lambda L, x: L.conv3d(x, 2, [2, 1, 2], padding=[1, 0, 0], param_attr=half), wide)
+    found["pool3d"] = outcome(fluid, np, lambda L, x: L.pool3d(x, 2, "avg", 1), wide)
+    found["resize_trilinear"] = outcome(fluid, np, lambda L, x: L.resize_trilinear(x, [2, 3, 3]), wide)
+    found["errors"] = [caught(lambda: fluid.layers.image_resize(fluid.layers.data("y", [3, 4, 4])), "must not be None"),
+                       caught(lambda: fluid.layers.lrn(fluid.layers.data("z", [3])))]  # fmt: skip
+    return found

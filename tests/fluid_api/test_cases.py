@@ -15,6 +15,14 @@ from tests.fluid_api.table import differences, load
 
 ROOT = Path(__file__).parents[2]
 CASES = load()
+# Of the functions of layers, which compile many programs each, these run by default.
+QUICK = {"sequences_are_expanded", "sequences_get_other_levels"}
+
+
+def _marked(name: str) -> Any:
+    function = CASES[name].function
+    longer = function.__module__.endswith("cases_layers") and function.__name__ not in QUICK
+    return pytest.param(name, marks=pytest.mark.slow if longer else ())
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +30,7 @@ def kept() -> dict[str, Any]:
     return stored()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [_marked(name) for name in CASES])
 def test_a_program_of_the_fluid_time_gives_what_paddle_gave(name: str, kept: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CPU_NUM", "2")  # and set back behind the case
     case = CASES[name]

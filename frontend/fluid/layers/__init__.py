@@ -4,6 +4,7 @@ from polyreme.fluid.layers import (
     control_flow,
     dynamic_rnn,
     elementwise,
+    images,
     io,
     learning_rate_scheduler,
     loss,
@@ -17,6 +18,7 @@ from polyreme.fluid.layers import (
 from polyreme.fluid.layers.control_flow import *
 from polyreme.fluid.layers.dynamic_rnn import *
 from polyreme.fluid.layers.elementwise import *
+from polyreme.fluid.layers.images import *
 from polyreme.fluid.layers.io import *
 from polyreme.fluid.layers.learning_rate_scheduler import *
 from polyreme.fluid.layers.loss import *
@@ -30,7 +32,9 @@ from polyreme.names import listed
 
 __all__ = sorted(
     name
-    for module in (control_flow, dynamic_rnn, elementwise, io, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod, tensor)
+    for module in (
+        control_flow, dynamic_rnn, elementwise, images, io, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod, tensor,
+    )  # fmt: skip
     for name in module.__all__
 )
 

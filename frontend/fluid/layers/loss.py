@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.elementwise import elementwise_add, equal
 from polyreme.fluid.layers.given import takes
-from polyreme.fluid.layers.nn import reduce_mean
+from polyreme.fluid.layers.nn import (
+    expand,
+    matmul,
+    one_hot,
+    reduce_mean,
+    reduce_sum,
+    reshape,
+    scale,
+    transpose,
+)
+from polyreme.fluid.layers.tensor import cast
 from polyreme.names import listed
 
 __all__ = [
-    "cross_entropy", "huber_loss", "kldiv_loss", "mse_loss", "sigmoid_cross_entropy_with_logits", "smooth_l1",
-    "softmax_with_cross_entropy", "square_error_cost",
+    "bpr_loss", "cross_entropy", "dice_loss", "huber_loss", "kldiv_loss", "label_smooth", "log_loss", "margin_rank_loss", "mse_loss",
+    "npair_loss", "rank_loss", "sigmoid_cross_entropy_with_logits", "smooth_l1", "softmax_with_cross_entropy", "square_error_cost",
 ]  # fmt: skip
 
 
@@ -99,6 +110,72 @@ def kldiv_loss(x: Any, target: Any, reduction: str = "mean", name: str | None = 
     loss = helper.create_variable_for_type_inference(x.dtype, shape=None if reduction == "none" else [1])
     helper.append_op("kldiv_loss", {"X": x, "Target": target}, {"Loss": loss}, {"reduction": reduction})
     return loss
+
+
+def _loss(type: str, slots: dict[str, Any], dtype: Any, attrs: dict[str, Any], slot: str = "Out", name: str | None = None) -> Any:
+    """The variable of one operator."""
+    helper = LayerHelper(type, name=name)
+    out = helper.create_variable_for_type_inference(dtype)
+    helper.append_op(type, slots, {slot: out}, attrs)
+    return out
+
+
+@takes("input", "label")
+def log_loss(input: Any, label: Any, epsilon: float = 0.0001, name: str | None = None) -> Any:
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), of probabilities [N, 1]."""
+    return _loss("log_loss", {"Predicted": input, "Labels": label}, input.dtype, {"epsilon": epsilon}, "Loss", name)
+
+
+@takes("label", "left", "right")
+def rank_loss(label: Any, left: Any, right: Any, name: str | None = None) -> Any:
+    """log(1 + exp(left - right)) - label * (left - right)."""
+    return _loss("rank_loss", {"Label": label, "Left": left, "Right": right}, left.dtype, {}, name=name)
+
+
+@takes("label", "left", "right")
+def margin_rank_loss(label: Any, left: Any, right: Any, margin: float = 0.1, name: str | None = None) -> Any:
+    """max(0, -label * (left - right) + margin)."""
+    return _loss("margin_rank_loss", {"Label": label, "X1": left, "X2": right}, left.dtype, {"margin": margin}, name=name)
+
+
+@takes("input", "label")
+def bpr_loss(input: Any, label: Any, name: str | None = None) -> Any:
+    """The mean of log(1 + exp(x_j - x_label)) over the other classes j of `input` [N, classes], [N, 1]."""
+    return _loss("bpr_loss", {"X": input, "Label": label}, input.dtype, {}, "Y", name)
+
+
+@takes("label")
+def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, dtype: Any = "float32", name: str | None = None) -> Any:
+    """(1 - epsilon) * label + epsilon * prior_dist, whose elements are by default 1 / classes each. No gradient flows to `label`."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise ValueError("The value of epsilon must be between 0 and 1.")
+    label.stop_gradient = True
+    return _loss("label_smooth", {"X": label, "PriorDist": prior_dist}, dtype, {"epsilon": float(epsilon)}, name=name)
+
+
+@takes("input", "label")
+def dice_loss(input: Any, label: Any, epsilon: float = 0.00001, name: str | None = None) -> Any:
+    """The mean of 1 - 2 * common / total, of the shares `input` [N, ..., classes] and labels [N, ..., 1]."""
+    chosen = one_hot(label, depth=input.shape[-1])
+    axes = list(range(1, len(input.shape)))
+    common = reduce_sum(input * chosen, dim=axes)
+    total = elementwise_add(reduce_sum(input, dim=axes), reduce_sum(chosen, dim=axes))
+    return reduce_mean(1 - common * 2 / (total + epsilon))
+
+
+@takes("anchor", "positive", "labels")
+def npair_loss(anchor: Any, positive: Any, labels: Any, l2_reg: float = 0.002) -> Any:
+    """The cross entropy of the products of `anchor` and `positive` [N, size] with who has whose label, plus `l2_reg` / 4 times their mean
+    squared lengths.
+    """
+    count = labels.shape[0]
+    column = reshape(labels, [count, 1])
+    alike = cast(equal(expand(column, [1, count]), transpose(expand(column, [1, count]), [1, 0])), "float32")
+    shares = alike / reduce_sum(alike, dim=1, keep_dim=True)
+    lengths = reduce_mean(reduce_sum(anchor * anchor, 1)) + reduce_mean(reduce_sum(positive * positive, 1))
+    products = matmul(anchor, positive, transpose_x=False, transpose_y=True)
+    each = softmax_with_cross_entropy(products, shares, soft_label=True)
+    return scale(lengths, 0.25 * l2_reg) + reduce_mean(reduce_sum(shares * each, 0))
 
 
 __dir__ = listed(__name__)

@@ -10,10 +10,10 @@ from polyreme.fluid.layers.given import takes
 from polyreme.names import listed
 
 __all__ = [
-    "abs", "acos", "asin", "atan", "brelu", "ceil", "clip", "clip_by_norm", "cos", "cosh", "elu", "erf", "exp", "floor", "gelu",
-    "hard_shrink", "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round", "rsqrt", "sigmoid",
-    "sign", "sin", "sinh", "softplus", "softshrink", "softsign", "sqrt", "square", "stanh", "swish", "tanh", "tanh_shrink",
-    "thresholded_relu",
+    "abs", "acos", "asin", "atan", "brelu", "ceil", "clip", "clip_by_norm", "cos", "cos_sim", "cosh", "cumsum", "elu", "erf", "exp",
+    "floor", "gelu", "hard_shrink", "hard_sigmoid", "hard_swish", "leaky_relu", "log", "log1p", "logsigmoid", "maxout", "mish", "pow",
+    "reciprocal", "relu", "relu6", "round", "rsqrt", "selu", "sigmoid", "sign", "sin", "sinh", "soft_relu", "softplus", "softshrink",
+    "softsign", "sqrt", "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu",
 ]  # fmt: skip
 
 
@@ -152,6 +152,63 @@ def clip(x: Any, min: float, max: float, name: str | None = None) -> Any:
 def clip_by_norm(x: Any, max_norm: float, name: str | None = None) -> Any:
     """x, scaled down to the 2-norm `max_norm` where it has a greater one."""
     return _shaped("clip_by_norm", x, {"max_norm": max_norm}, name)
+
+
+@takes("x")
+def hard_swish(x: Any, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None) -> Any:
+    """x * (x + offset within [0, threshold]) / scale."""
+    return _shaped("hard_swish", x, {"threshold": threshold, "scale": scale, "offset": offset}, name)
+
+
+@takes("x")
+def mish(x: Any, threshold: float = 20, name: str | None = None) -> Any:
+    """x * tanh(log(1 + exp(x)))."""
+    return _shaped("mish", x, {"threshold": threshold}, name)
+
+
+@takes("x")
+def selu(x: Any, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Any:
+    """scale * x where it is positive, scale * alpha * (exp(x) - 1) elsewhere."""
+    return _shaped("selu", x, {"scale": scale, "alpha": alpha}, name)
+
+
+@takes("x")
+def soft_relu(x: Any, threshold: float = 40.0, name: str | None = None) -> Any:
+    """log(1 + exp(x)), of x within [-threshold, threshold]."""
+    return _shaped("soft_relu", x, {"threshold": threshold}, name)
+
+
+@takes("x")
+def log1p(x: Any, out: Any = None, name: str | None = None) -> Any:
+    """log(1 + x)."""
+    helper = LayerHelper("log1p", name=name)
+    made = helper.create_variable_for_type_inference(x.dtype) if out is None else out
+    helper.append_op("log1p", {"X": x}, {"Out": made})
+    return made
+
+
+@takes("x")
+def cumsum(x: Any, axis: int | None = None, exclusive: bool | None = None, reverse: bool | None = None) -> Any:
+    """The sums of the elements up to each one along `axis`, by default the last; without it with `exclusive`, from the end with `reverse`.
+    """
+    return _shaped("cumsum", x, {"axis": axis, "exclusive": exclusive, "reverse": reverse})
+
+
+@takes("x")
+def maxout(x: Any, groups: int, name: str | None = None, axis: int = 1) -> Any:
+    """The greatest of each `groups` neighbouring channels."""
+    if axis not in (1, -1, 3):
+        raise ValueError(f"Attr(axis) should be 1 when data format is NCHW, -1 or 3 when data format is NHWC. Received Attr(axis): {axis}.")
+    return _shaped("maxout", x, {"groups": groups, "axis": 3 if axis == -1 else axis}, name)
+
+
+@takes("X", "Y")
+def cos_sim(X: Any, Y: Any) -> Any:
+    """The cosine of the angle between each row of `X` and that of `Y`, which may have one row for all, [N, 1]."""
+    helper = LayerHelper("cos_sim")
+    out, of_x, of_y = (helper.create_variable_for_type_inference(X.dtype) for _ in range(3))
+    helper.append_op("cos_sim", {"X": X, "Y": Y}, {"Out": out, "XNorm": of_x, "YNorm": of_y})
+    return out
 
 
 __dir__ = listed(__name__)
