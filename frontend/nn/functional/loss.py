@@ -11,11 +11,11 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_
-from polyreme.math.elementwise import add, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
+from polyreme.math.elementwise import add, clip, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import moveaxis, reshape, squeeze, unsqueeze
 from polyreme.math.reduction import mean, norm, sum
-from polyreme.nn.functional.activation import sigmoid, softmax, softplus
+from polyreme.nn.functional.activation import relu, sigmoid, softmax, softplus
 from polyreme.nn.functional.common import label_smooth, one_hot
 from polyreme.tensor import Tensor
 
@@ -327,13 +327,13 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, -label * (input - other) + margin)."""
     gap = scale(multiply(neg(label), subtract(input, other)), 1.0, float(margin))
-    return _reduced(maximum(gap, number_like(gap, 0.0)), reduction, "margin_ranking_loss")
+    return _reduced(relu(gap), reduction, "margin_ranking_loss")
 
 
 def hinge_embedding_loss(input: Tensor, label: Tensor, margin: float = 1.0, reduction: str = "mean", name: str | None = None) -> Tensor:
     """input where the label is 1, max(0, margin - input) where it is -1."""
     zero = number_like(input, 0.0)
-    far = maximum(scale(input, -1.0, margin), zero)
+    far = relu(scale(input, -1.0, margin))
     is_one = dispatch.call(ops.Equal, label, number_like(label, 1))
     is_other = dispatch.call(ops.Equal, label, number_like(label, -1))
     loss = add(dispatch.call(ops.Where, is_one, input, zero), dispatch.call(ops.Where, is_other, far, zero))
@@ -351,7 +351,7 @@ def cosine_embedding_loss(
     zero = number_like(cosine, 0.0)
     near = dispatch.call(ops.Where, dispatch.call(ops.Equal, label, number_like(label, 1)), scale(cosine, -1.0, 1.0), zero)
     far = dispatch.call(
-        ops.Where, dispatch.call(ops.Equal, label, number_like(label, -1)), maximum(scale(cosine, 1.0, -margin), zero), zero
+        ops.Where, dispatch.call(ops.Equal, label, number_like(label, -1)), clip(scale(cosine, 1.0, -margin), 0.0), zero
     )
     return _reduced(add(near, far), reduction, "cosine_embedding_loss")
 
@@ -382,7 +382,7 @@ def triplet_margin_loss(
     if swap:
         far = minimum(far, gap(positive, negative))
     loss = scale(subtract(gap(input, positive), far), 1.0, margin)
-    return _reduced(maximum(loss, number_like(loss, 0.0)), reduction, "triplet_margin_loss")
+    return _reduced(clip(loss, 0.0), reduction, "triplet_margin_loss")
 
 
 def sigmoid_focal_loss(
