@@ -300,15 +300,17 @@ def group_norm(
     input: Any, groups: int, epsilon: float = 1e-05, param_attr: Any = None, bias_attr: Any = None, act: str | None = None,
     data_layout: str = "NCHW", name: str | None = None,
 ) -> Any:  # fmt: skip
-    """(input - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance of each of `groups` groups of channels."""
+    """(input - mean) / sqrt(variance + epsilon), mean and variance of each of `groups` groups of channels; times a scale per channel where
+    `param_attr` is given, plus a bias where `bias_attr` is.
+    """
     if data_layout not in ("NCHW", "NHWC"):
         raise ValueError(f"Param(data_layout) of Op(fluid.layers.group_norm) got wrong value: received {data_layout} but only NCHW or NHWC")
     helper = LayerHelper("group_norm", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     channels = [input.shape[1 if data_layout == "NCHW" else -1]]
     slots = {"X": input}
-    if param_attr is not False:
+    if param_attr:
         slots["Scale"] = helper.create_parameter(helper.param_attr, channels, input.dtype, default_initializer=Constant(1.0))
-    if bias_attr is not False:
+    if bias_attr:
         slots["Bias"] = helper.create_parameter(helper.bias_attr, channels, input.dtype, is_bias=True)
     out, mean, variance = (helper.create_variable_for_type_inference(input.dtype, stop_gradient=i > 0) for i in range(3))
     attrs = {"epsilon": epsilon, "groups": groups, "data_layout": data_layout}
