@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 
-FILES = ("training", "networks", "control_flow", "sequences", "optimizing", "surgery", "running")
+FILES = ("training", "networks", "control_flow", "sequences", "optimizing", "surgery", "running", "recurrent")
 
 
 def programs():

@@ -161,7 +161,7 @@ def classes_by_normalized_responses(fluid):
     image, label = layers.data("image", [2, 6, 6]), layers.data("label", [1], dtype="int64")
     hidden = layers.lrn(layers.conv2d(image, 4, 3, padding=1, act="relu"), n=3, alpha=0.1)
     hidden = layers.pool2d(hidden, 2, "max", 2)
-    hidden = layers.prelu(layers.group_norm(layers.conv2d(hidden, 4, 3, padding=1), groups=2), "channel")
+    hidden = layers.prelu(layers.group_norm(layers.conv2d(hidden, 4, 3, padding=1), 2, param_attr="scale", bias_attr="shift"), "channel")
     hidden = layers.resize_bilinear(layers.pad2d(hidden, [1, 1, 1, 1], "reflect"), scale=1.5, align_corners=False)
     hidden = layers.dropout(layers.adaptive_pool2d(hidden, 2, "avg"), 0.0)
     scores = layers.fc(hidden, size=3)
@@ -201,7 +201,7 @@ def pairs_in_order(fluid):
     loss = layers.mean(layers.rank_loss(label, left, right)) + layers.mean(layers.margin_rank_loss(label, left, right, 0.2))
     fluid.optimizer.RMSProp(0.01).minimize(loss)
     exe, results, draws = _start(fluid), [], np.random.RandomState(0)
-    for i in range(3):
+    for _ in range(3):
         feed = {"label": np.array([[1], [0]], "float32")}
         for name, lengths in (("left", [2, 4]), ("right", [3, 1])):
             rows = draws.uniform(-1, 1, (sum(lengths), 3)).astype("float32")
