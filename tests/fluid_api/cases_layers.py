@@ -223,3 +223,13 @@ def functions_of_images(fluid, np):
     found["errors"] = [caught(lambda: fluid.layers.image_resize(fluid.layers.data("y", [3, 4, 4])), "must not be None"),
                        caught(lambda: fluid.layers.lrn(fluid.layers.data("z", [3])))]  # fmt: skip
     return found
+
+
+@check(L + "less_than", L + "greater_than")
+def comparisons_take_their_last_arguments_in_order(fluid, np):
+    layers = fluid.layers
+    x, y = layers.assign(np.float32([1, 5])), layers.assign(np.float32([2, 3]))
+    into = layers.assign(np.array([False, True]))
+    made = [layers.less_than(x, y, False), layers.less_than(x, y, None, into), layers.less_than(x, y, cond=into)]
+    values = fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), fetch_list=made)
+    return [values, [m.name == into.name for m in made], layers.greater_than(x, y, into).name == into.name]

@@ -16,7 +16,7 @@ from tests.fluid_api.table import differences, load
 ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of the functions of layers, which compile many programs each, these run by default.
-QUICK = {"sequences_are_expanded", "sequences_get_other_levels"}
+QUICK = {"sequences_are_expanded", "sequences_get_other_levels", "comparisons_take_their_last_arguments_in_order"}
 
 
 def _marked(name: str) -> Any:

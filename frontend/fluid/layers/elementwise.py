@@ -61,9 +61,15 @@ elementwise_max, elementwise_min = _arithmetic("elementwise_max"), _arithmetic("
 elementwise_pow, elementwise_mod = _arithmetic("elementwise_pow"), _arithmetic("elementwise_mod")
 elementwise_floordiv = _arithmetic("elementwise_floordiv")
 
-less_than, less_equal = _comparison("less_than"), _comparison("less_equal")
+less_equal = _comparison("less_equal")
 greater_than, greater_equal = _comparison("greater_than"), _comparison("greater_equal")
 equal, not_equal = _comparison("equal"), _comparison("not_equal")
+
+
+def less_than(x: Any, y: Any, force_cpu: bool | None = None, cond: Any = None) -> Any:
+    """The operator `less_than` on `x` and `y`. Its last arguments stand the other way round than those of its relatives, as in 1.8."""
+    return _bool("less_than", x, y, cond)
+
 
 logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or"), _logic("logical_xor")
 
