@@ -41,6 +41,8 @@ DEFAULT_MEMORY_BYTES = 64 << 20
 # Of a disk with less than this free, entries of this size take nothing: others need it more than the next start does.
 SPARE_BYTES, LARGE_BYTES = 1 << 30, 1 << 20
 STALE_SECONDS = 3600
+# Of how many folders entries are counted to estimate those of all, and the fewest that tell anything.
+SAMPLED, FEW = 16, 1000
 LIMIT_FILE = "limit"
 
 
@@ -272,7 +274,9 @@ class Cache:
 
     def _note_written(self, path: Path, size: int) -> None:
         with self._lock:
-            if self._disk_bytes is not None:
+            if self._disk_bytes is None:
+                self._disk_bytes = self._estimated()
+            else:
                 self._disk_bytes += size
             if self._disk_bytes is None or self._disk_bytes > self.limit:
                 self._evict(path)
@@ -295,22 +299,43 @@ class Cache:
         _note_use(path)
         return data
 
+    def _estimated(self) -> int | None:
+        """About how many bytes there are, from a sixteenth of the folders, among which keys are spread evenly: a hundred thousand entries
+        take seconds to look at. None where few entries make that a guess, or where the limit may be near.
+        """
+        if self.folder is None:
+            return None
+        folders = [entry for entry in _scanned(self.folder) if len(entry.name) == 2]
+        sample = folders[:: len(folders) // SAMPLED or 1]
+        sizes: list[int] = []
+        for entry in (file for folder in sample for file in _scanned(folder)):
+            with contextlib.suppress(OSError):  # removed by another process meanwhile
+                sizes.append(entry.stat().st_size)
+        total = sum(sizes) * len(folders) // max(len(sample), 1)
+        return total if len(sizes) >= FEW and total * 3 // 2 < self.limit else None
+
     def _entries(self) -> list[tuple[float, int, Path]]:
         """(time of last use, bytes, path) of every entry; left-overs of interrupted writes are removed on the way."""
         found = []
         if self.folder is None:
             return []
-        for path in sorted(self.folder.glob("??/*")) + sorted(self.folder.glob("??/.*.tmp")):
-            try:
-                status = path.stat()
-            except OSError:
-                # Removed by another process meanwhile.
+        stale = time.time() - STALE_SECONDS
+        for folder in _scanned(self.folder):
+            if len(folder.name) != 2 or not folder.is_dir():
                 continue
-            if path.name.endswith(".tmp"):
-                if time.time() - status.st_mtime > STALE_SECONDS:
-                    _remove(path)
-            elif _is_key(path.name):
-                found.append((status.st_mtime, status.st_size, path))
+            for file in _scanned(folder):
+                left_over = file.name.endswith(".tmp")
+                if not left_over and not _is_key(file.name):
+                    continue
+                try:
+                    status = file.stat()
+                except OSError:
+                    # Removed by another process meanwhile.
+                    continue
+                if not left_over:
+                    found.append((status.st_mtime, status.st_size, Path(file)))
+                elif status.st_mtime < stale:
+                    _remove(Path(file))
         return found
 
     def _evict(self, newest: Path | None) -> None:
@@ -329,6 +354,17 @@ class Cache:
         if not self._warned[0]:
             self._warned[0] = 1
             warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
+
+
+def _scanned(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name; nothing where it cannot be read. A folder may have a hundred thousand entries, of which paths alone
+    would take seconds.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def _has_room(folder: Path, size: int) -> bool:

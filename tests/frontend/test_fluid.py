@@ -731,3 +731,15 @@ def test_arrays_of_rows_by_steps_are_no_tensors() -> None:
             known = {name: value for name, value in feed.items() if main.global_block().has_var(name)}
             with pytest.raises(RuntimeError, match=why):
                 fluid.Executor(fluid.CPUPlace()).run(main, feed=known, fetch_list=[made], return_numpy=False)
+
+
+def test_sequences_that_do_not_make_up_whole_rows_are_an_error():
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        x = fluid.layers.data("x", [4], lod_level=1)
+        sums = fluid.layers.sequence_pool(fluid.layers.sequence_reshape(x, 8), "sum")
+        rows = np.arange(24, dtype="float32").reshape(6, 4)
+        exe = fluid.Executor(fluid.CPUPlace())
+        (found,) = exe.run(feed={"x": fluid.create_lod_tensor(rows, [[2, 4]], fluid.CPUPlace())}, fetch_list=[sums])
+        np.testing.assert_array_equal(found, [np.arange(8), np.arange(8, 16) + np.arange(16, 24)])
+        with pytest.raises(RuntimeError, match=r"make up rows of 8 but they have \[3, 3\] rows of 4"):
+            exe.run(feed={"x": fluid.create_lod_tensor(rows, [[3, 3]], fluid.CPUPlace())}, fetch_list=[sums])

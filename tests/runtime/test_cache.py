@@ -268,3 +268,22 @@ def test_mapped_entries_count_towards_the_limit(tmp_path: Path) -> None:
         os.utime(tmp_path / key(i)[:2] / key(i), (time.time() - 100 + i,) * 2)
     assert sum(p.stat().st_size for p in entries(tmp_path)) <= 5000
     assert cache.mapped(key(4)) is not None and cache.mapped(key(0)) is None
+
+
+def test_of_many_entries_few_are_looked_at(tmp_path, monkeypatch):
+    def cache(limit):
+        made = Cache(tmp_path, limit)
+        monkeypatch.setattr(made, "_entries", lambda: pytest.fail("all entries are looked at"))
+        return made
+
+    first = Cache(tmp_path, 1 << 30)
+    for i in range(1200):
+        first.put(digest_of(str(i)), bytes(100))
+    monkeypatch.setattr("polyreme.runtime.cache.FEW", 50)
+    whole = sum(size for _, size, _ in first._entries())
+    second = cache(1 << 30)
+    second.put(digest_of("more"), bytes(100))
+    assert 0.5 * whole < second._disk_bytes < 2 * whole
+    near = cache(whole)
+    with pytest.raises(pytest.fail.Exception, match="all entries"):
+        near.put(digest_of("even more"), bytes(100))

@@ -1,4 +1,6 @@
-"""`steps_of_same_lengths`: that sequences have the lengths of others. What is known while a program is translated costs no run anything."""
+"""What operators ask of the lengths of sequences: that they are those of others, or that a number divides them. What is known while a
+program is translated costs no run anything.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.ir.types import TensorType
 from polyreme.operators.arguments import UnsupportedError
-from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
+from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots, TableOperator
 from polyreme.static.lod.travel import LOD
-from polyreme.static.nested.values import host_calls
+from polyreme.static.nested.values import host_calls, is_translating
 from polyreme.static.operator import Operator, RunError
 
 
@@ -55,4 +57,35 @@ class SameLengths(OperatorKind):
         return {"Out": inputs["Places"]}
 
 
+class ReshapedSequences(TableOperator):
+    """`sequence_reshape`; a run in which rows of the new size do not make up each sequence is a `RunError`."""
+
+    def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
+        made = super().apply(op, inputs, applied)
+        (x,), size = inputs["X"], op.attrs["new_dim"]
+        columns = x.type.shape[1]
+        if isinstance(columns, int) and columns % size and is_translating():
+            calls, levels = host_calls(), inputs["X" + LOD]
+            if calls is None:
+                raise RunError(
+                    f"expected rows of which {size} elements make up a row of '{op.inputs['X'][0]}' in a block, but they have {columns}; "
+                    "reshape the sequences in front of the block",
+                    op.location,
+                )
+
+            def compare(offsets: list[np.ndarray]) -> list[np.ndarray]:
+                lengths = np.diff(offsets[0]).tolist()
+                if any(length * columns % size for length in lengths):
+                    raise RunError(
+                        f"expected sequences of '{op.inputs['X'][0]}' whose elements make up rows of {size} but they have {lengths} rows "
+                        f"of {columns}",
+                        op.location,
+                    )
+                return []
+
+            calls.check(dispatch.active_trace(), "whole_rows", compare, levels[-1:], op.location)
+        return made
+
+
 NAMED_KINDS["steps_of_same_lengths"] = SameLengths()
+NAMED_KINDS["sequence_reshape"] = ReshapedSequences()

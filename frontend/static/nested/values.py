@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # What takes arrays whose elements are the rows of sequences by steps.
 _OF_ARRAYS = (READ, LENGTH, "assign")
 
-__all__ = ["BlockValues", "host_calls", "levels_around", "missing_value", "run_nested", "watching"]
+__all__ = ["BlockValues", "host_calls", "is_translating", "levels_around", "missing_value", "run_nested", "watching"]
 
 MAX_NESTING = 32
 
@@ -221,6 +221,11 @@ def missing_value(block: Block, name: str, op: Operator | None) -> RunError:
 # The values of the blocks in which operators are being applied, the outermost first, and who is told of each operator applied.
 _around: list[BlockValues] = []
 _watches: list[Callable[[Operator, Slots, Slots], None]] = []
+
+
+def is_translating() -> bool:
+    """Whether operators are applied to what variables hold, not only tried for the types that they give."""
+    return bool(_around)
 
 
 def levels_around(name: str) -> list[Tensor]:
