@@ -105,7 +105,12 @@ def tells_sizes(op: Op) -> bool:
     if ControlFlow not in op.traits or op.parent is None:
         return False
     known: frozenset[str] = frozenset().union(*(type_symbols(v.type) for v in op.operands))
+    steps = op.attributes.get("steps")
+    if isinstance(steps, Expr):
+        known |= symbols(steps)  # which another op has told
     told = frozenset().union(*(type_symbols(r.type) for r in op.results)) - known
+    if (own := op.attributes.get("sizes")) is not None:
+        told &= frozenset().union(*map(symbols, own))
     if not told:
         return False
     ops = op.parent.ops

@@ -14,6 +14,8 @@ from tests.frontend.static_mode import static_mode
 EXPECTED = json.loads(FILE.read_text())
 # What differs, with why: the answer here.
 DIFFERENT: dict[str, Any] = {
+    # Parameters say so themselves in our bytes, as in those of Paddle 2; 1.8.5 leaves that out.
+    "bytes_come_back": [*EXPECTED["bytes_come_back"][:-1], 1],
     "attributes_are_set": [3.0, "ValueError"],  # the document asks for it; 1.8.5 takes text for a number
 }
 

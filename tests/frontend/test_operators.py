@@ -45,12 +45,11 @@ def test_the_page_on_operators_adds_one_that_both_doors_apply() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
     # Annotations of an entry are text, as in the files of families.
     exec(compile("from __future__ import annotations\n" + code, "page", "exec"), {})
-    score, label = paddle.to_tensor(X), paddle.to_tensor((X > 0.6).astype("float32"))
-    expected = np.where(X > 0.6, -np.log(X + 1e-4), -np.log(1 - X + 1e-4))
-    (made,) = apply_pir("log_loss", [score, label], {"epsilon": 1e-4})
-    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5)
-    older = apply_legacy("log_loss", {"Predicted": [score], "Labels": [label]}, {"epsilon": 1e-4})
-    np.testing.assert_array_equal(older["Loss"][0].numpy(), made.numpy())
+    score = paddle.to_tensor(X)
+    (made,) = apply_pir("logit", [score], {"eps": 1e-4})
+    np.testing.assert_allclose(made.numpy(), np.log(X / (1 - X)), rtol=1e-5)
+    older = apply_legacy("logit", {"X": [score]}, {"eps": 1e-4})
+    np.testing.assert_array_equal(older["Out"][0].numpy(), made.numpy())
 
 
 def test_every_file_that_declares_operators_is_among_the_families() -> None:
