@@ -61,9 +61,17 @@ def array_read(array: Tensor, i: Tensor) -> Tensor:
     return math.squeeze(math.gather(array, math.reshape(index, [1]), 0), 0)
 
 
-@operator(legacy=spelled("read_from_array", {"X": "array", "I": "i", "X@LOD": "levels"}, "Out Out@LOD"))
-def read_from_array(array: Tensor, i: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
-    """The same, with levels of detail. Of rows of sequences by steps, as a rank table says, those of the sequences that have one."""
+@operator(legacy=spelled("read_from_array", {"X": "array", "I": "i", "X@LOD": "levels", "X_W": "like"}, "Out Out@LOD"))
+def read_from_array(
+    array: Tensor, i: Tensor, levels: list[Tensor] | None = None, like: Tensor | None = None
+) -> tuple[Tensor, list[Tensor]]:
+    """The same, with levels of detail. Of rows of sequences by steps, as a rank table says, those of the sequences that have one.
+
+    `like` stands in gradients of 1.8.5: the array that this one is the gradient of. An element that has none then has zeros.
+    """
+    if like is not None:
+        rows = math.concat([array, dispatch.full((1, *array.type.shape[1:]), 0, array.type.dtype)], 0)
+        return math.squeeze(math.gather(rows, math.reshape(math.minimum(index_of(i), _count(array)), [1]), 0), 0), []
     table = rank_table_of(levels)
     if table is None:
         return array_read(array, i), list(levels or [])

@@ -17,7 +17,7 @@ from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.ir.types import TensorType
+from polyreme.ir.types import TensorType, i64
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
@@ -237,7 +237,13 @@ class Gradient(OperatorKind):
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
         targets = [forward.inputs[slot][i] for slot, i in of.wrt]
         present = [x for x in targets if x is not None]
-        pairs = [(forward.outputs[slot][i], _shaped(dy, forward.outputs[slot][i])) for (slot, i), dy in zip(of.seeds, weights, strict=True)]
+        names = [name for slot in dict.fromkeys(slot for slot, _ in of.seeds) for name in op.inputs[slot + "@GRAD"]]
+        pairs = []
+        for (slot, i), dy, name in zip(of.seeds, weights, names, strict=True):
+            y = forward.outputs[slot][i]
+            variable = op.block._find_var_recursive(name)
+            array = variable is not None and variable.is_tensor_array and isinstance(y, Tensor)
+            pairs.append((y, _as_many(dy, y) if array else _shaped(dy, y)))
         pairs = [(y, dy) for y, dy in pairs if isinstance(y, Tensor) and not y.stop_gradient]
         found: list[Tensor | None] = [None] * len(present)
         if pairs:
@@ -265,6 +271,22 @@ def _shaped(dy: Tensor, y: Any) -> Tensor:
         made: Tensor = dispatch.call(ops.Reshape, dy, shape=tuple(y.type.shape))
         return made
     return dy
+
+
+def _as_many(dy: Tensor, y: Tensor) -> Tensor:
+    """The gradient of a tensor array with an element for each of the array's: those that nobody has read have zeros, or are not there."""
+    count, length = y.type.shape[0], dy.type.shape[0]
+    if count == length:
+        return dy
+    rows = dispatch.call(ops.Concat, [dy, dispatch.full((1, *dy.type.shape[1:]), 0, dy.type.dtype)], axis=0)
+    places = dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=i64)
+    made: Tensor = dispatch.call(ops.Gather, rows, dispatch.call(ops.Minimum, places, _size_as_tensor(length)), axis=0)
+    return made
+
+
+def _size_as_tensor(size: Any) -> Tensor:
+    made: Tensor = dispatch.full((), size, i64) if isinstance(size, int) else dispatch.call(ops.DimValue, size=size, dtype=i64)
+    return made
 
 
 GRADIENT = Gradient()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES
 from polyreme.ir.diagnostics import UNKNOWN, Location, did_you_mean
+from polyreme.ir.dims import symbol
 from polyreme.loaders import attribute_kinds as attributes
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.program_desc import (
@@ -27,6 +28,7 @@ from polyreme.operators.table import LEGACY
 from polyreme.static.desc.gradients import EMPTY, compact
 from polyreme.static.desc.versions import has_scalars
 from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, OperatorKind, Slots, kind_named
+from polyreme.static.lod.travel import ROWS
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested.uses import SCOPES, blocks_of
 from polyreme.static.operator import Operator, OperatorError, forward_type
@@ -101,8 +103,17 @@ def fill_program(program: Program, data: bytes, file: str = "the program") -> No
             for name in made.output_arg_names:
                 if (target := block._find_var_recursive(name)) is not None:
                     target.op = made
+    _count_rows_apart(program.global_block())
     _go_on_with_arrays(program)
     program.touch()
+
+
+def _count_rows_apart(block: Block) -> None:
+    """Sequences that are fed have as many rows as they have together, which is not how many sequences there are."""
+    written = {name for op in block.ops for name in op.output_arg_names}
+    for name, variable in block.vars.items():
+        if variable.lod_level and not variable.persistable and name not in written and variable.shape[:1] == [-1]:
+            variable.set_type(variable.type.with_shape((symbol(ROWS), *variable.type.shape[1:])))
 
 
 def _go_on_with_arrays(program: Program) -> None:
