@@ -126,7 +126,7 @@ class _Driver:
     def run(self) -> int:
         while self.pending:
             op, _ = self.pending.popitem()
-            if op.parent is None:
+            if not self.is_in_root(op):
                 continue
             if not op.is_used and is_pure(op) and not tells_sizes(op):
                 self.erase(op)
@@ -163,6 +163,13 @@ class _Driver:
         op.replace_with(*values)
         self.push(*around)
         return True
+
+    def is_in_root(self, op: Op) -> bool:
+        """Whether an op is still there: a pattern may have erased it, or what it stands in."""
+        at: Op | None = op
+        while at is not None and at is not self.root:
+            at = at.parent_op
+        return at is not None
 
     def push(self, *ops: Op) -> None:
         for op in ops:

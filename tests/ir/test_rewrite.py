@@ -140,3 +140,27 @@ def test_ops_inside_of_regions_are_rewritten_too():
               }
               return %a"""
     assert "tensor.yield %b" in body(text, [cancel_neg])[0]
+
+
+def test_what_stood_in_an_op_that_a_pattern_has_erased_is_not_looked_at():
+    @pattern(tensor.Map)
+    def erase_the_group_behind(op, b):
+        """neg(x), and a group behind it  ->  neg(x)"""
+        group = next((other for other in op.parent.ops if isinstance(other, tensor.Fused)), None)
+        if op.fn != "neg" or group is None:
+            assert op.operands, "an op that is gone is looked at"
+            return None
+        group.erase()
+        return tuple(op.results)
+
+    lines, count = body(
+        """%a = tensor.map %x {fn = "neg"}
+        %b = tensor.fused %x : tensor<2x3xf32> { (%c: tensor<2x3xf32>)
+          %d = tensor.map %c {fn = "tanh"} : tensor<2x3xf32>
+          %e = tensor.map %d {fn = "exp"} : tensor<2x3xf32>
+          tensor.yield %e
+        }
+        return %a""",
+        [erase_the_group_behind],
+    )
+    assert (len(lines), count) == (2, 1)
