@@ -82,7 +82,7 @@ class _Grower:
             made: Value = b(nn.Add, integer, self.number(b, int(rng.integers(1, 3)), i64))
             return made
         x = self.pick(pool, self.dtype)
-        choice = int(rng.integers(0, 6))
+        choice = int(rng.integers(0, 8))
         if choice == 0:
             made = b(nn.Tanh, x)
         elif choice == 1:
@@ -91,6 +91,10 @@ class _Grower:
             made = b(nn.Sub, x, b(nn.Tanh, self.pick(pool, x.type)))
         elif choice == 3:
             made = b(nn.Add, x, b(nn.Sum, b(nn.Tanh, self.pick(pool, x.type)), axis=(-1,), keepdims=True))
+        elif choice == 6:
+            # Under another shape, which is the same memory.
+            flat = b(nn.Reshape, x, shape=(x.type.elements,))
+            made = b(nn.Reshape, b(nn.Mul, flat, self.number(b, float(rng.integers(-3, 4)) / 2, self.dtype)), shape=x.type.shape)
         elif choice == 4 and x.type.rank == 2:
             made = b(nn.MatMul, b(nn.Tanh, x), b(nn.MatMul, b(nn.Transpose, x, perm=(1, 0)), x))
         else:

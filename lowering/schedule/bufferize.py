@@ -393,7 +393,9 @@ class _Bufferize:
         return mine if last is not None and last <= self.order[op] else None
 
     def find_last_uses(self, func: Func) -> dict[Value, int]:
-        """Where in the block of `func` the memory of each value is read for the last time, under other shapes too."""
+        """Where in the block of `func` the memory of each value is read for the last time, under other shapes too. Arguments are not the
+        block's own, which a loop runs again: neither they nor other shapes of them are here.
+        """
         last: dict[Value, int] = {}
         for op in reversed(func.block):
             for value in op.results:
@@ -403,8 +405,11 @@ class _Bufferize:
                 )
         # A value under another shape lives as long as the one that it is made of.
         for op in func.block:
-            if isinstance(op, (tensor.Reshape, tensor.Pairs)) and op.x in last:
-                last[op.result] = last[op.x]
+            if isinstance(op, (tensor.Reshape, tensor.Pairs)):
+                if op.x in last:
+                    last[op.result] = last[op.x]
+                else:
+                    del last[op.result]
         return last
 
     def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:

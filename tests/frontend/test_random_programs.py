@@ -326,6 +326,5 @@ def test_many_programs_run_compiled_as_one_step_after_the_other(layout: Layout, 
     check(layout, steps)
 
 
-@pytest.mark.xfail(reason="the gradient of state that a loop carries to a branch by functions lacks a part", strict=True)
 def test_state_that_a_loop_carries_to_a_branch_by_functions_has_its_gradient():
     check(Layout("float64", 3, (0, 4), False), [("while", 2, [("keep", "b"), ("recall", "d"), ("cond function", "d", "a", "c")])])

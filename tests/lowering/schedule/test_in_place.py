@@ -209,3 +209,27 @@ def test_a_result_does_not_take_the_place_of_an_operand_that_a_later_one_reads()
       return %b, %c
     }"""
     assert allocations(check(text, (5, 37), (5, 37))) == 2
+
+
+def test_what_every_step_of_a_loop_is_given_stays_as_it_is_under_another_shape_too() -> None:
+    text = """
+        func @main(%x: tensor<3x2xf32>, %w: tensor<4xf32>, %h: tensor<1x2xf32>) -> tensor<1x2xf32> {
+          %sum = tensor.map %w {fn = "tanh"} : tensor<4xf32>
+          %last = tensor.scan [%x], [%h], [%sum] {steps = 3} : tensor<1x2xf32>
+              { (%a: tensor<2xf32>, %h: tensor<1x2xf32>, %s: tensor<4xf32>)
+            %t = tensor.reshape %s {shape = [1, 2, 2]} : tensor<1x2x2xf32>
+            %c = tensor.map %t {fn = "exp"} : tensor<1x2x2xf32>
+            %m = tensor.reduce %c {fn = "add", axes = [2]} : tensor<1x2xf32>
+            %z = tensor.reduce %m {fn = "add", axes = [0, 1]} : tensor<f32>
+            %k = tensor.map %z, %z {fn = "lt"} : tensor<i1>
+            %next = tensor.if %k, %m, %h : tensor<1x2xf32> { (%x: tensor<1x2xf32>, %y: tensor<1x2xf32>)
+              tensor.yield %x
+            } { (%x: tensor<1x2xf32>, %y: tensor<1x2xf32>)
+              %d = tensor.map %x, %y {fn = "sub"} : tensor<1x2xf32>
+              tensor.yield %d
+            }
+            tensor.yield %next
+          }
+          return %last
+        }"""
+    check(text, (3, 2), (4,), (1, 2))
