@@ -440,6 +440,9 @@ class Tensor:
         """Add gradients to the leaves this tensor was computed from, starting from `grad_tensor` or ones."""
         if dump_backward_graph_path is not None:
             raise NotImplementedError("expected dump_backward_graph_path=None: the steps on the tape are not written to files")
+        if hasattr(grad_tensor, "sort_sum_gradient"):
+            # The BackwardStrategy of Paddle 1, an order in which gradients are summed.
+            grad_tensor = None
         provided.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from polyreme.fluid.framework import default_main_program
@@ -65,6 +66,12 @@ def error_clip_callback(block: Any, context: Any) -> None:
         clip._append_clip_op(block, grad_name)
 
 
+def _as_update(parameter: Any, gradient: Any) -> AbstractContextManager[Any]:
+    """Operators made inside belong to the update of a parameter; in dygraph mode there are none."""
+    block = getattr(parameter, "block", None)
+    return nullcontext() if block is None else block.program.optimized_guard([parameter, gradient])
+
+
 class BaseGradientClipAttr(ClipGradBase):
     """A way to clip gradients: called on pairs of parameter and gradient, it appends operators and gives such pairs."""
 
@@ -86,7 +93,7 @@ class BaseGradientClipAttr(ClipGradBase):
     def _clip(self, pairs: Pairs) -> list[tuple[Any, Any]]:
         found = []
         for parameter, gradient in pairs:
-            with parameter.block.program.optimized_guard([parameter, gradient]):
+            with _as_update(parameter, gradient):
                 found.append((parameter, self._clipped(gradient)))
         return found
 
@@ -144,19 +151,18 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
     def _clip(self, pairs: Pairs) -> list[tuple[Any, Any]]:
         if not pairs:
             return []
-        program = pairs[0][0].block.program
         squares = []
         for parameter, gradient in pairs:
-            with program.optimized_guard([parameter, gradient]):
+            with _as_update(parameter, gradient):
                 square = _appended("square", {"X": gradient})
                 squares.append(_appended("reduce_sum", {"X": square}, {"dim": [0], "keep_dim": False, "reduce_all": True}, [1]))
-        with program.optimized_guard(list(pairs[0])):
+        with _as_update(*pairs[0]):
             norm = _appended("sqrt", {"X": _appended("sum", {"X": squares})})
             limit = LayerHelper("fill_constant").constant([1], norm.dtype, self.clip_norm)
             factor = _appended("elementwise_div", {"X": limit, "Y": _appended("elementwise_max", {"X": limit, "Y": norm})})
         found = []
         for parameter, gradient in pairs:
-            with program.optimized_guard([parameter, gradient]):
+            with _as_update(parameter, gradient):
                 found.append((parameter, _appended("elementwise_mul", {"X": gradient, "Y": factor})))
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polyreme import dispatch, dtypes
+from polyreme import dispatch, dtypes, math
 from polyreme.fluid.framework import default_main_program, default_startup_program, in_dygraph_mode, runs_at_once
 from polyreme.fluid.initializer import Constant, Xavier
 from polyreme.fluid.param_attr import ParamAttr, WeightNormParamAttr
@@ -74,8 +74,11 @@ class LayerHelper(Shown):
         self._move_to_slots(given, chosen)
         block = self.main_program.current_block()
         # Eager tensors, such as parameters of a Layer, are persistable variables of the program.
-        read = {slot: [v if isinstance(v, str) else variable_of(v, block) for v in _listed(value)] for slot, value in given.items()}
-        op = appended(block, type, read, made, {name: _plain(value) for name, value in chosen.items()})
+        read, written = (
+            {slot: [v if isinstance(v, str) else variable_of(v, block) for v in _listed(value)] for slot, value in slots.items()}
+            for slots in (given, made)
+        )
+        op = appended(block, type, read, written, {name: _plain(value) for name, value in chosen.items()})
         block.place(op, len(block.ops))
         if stop_gradient:
             for name in op.output_arg_names:
@@ -99,6 +102,9 @@ class LayerHelper(Shown):
                 wanted = getattr(target, "_wanted", None)
                 if wanted == [1] and result.ndim == 0:
                     result = result.reshape([1])
+                if result._node is None and not result.stop_gradient:
+                    # An operator may give its input itself, to whose gradient the target's goes.
+                    result = math.assign(result)
                 dispatch.assign(target, result)
                 target.stop_gradient = result.stop_gradient
 

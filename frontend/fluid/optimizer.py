@@ -14,6 +14,7 @@ from polyreme import dispatch, tape
 from polyreme.fluid import layers
 from polyreme.fluid.backward import append_backward
 from polyreme.fluid.clip import BaseGradientClipAttr, append_gradient_clip_ops
+from polyreme.fluid.decays import LearningRateDecay, ReduceLROnPlateau
 from polyreme.fluid.executor import global_scope
 from polyreme.fluid.framework import (
     Program,
@@ -67,6 +68,7 @@ class Optimizer(Shown):
         if in_dygraph_mode() and parameter_list is None:
             raise AttributeError("parameter_list argument given to the Optimizer should not be None in dygraph mode.")
         self._learning_rate = learning_rate
+        self._rate_now: Any = None
         self._parameter_list = None if parameter_list is None else list(parameter_list)
         self.regularization = regularization
         self._grad_clip = grad_clip
@@ -107,6 +109,13 @@ class Optimizer(Shown):
 
     def current_step_lr(self) -> float:
         """The rate as it is now: in dygraph mode, or a number that the startup program has filled in."""
+        if callable(self._learning_rate):
+            # That of the last step; before the first one the decay is asked, and stays where it is.
+            now = self._rate_now
+            if now is None:
+                given = self._learning_rate
+                now = given() if isinstance(given, ReduceLROnPlateau) or not hasattr(given, "step") else given.step()
+            return float(now.numpy().reshape(-1)[0] if isinstance(now, Tensor) else now)
         rate = self._global_learning_rate()
         if rate is None:
             return float(self._learning_rate)
@@ -252,6 +261,9 @@ class Optimizer(Shown):
     def _step(self, pairs: Pairs) -> list[Any]:
         """A step at once, by the same operators."""
         with dispatch.trace_into(None), tape.recording(False):
+            # A decay is asked once for all parameters, which moves it on.
+            rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
+            self._rate_now = rate if isinstance(rate, Tensor) else Tensor([float(rate)])
             pairs = self._grad_clip(pairs) if self._grad_clip is not None else list(pairs)
             for parameter, gradient in pairs:
                 own = getattr(parameter, "regularizer", None) or self.regularization
@@ -261,8 +273,7 @@ class Optimizer(Shown):
         return []
 
     def _step_of(self, parameter: Any, gradient: Any) -> None:
-        rate = self._learning_rate() if callable(self._learning_rate) else self._learning_rate
-        rate = rate if isinstance(rate, Tensor) else Tensor([float(rate)])
+        rate = self._rate_now
         own = parameter.optimize_attr.get("learning_rate", 1.0) if hasattr(parameter, "optimize_attr") else 1.0
         inputs = {"Param": [parameter], "Grad": [gradient], **{slot: [value] for slot, value in self._more_inputs.items()}}
         if self.has_rate:
@@ -285,16 +296,28 @@ class Optimizer(Shown):
         """What comes behind a parameter's update in dygraph mode."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The accumulators by `PARAMETER_NAME`, in dygraph mode."""
+        """The accumulators by `PARAMETER_NAME_0`, and the state of a decay, in dygraph mode."""
         _needs_dygraph("state_dict")
-        return {f"{parameter}_{name}": value for name, kept in self._accumulators.items() for parameter, value in kept.items()}
+        found = {f"{parameter}_{name}_0": value for name, kept in self._accumulators.items() for parameter, value in kept.items()}
+        if isinstance(self._learning_rate, LearningRateDecay):
+            found["LR_Scheduler"] = self._learning_rate.state_dict()
+            if "step_num" in self._learning_rate.keys:
+                found["global_step"] = Tensor([self._learning_rate.step_num], dtype="int32")
+        return found
 
     def set_dict(self, state_dict: dict[str, Any]) -> None:
         """Take accumulators as `state_dict` gives them, in dygraph mode."""
         _needs_dygraph("set_dict")
+        if isinstance(self._learning_rate, LearningRateDecay):
+            if "LR_Scheduler" not in state_dict:
+                raise KeyError("expected the state of the learning rate, 'LR_Scheduler', but the state has none")
+            self._learning_rate.set_dict(state_dict["LR_Scheduler"])
+            if "step_num" in self._learning_rate.keys:
+                step = state_dict["global_step"]
+                self._learning_rate.step_num = int((step.numpy() if isinstance(step, Tensor) else step).reshape(-1)[0])
         for parameter in self._parameter_list or ():
             for name, *_ in self.accumulators:
-                value = state_dict.get(f"{parameter.name}_{name}")
+                value = state_dict.get(f"{parameter.name}_{name}_0")
                 if value is not None:
                     self._accumulators.setdefault(name, {})[parameter.name] = value if isinstance(value, Tensor) else Tensor(value)
 

@@ -89,13 +89,51 @@ def conv2d_transpose(
     groups: int = 1,
     data_format: str = "NCHW",
 ) -> Tensor:
+    return _transposed(
+        2, x, filter, bias, output_size, strides, paddings, output_padding, padding_algorithm, dilations, groups, data_format
+    )
+
+
+@operator("conv3d_transpose", legacy=spelled("conv3d_transpose", {"Input": "x", "Filter": "filter"}, "Output"))
+def conv3d_transpose(
+    x: Tensor,
+    filter: Tensor,
+    *,
+    output_size: Sizes = (),
+    strides: Sizes = (1, 1, 1),
+    paddings: Sizes = (0, 0, 0),
+    output_padding: Sizes = (),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: Sizes = (1, 1, 1),
+    groups: int = 1,
+    data_format: str = "NCDHW",
+) -> Tensor:
+    return _transposed(
+        3, x, filter, None, output_size, strides, paddings, output_padding, padding_algorithm, dilations, groups, data_format
+    )
+
+
+def _transposed(
+    rank: int,
+    x: Tensor,
+    filter: Tensor,
+    bias: Tensor | None,
+    output_size: Sizes,
+    strides: Sizes,
+    paddings: Sizes,
+    output_padding: Sizes,
+    algorithm: str,
+    dilations: Sizes,
+    groups: int,
+    data_format: str,
+) -> Tensor:
     last = channel_axis(data_format, x.ndim) != 1
     if last:
         x = to_channel_first(x)
     kernel = filter.type.shape[2:]
-    padding = padding_of(paddings, padding_algorithm)
-    steps, gaps = list(strides), dilations_of(list(dilations), 2, padding)
-    pairs = padding_pairs(padding, 2, x.type.shape[2:], kernel, steps, gaps, False)  # type: ignore[arg-type]
+    padding = padding_of(paddings, algorithm)
+    steps, gaps = list(strides), dilations_of(list(dilations), rank, padding)
+    pairs = padding_pairs(padding, rank, x.type.shape[2:], kernel, steps, gaps, False)  # type: ignore[arg-type]
     sizes: list[Dim] = []
     for i, (places, k) in enumerate(zip(x.type.shape[2:], kernel, strict=True)):
         least = (places - 1) * steps[i] - pairs[2 * i] - pairs[2 * i + 1] + (k - 1) * gaps[i] + 1

@@ -79,14 +79,18 @@ def save_vars(
     found = {v.name: v for v in _chosen(main_program, vars, predicate)}
     values = {name: _stored(variable) for name, variable in found.items()}
     if filename is not None:
-        write_parameters(Path(dirname) / filename, {name: stored.array for name, stored in values.items()})
+        write_parameters(Path(dirname) / filename, {name: array for name, (array, _) in values.items()})
         return
     os.makedirs(dirname, exist_ok=True)
-    for name, stored in values.items():
-        write_one(Path(dirname) / _file_name(name), name, stored.array, stored.lod)
+    for name, (array, lod) in values.items():
+        write_one(Path(dirname) / _file_name(name), name, array, lod)
 
 
-def _stored(variable: Variable) -> Any:
+def _stored(variable: Variable) -> tuple[Any, list[list[int]]]:
+    held = variable.block.program.captured.get(variable.name)
+    if held is not None:
+        # A tensor from outside of the program, such as a parameter of a traced Layer.
+        return held.numpy(), []
     stored = global_scope().find_var(variable.name)
     if stored is None or stored.array is None:
         raise RunError(
@@ -94,7 +98,7 @@ def _stored(variable: Variable) -> Any:
             variable.location,
             code="E0604",
         )
-    return stored
+    return stored.array, stored.lod
 
 
 def _file_name(name: str) -> str:
@@ -125,6 +129,10 @@ def load_vars(
                 f"{list(array.shape)}"
             )
     for name, (array, lod) in read.items():
+        held = found[name].block.program.captured.get(name)
+        if held is not None:
+            held.set_value(array)
+            continue
         stored = global_scope().var(name)
         stored.array, stored.lod = array, lod
 
@@ -162,7 +170,7 @@ def get_parameter_value(para: Any, executor: Any) -> Any:
     """The value of a parameter, as an array."""
     if not is_parameter(para):
         raise ValueError(f"expected a parameter but got {type(para).__name__}")
-    return _stored(para).array.copy()
+    return _stored(para)[0].copy()
 
 
 def get_parameter_value_by_name(name: str, executor: Any, program: Any = None) -> Any:

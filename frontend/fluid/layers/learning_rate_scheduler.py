@@ -1,6 +1,7 @@
 """Learning rates that change from run to run: variables that the program itself computes from how often it has run.
 
-The count is the persistable variable `@LR_DECAY_COUNTER@`, one for all decays of a program.
+The count is the persistable variable `@LR_DECAY_COUNTER@`, one for all decays of a program. In dygraph mode they are the objects of
+`fluid.decays`, which an optimizer asks at each step.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme.fluid.framework import default_main_program
+from polyreme.fluid import decays
+from polyreme.fluid.framework import default_main_program, in_dygraph_mode
 from polyreme.fluid.layers.control_flow import Switch, autoincreased_step_counter
 from polyreme.fluid.layers.elementwise import elementwise_div, elementwise_min, elementwise_pow, equal, less_than
 from polyreme.fluid.layers.nn import scale
@@ -39,6 +41,8 @@ def _constant(value: float) -> Any:
 
 def noam_decay(d_model: float, warmup_steps: float, learning_rate: float = 1.0) -> Any:
     """learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)."""
+    if in_dygraph_mode():
+        return decays.NoamDecay(d_model, warmup_steps, learning_rate=learning_rate)
     with _guard():
         steps = _steps(1)
         falling = elementwise_pow(steps, _constant(-0.5))
@@ -54,6 +58,8 @@ def _periods(steps: Any, decay_steps: float, staircase: bool) -> Any:
 
 def exponential_decay(learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False) -> Any:
     """learning_rate * decay_rate^(step / decay_steps)."""
+    if in_dygraph_mode():
+        return decays.ExponentialDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
         periods = _periods(_steps(), decay_steps, staircase)
         return scale(elementwise_pow(_constant(decay_rate), periods), learning_rate)
@@ -61,12 +67,16 @@ def exponential_decay(learning_rate: float, decay_steps: float, decay_rate: floa
 
 def natural_exp_decay(learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False) -> Any:
     """learning_rate * exp(-decay_rate * step / decay_steps)."""
+    if in_dygraph_mode():
+        return decays.NaturalExpDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
         return scale(exp(scale(_periods(_steps(), decay_steps, staircase), -decay_rate)), learning_rate)
 
 
 def inverse_time_decay(learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False) -> Any:
     """learning_rate / (1 + decay_rate * step / decay_steps)."""
+    if in_dygraph_mode():
+        return decays.InverseTimeDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
         grown = scale(scale(_periods(_steps(), decay_steps, staircase), decay_rate), 1.0, 1.0)
         return elementwise_div(_constant(learning_rate), grown)
@@ -78,6 +88,8 @@ def polynomial_decay(
     """(learning_rate - end_learning_rate) * (1 - step / decay_steps)^power + end_learning_rate, which stays the end from `decay_steps` on;
     with `cycle` it starts again, for twice as long, three times, and so on.
     """
+    if in_dygraph_mode():
+        return decays.PolynomialDecay(learning_rate, decay_steps, end_learning_rate, power, cycle)
     with _guard():
         steps = _steps()
         if cycle:
@@ -96,6 +108,8 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
     """values[i] as long as the step is below boundaries[i], and the last value from then on."""
     if len(values) - len(boundaries) != 1:
         raise ValueError("len(values) - len(boundaries) should be 1")
+    if in_dygraph_mode():
+        return decays.PiecewiseDecay(boundaries, values, 0)
     with _guard():
         steps = _steps()
         rate = create_global_var([1], 0.0, "float32", True, name="learning_rate")
@@ -112,6 +126,8 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
 
 def cosine_decay(learning_rate: float, step_each_epoch: float, epochs: float) -> Any:
     """learning_rate * 0.5 * (cos(epoch * pi / epochs) + 1)."""
+    if in_dygraph_mode():
+        return decays.CosineDecay(learning_rate, step_each_epoch, epochs)
     with _guard():
         epoch = floor(scale(_steps(), 1.0 / step_each_epoch))
         wave = cos(scale(scale(epoch, math.pi), 1.0 / epochs))
@@ -122,6 +138,8 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: float, start_lr: float, e
     """From `start_lr` to `end_lr` in `warmup_steps` steps, and `learning_rate`, a number or a variable, from then on."""
     if not end_lr > start_lr:
         raise ValueError(f"end_lr {end_lr} must be greater than start_lr {start_lr}")
+    if in_dygraph_mode():
+        return decays.LinearLrWarmup(learning_rate, warmup_steps, start_lr, end_lr)
     with _guard():
         rate = create_global_var([1], 0.0, "float32", True, name="learning_rate_warmup")
         steps = _steps()

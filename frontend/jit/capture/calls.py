@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -268,7 +269,7 @@ class Watch(Branches):
         if module.startswith("polyreme.tape") and function.__name__ == "grad":
             self._arguments(args, kwargs)
             return function(*args, **kwargs)
-        if not module.startswith(TRUSTED):
+        if not module.startswith(TRUSTED) or _makes_parameters(function, module):
             raise NotWhole(f"'{module}.{function.__qualname__}' is called")
         if self.state.kinds_of_numbers or self.state.rounded_numbers:
             numbers.check_given(self.state, (*args, *kwargs.values()))
@@ -568,3 +569,10 @@ class Watch(Branches):
         if outside:
             state.effect("method", held, name, *args)
         return result
+
+
+def _makes_parameters(function: Any, module: str) -> bool:
+    """Whether a function of fluid makes parameters, at each call new ones."""
+    return module.startswith("polyreme.fluid.") and any(
+        name in ("param_attr", "persistable") for name in inspect.signature(function).parameters
+    )

@@ -124,6 +124,13 @@ TRUSTED = (
     "polyreme.dtypes",
     "polyreme.utils.structures",
     "polyreme.from_data",
+    "polyreme.fluid.layers.elementwise",
+    "polyreme.fluid.layers.images",
+    "polyreme.fluid.layers.loss",
+    "polyreme.fluid.layers.metric_op",
+    "polyreme.fluid.layers.nn",
+    "polyreme.fluid.layers.ops",
+    "polyreme.fluid.layers.tensor",
 )
 # Functions that make branches and loops of functions, or run these twice.
 FLOW = ("polyreme.control_flow", "polyreme.static.control_flow", "polyreme.distributed.fleet.recompute")
