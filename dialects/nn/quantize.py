@@ -47,12 +47,12 @@ def _check_scale(x: TensorType, scale: TensorType, zero_point: TensorType | None
         )
 
 
-def _check_quantized(x: TensorType, scale: TensorType, bit_length: int) -> None:
+def _check_quantized(x: TensorType, scale: TensorType, bit_length: int, most: int = 8) -> None:
     check_type(x.dtype.is_float, f"expected floats but got {x.dtype}")
     wide = wide_type(x.dtype)
     kinds = str(wide) if wide == x.dtype else f"{x.dtype} or {wide}"
     check_type(scale.dtype in (x.dtype, wide), f"expected a scale of type {kinds} but got {scale.dtype}")
-    check_attr(2 <= bit_length <= 8, f"expected 2 to 8 bits but got {bit_length}")
+    check_attr(2 <= bit_length <= most, f"expected 2 to {most} bits but got {bit_length}")
 
 
 def _steps(x: Array, scale: Array, axis: int) -> Array:
@@ -131,7 +131,7 @@ class DequantizeLinear(Op):
 
 @op("nn.fake_quantize", Pure, accuracy=Accuracy(ulp=1))
 class FakeQuantize(Op):
-    """Each element at the nearest whole number of steps of `scale`: what it would be after eight bits, for training with that in view.
+    """Each element at the nearest whole number of steps of `scale`: what it would be in few bits, for training with that in view.
 
         %y = nn.fake_quantize %x, %s : tensor<Nx4xf32>      // %x: tensor<Nx4xf32>, %s: tensor<f32>
 
@@ -150,7 +150,7 @@ class FakeQuantize(Op):
 
     @staticmethod
     def infer(x: TensorType, scale: TensorType, *, axis: int, bit_length: int, ties: str) -> TensorType:
-        _check_quantized(x, scale, bit_length)
+        _check_quantized(x, scale, bit_length, 16)
         _check_scale(x, scale, None, axis)
         return x
 

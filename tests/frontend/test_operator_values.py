@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import polyreme as paddle
 from polyreme.operators.table import LEGACY, apply_legacy
-from tests.operator_cases import CASES, OF_FLUID, Case
+from tests import deploy_operator_cases, operator_cases
+from tests.operator_cases import OF_FLUID, Case
 
-with np.load(Path(__file__).parents[1] / "fixtures/operator_values.npz") as file:
-    VALUES = dict(file)
+TABLES = {"operator_values.npz": operator_cases.CASES, "deploy_operator_values.npz": deploy_operator_cases.CASES}
+CASES = [case for cases in TABLES.values() for case in cases]
+VALUES: dict[str, np.ndarray[Any, Any]] = {}
+for name, cases in TABLES.items():
+    with np.load(Path(__file__).parents[1] / "fixtures" / name) as file:
+        VALUES |= {f"{name} {key}": value for key, value in file.items()}
 
 
-def test_what_is_recorded_is_of_these_cases() -> None:
-    assert list(VALUES["labels"]) == [case.label for case in CASES], "run tests/fixtures/make_operator_values.py"
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_recorded_is_of_these_cases(name: str) -> None:
+    assert list(VALUES[f"{name} labels"]) == [case.label for case in TABLES[name]], "run tests/fixtures/make_operator_values.py"
 
 
 def test_every_operator_has_a_case_or_tests_of_its_own() -> None:
@@ -31,13 +38,17 @@ def test_every_operator_has_a_case_or_tests_of_its_own() -> None:
     assert set(LEGACY) - {case.type for case in CASES} == draws | elsewhere | on_gpus | copies | older | OF_FLUID
 
 
-@pytest.mark.parametrize("number, case", list(enumerate(CASES)), ids=[case.type for case in CASES])
-def test_an_operator_gives_what_paddle_gives(number: int, case: Case) -> None:
+@pytest.mark.parametrize(
+    "key, case",
+    [(f"{name} {number}", case) for name, cases in TABLES.items() for number, case in enumerate(cases)],
+    ids=[case.type for case in CASES],
+)
+def test_an_operator_gives_what_paddle_gives(key: str, case: Case) -> None:
     inputs = {slot: [paddle.to_tensor(a) for a in arrays] for slot, arrays in case.arrays().items()}
     made = apply_legacy(case.type, inputs, case.attrs)
     results = [tensor.numpy() for slot in case.outputs for tensor in made[slot]]
-    expected = [VALUES[f"{number}.{i}"] for i in range(len(results))]
-    assert f"{number}.{len(results)}" not in VALUES, case.label
+    expected = [VALUES[f"{key}.{i}"] for i in range(len(results))]
+    assert f"{key}.{len(results)}" not in VALUES, case.label
     for ours, theirs in zip(results, expected, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), case.label
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5, err_msg=case.label)
