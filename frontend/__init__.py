@@ -15,9 +15,10 @@ __version__ = "0.2.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fluid", "incubate", "dtypes",
+    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fft", "fluid", "incubate",
+    "dtypes",
     "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
-    "metric", "nn", "optimizer", "quantization", "reader", "regularizer", "runtime", "safetensors", "static", "tape", "tensor",
+    "metric", "nn", "optimizer", "quantization", "reader", "regularizer", "runtime", "safetensors", "signal", "static", "tape", "tensor",
     "utils", "vision",
 )  # fmt: skip
 
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         data,
         dataset,
         distributed,
+        fft,
         fluid,
         incubate,
         io,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
         nn,
         optimizer,
         safetensors,
+        signal,
         static,
         vision,
     )

@@ -39,3 +39,31 @@ case("fake_channel_wise_dequantize_max_abs", {"quant_bits": [8], "quant_axis": 1
 case("fake_channel_wise_dequantize_max_abs", {"quant_bits": [8, 8]}, X=ROW, Scales=[positive(8), positive(1)])
 case("moving_average_abs_max_scale", {"is_test": True}, X=ROW)
 case("moving_average_abs_max_scale", out="Out OutScale OutState OutAccum", X=ROW, InAccum=np.float32([2.5]), InState=np.float32([1.9]))
+
+# --- spectra
+
+COMPLEX = (np.arange(24).reshape(2, 3, 4) % 7 - 1j * (np.arange(24).reshape(2, 3, 4) % 5)).astype("complex64")
+for name in ("real", "imag", "conj", "as_real"):
+    case(name, X=COMPLEX)
+case("as_complex", X=normal(2, 3, 2))
+case("complex", X=normal(2, 3), Y=normal(2, 1))
+for norm in ("backward", "forward", "ortho"):
+    for forward in (True, False):
+        attrs = {"normalization": norm, "forward": forward}
+        case("fft_c2c", {"axes": [2], **attrs}, X=COMPLEX)
+        case("fft_c2c", {"axes": [0, 1], **attrs}, X=COMPLEX)
+        for onesided in (True, False):
+            case("fft_r2c", {"axes": [1], "onesided": onesided, **attrs}, X=normal(2, 5, 3))
+            case("fft_r2c", {"axes": [2, 1], "onesided": onesided, **attrs}, X=normal(2, 6, 3))
+        case("fft_c2r", {"axes": [2], **attrs}, X=COMPLEX)
+        case("fft_c2r", {"axes": [0, 2], "last_dim_size": 7, **attrs}, X=COMPLEX)
+case("fft_r2c", {"axes": [1], "normalization": "backward", "forward": True, "onesided": True}, X=normal(2, 134))
+case("fft_r2c", {"axes": [1], "normalization": "backward", "forward": True, "onesided": True}, X=normal(2, 90))
+for axis, shape in ((-1, (2, 11)), (0, (11, 2)), (-1, (11,)), (0, (11,))):
+    for length, hop in ((4, 2), (3, 4), (5, 1)):
+        case("frame", {"frame_length": length, "hop_length": hop, "axis": axis}, X=normal(*shape))
+for axis in (-1, 0):
+    for hop in (1, 2, 3):
+        case("overlap_add", {"hop_length": hop, "axis": axis}, X=normal(4, 4))
+        case("overlap_add", {"hop_length": hop, "axis": axis}, X=normal(3, 4, 2))
+case("overlap_add", {"hop_length": 1}, X=normal(35, 3))

@@ -163,7 +163,7 @@ def fake_channel_wise_quantize_abs_max(
     x: Tensor, *, bit_length: int = 8, round_type: int = 1, quant_axis: int = 0, is_test: bool = False
 ) -> tuple[Tensor, Tensor]:
     if is_test:
-        raise UnsupportedError("expected 'fake_channel_wise_quantize_abs_max' to find its scales: with is_test it reads what no program gives")
+        raise UnsupportedError("expected 'fake_channel_wise_quantize_abs_max' to find its scales, not to read them (is_test)")
     axis = _axis(x, quant_axis)
     scale = _peak(x, axis)
     return _counted(x, scale, bit_length, round_type, axis), scale

@@ -32,6 +32,7 @@ from polyreme.operators import (
     search,
     shape,
     slicing,
+    spectrum,
     vision,
 )
 from polyreme.operators.arguments import UnsupportedError
@@ -81,6 +82,7 @@ FAMILIES = (
     shape,
     ranks,
     slicing,
+    spectrum,
     steps,
     update,
     vision,

@@ -37,6 +37,7 @@ def test_every_older_spelling_leads_to_parameters_that_the_operator_has():
         (lambda: apply("mul", {"x_num_col_dims": 1}, X=X, Y=W), X.reshape(2, 12) @ W),
         (lambda: apply("matmul", {"transpose_Y": True, "alpha": 0.5}, X=X, Y=X), 0.5 * X @ X.swapaxes(1, 2)),
         (lambda: apply("flatten2", {"axis": 2}, X=X), X.reshape(6, 4)),
+        (lambda: apply("fake_dequantize_max_abs", {"max_range": 8.0}, X=X, Scale=np.float32([0.5])), X * 0.5 / 8),
         (lambda: apply("lookup_table", {"padding_idx": -1}, Ids=IDS, W=W), W[IDS[:, 0]]),
         (
             lambda: apply("fill_constant", {"shape": [2, 2], "value": 0.0, "str_value": "-3", "dtype": 3, "place_type": -1}),
