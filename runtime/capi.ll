@@ -31,6 +31,8 @@ declare i64 @lseek(i32, i64, i32)
 declare i32 @close(i32)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 $tables
 
@@ -440,12 +442,16 @@ size_known:
   br label %size
 
 fill:
+  %fit = call i1 @sizes_fit(ptr %sizes)
+  br i1 %fit, label %known, label %sizes_bad
+
+known:
   call void @input_sizes(ptr %sizes, ptr %input_dims)
   call void @polyreme_model_output_shapes(ptr %sizes, ptr %output_dims)
   br i1 %unknown, label %check_guards, label %tensor
 
 tensor:
-  %i = phi i64 [ 0, %fill ], [ %i_next, %tensor_done ]
+  %i = phi i64 [ 0, %known ], [ %i_next, %tensor_done ]
   %more = icmp slt i64 %i, $inputs_count
   br i1 %more, label %start, label %check_guards
 
@@ -571,6 +577,10 @@ size_unfit:
   %told_form = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_form, ptr %unfit_name, ptr %form, i64 %value, i32 %size_axis_32)
   ret i32 2
 
+sizes_bad:
+  %told_sizes = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_sizes)
+  ret i32 2
+
 guard_broken:
   %what_at = getelementptr %guard, ptr @guards, i64 %g, i32 2
   %what = load ptr, ptr %what_at, align 8
@@ -650,3 +660,5 @@ $getters
 ; --- weights
 
 $weights
+
+$check

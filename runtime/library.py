@@ -78,7 +78,10 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
     name = os.fspath(path)
     data = Path(path).read_bytes()
     if len(data) < TRAILER.size or data[-TRAILER.size :][:16] != MAGIC:
-        raise ArtifactError(f"{name}: expected a library written by polyreme, but its last bytes are missing or damaged")
+        raise ArtifactError(
+            f"{name}: expected a library written by polyreme, but its last bytes are missing or damaged (`strip` removes them: leave "
+            "libraries as they were written)"
+        )
     _, version, zero, manifest_bytes, identity, digest = TRAILER.unpack(data[-TRAILER.size :])
     if version != FORMAT or zero:
         raise ArtifactError(

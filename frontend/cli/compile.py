@@ -14,9 +14,13 @@ from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.progress import progress
 from polyreme.cli.reports import note, writing
 
+# As `lowering.link.artifact` writes them, which is not imported for a command line that is only completed.
+FORMS = ("shared", "static", "object", "wasm")
+TEXTS = ("tensor", "kernel", "llvm", "asm", "ptx")
 EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
     ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
+    ("For a program's own linker: one object file, or an archive", "polyreme compile examples/lenet.py:LeNet -o lenet.o"),
     (
         "With a pass of your own, which a Python file registers, before ops are fused",
         "polyreme compile examples/lenet.py:LeNet --load examples/count_ops.py --add-pass count-ops@before:fuse -o lenet.so",
@@ -32,23 +36,25 @@ EXAMPLES = (
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The library, such as net.so, or a GPU's artifact.",
+    help="The library, such as net.so, net.a or net.o, or a GPU's artifact.",
 )
 @target_option
 @click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
 @click.option(
     "--to",
     "level",
-    type=click.Choice(["library", "tensor", "kernel", "llvm", "asm", "ptx"]),
-    default="library",
-    show_default=True,
-    help="Stop at this level and write its text.",
+    type=click.Choice([*FORMS, *TEXTS]),
+    help="A library (by default the one that the file's suffix says: .so, .a, .o), or the text of a level.",
 )
+@click.option("--folders", is_flag=True, help="Name the model's source with its folder, not by the file's name alone.")
 @own_passes_options()
 @input_option
-def command(model: str, output: Path, target: str, cpu: str | None, level: str, own: OwnPasses, inputs: list[Any]) -> None:
+def command(
+    model: str, output: Path, target: str, cpu: str | None, level: str | None, folders: bool, own: OwnPasses, inputs: list[Any]
+) -> None:
     """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.
 
+    The suffix of the output says what kind of library is written: .so is loaded, .a and .o are linked into a program.
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
     """
     from polyreme.compiled.compilation import compile
@@ -58,14 +64,14 @@ def command(model: str, output: Path, target: str, cpu: str | None, level: str, 
         raise click.BadParameter("expected the name of a file but got ''", param_hint="--output")
     module = find_model(model, inputs).module(freeze=True)
     chosen = as_target(target, cpu)
-    if level != "library":
+    if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
             text = Inspection(module, chosen).level(level)
         with writing(output):
             output.write_text(text, encoding="utf-8")
         return
     with progress(output.name), own.in_the_pipeline():
-        library = compile(module, output, chosen)
+        library = compile(module, output, chosen, form=level, folders=folders)
     if not output.is_file():
         return  # a device, such as /dev/null
     if chosen.code == "ptx":

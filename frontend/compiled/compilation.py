@@ -20,8 +20,14 @@ def compile(
     strassen: bool = True,
     bf16_terms: bool = True,
     short_weights: bool = True,
+    form: str | None = None,
+    folders: bool = False,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
+
+    The suffix of `path` says what is written, and `form` may say it too: "shared" (`.so`), "static" (an archive, `.a`) or "object"
+    (`.o`); the latter two are for a program's own linker, and None is returned. Where the model's source is named, in what is expected of
+    sizes, the file's name alone is told, unless `folders` are wanted.
 
     `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
     returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is
@@ -48,17 +54,21 @@ def compile(
     from polyreme.device import current_place
 
     chosen = as_target(target, cpu)
+    if chosen.code != "ptx":
+        from polyreme.lowering.link.artifact import check_form
+
+        form = check_form(Path(path), chosen, form)
     allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
     chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
     library = Path(path)
     key, ops, module, check = _what_to_compile(net, input_spec, chosen)
     artifact = kept_artifact(key)
     if artifact is None:
-        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen, check))
+        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen, check, form, folders))
     else:
-        _write(artifact, library, chosen)
+        _write(artifact, library, chosen, form, folders)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
-    return load_compiled(library) if here and library.is_file() else None
+    return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
 
 
 def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:
@@ -80,7 +90,9 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
     return key, len(module.function().block.ops), lambda: module, lambda: None
 
 
-def _compile_and_write(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> None:
+def _compile_and_write(
+    key: str, module: Any, library: Path, target: Any, check: Callable[[], None], form: str | None, folders: bool
+) -> None:
     """Compile a module into a file, or several; what a second compilation needs is kept, after a `check`."""
     from polyreme.compiled.kept import keep_artifact, room
     from polyreme.lowering.link.c_interface import c_name_of
@@ -91,16 +103,16 @@ def _compile_and_write(key: str, module: Any, library: Path, target: Any, check:
     artifact = compile_module(module, target, name=name, room=room(True)).artifact.settled()
     check()
     keep_artifact(key, artifact)
-    _write(artifact, library, target)
+    _write(artifact, library, target, form, folders)
 
 
-def _write(artifact: Any, library: Path, target: Any) -> None:
+def _write(artifact: Any, library: Path, target: Any, form: str | None, folders: bool) -> None:
     if target.code == "ptx":
         artifact.save(library)
     else:
         from polyreme.lowering.link.artifact import write_library
 
-        write_library(artifact, library, target=target)
+        write_library(artifact, library, target=target, form=form, folders=folders)
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ import numpy as np
 from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Module
-from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble
@@ -29,6 +30,7 @@ from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c
 from polyreme.lowering.link.gpu import build_gpu_artifact
 from polyreme.lowering.link.manifest import make_manifest
 from polyreme.lowering.link.objects import EarlyObjects, kept_object, make_objects
+from polyreme.lowering.link.relocatable import archive, link_object, own_names
 from polyreme.lowering.link.runtime import (
     ALIGNMENT,
     CONSTANTS_AT,
@@ -40,6 +42,7 @@ from polyreme.lowering.link.runtime import (
     Draft,
     Executable,
     GpuExecutable,
+    GuardSpec,
     LaterPiece,
     Manifest,
     ModelFunctions,
@@ -57,14 +60,18 @@ from polyreme.lowering.link.runtime import (
     native_text,
     process_pool,
     weights_header,
+    weights_sum,
     with_shared_code,
     write_atomically,
 )
 from polyreme.lowering.link.shared_library import link_shared
-from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
+from polyreme.lowering.machines.targets import TARGETS, GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.arena import plan_memory
 
 Array = np.ndarray[Any, Any]
+
+# What a library can be written as, and the suffix that says so.
+FORMS = {"shared": ".so", "static": ".a", "object": ".o", "wasm": ".wasm"}
 
 MODEL = "polyreme_model"
 
@@ -223,12 +230,19 @@ def _load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Map
 
 
 def write_library(
-    artifact: Artifact, path: str | os.PathLike[str], name: str | None = None, weights: str = "auto", target: Target | None = None
+    artifact: Artifact,
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    weights: str = "auto",
+    target: Target | None = None,
+    form: str | None = None,
+    folders: bool = False,
 ) -> list[Path]:
     """Write the library to `path`, its header beside it (suffix `.h`), and return the paths of all files written.
 
     `name` starts the names of the C functions; it is made from the file's name when not given. `weights`: "inside" keeps the constants in
-    the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on.
+    the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on. `form` is one of `FORMS`, by
+    default the one of the file's suffix. Places in the model's source are told by file name alone, unless `folders` are wanted.
     """
     path = Path(path)
     name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
@@ -237,27 +251,33 @@ def write_library(
     if not path.parent.is_dir():
         raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
     target = target or _target_of(artifact.manifest)
+    form = check_form(path, target, form)
     own_file = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
     weights_path = path.with_suffix(".weights")
-    place = Weights()
+    place = Weights(bytes=len(artifact.pieces), sum=weights_sum(artifact.constants))
     extra = dict(artifact.manifest.extra)
     if own_file:
         header = weights_header(artifact.constants)
-        place = Weights(weights_path.name, header, len(header) + len(artifact.constants))
+        place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
-    manifest = replace(artifact.manifest, name=name, extra=extra)
+    guards = artifact.manifest.guards if folders else tuple(map(_without_folder, artifact.manifest.guards))
+    manifest = replace(artifact.manifest, name=name, extra=extra, guards=guards)
     identity = _identity(manifest, artifact)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
-        "interface.o": native_object(c_interface(manifest, name, place, identity), target),
+        # It looks at the processor before anything else runs, and so takes no more than all of them have.
+        "interface.o": native_object(c_interface(manifest, name, place, identity), base_of(target)),
         "pool.o": native_object(pool_text(target), target),
     }
     if manifest.constants and not own_file:
         # Constants without elements have an address all the same.
         objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
-    elf = link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target)
+    if form == "shared":
+        code = library_bytes(link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target), manifest, identity)
+    else:
+        code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name), target)
     written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
-    written |= {path: [library_bytes(elf, manifest, identity)], path.with_suffix(".h"): [c_header(manifest, name, place).encode()]}
+    written |= {path: [code], path.with_suffix(".h"): [c_header(manifest, name, place, form).encode()]}
     if is_device(path):
         written = {path: written[path]}
     for file, parts in written.items():
@@ -266,6 +286,38 @@ def write_library(
         except OSError as error:
             raise PolyremeError(f"cannot write '{file}': {error.strerror or error}", code="E0009") from error
     return [path, *(file for file in written if file != path)]
+
+
+def check_form(path: Path, target: Target, form: str | None = None) -> str:
+    """The form of a library by its file's suffix, which has to be that of `form` if one is given; an error where the target has none."""
+    if form is not None and form not in FORMS:
+        raise PolyremeError(f"expected a form of library ({', '.join(FORMS)}) but got '{form}'{did_you_mean(form, FORMS)}", code="E0004")
+    found = (form or "shared") if is_device(path) else {suffix: known for known, suffix in FORMS.items()}.get(path.suffix)
+    if found is None or (form is not None and found != form):
+        wanted = FORMS[form] if form is not None else ", ".join(f"{suffix} ({known})" for known, suffix in FORMS.items())
+        raise PolyremeError(f"expected a file of suffix {wanted} for a library but got '{path.name}'", code="E0004")
+    if found == "wasm" or target.arch == "wasm32":
+        raise PolyremeError(
+            f"expected a library for Linux but got '{path.name}' for {target.triple}: a module of WebAssembly needs a thread pool and a C "
+            "interface without a system, which are not there yet; `--to asm` and `--to llvm` write its kernels",
+            code="E0008",
+        )
+    return found
+
+
+def base_of(target: Target) -> Target:
+    """The least machine of the target's architecture."""
+    base = TARGETS.get(target.arch.replace("_", "-"))
+    return replace(base, triple=target.triple) if base is not None else target
+
+
+def _without_folder(guard: GuardSpec) -> GuardSpec:
+    """The guard with the file of its place, not the folder that the file was in."""
+    found = re.fullmatch(r"(.* \(\S+ at )(.*)\)", guard.what)
+    if found is None:
+        return guard
+    file = re.split(r"[/\\]", found[2])[-1]
+    return guard._replace(what=f"{found[1]}{file})")
 
 
 def _identity(manifest: Manifest, artifact: Artifact) -> bytes:

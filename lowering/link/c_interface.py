@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from string import Template
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.dims import Atom, Dim, parse_dim
-from polyreme.lowering.link.runtime import ASK_FOR_TILES, GuardSpec, Manifest, SizeSpec, TensorSpec, native_text
+from polyreme.ir.dims import parse_dim
+from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode, SizeCode
+from polyreme.lowering.link.processor import machine_check
+from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, SizeSpec, TensorSpec, native_text
 
 LIBRARY_FORMAT = 1
 
@@ -34,6 +36,7 @@ _MESSAGES = {
     "no_data": "expected data for %s '%s' but got NULL",
     "bad_size": "input '%s': expected a size of at least 0 on axis %d but got %lld",
     "bad_axis": "input '%s': expected %s%lld on axis %d but got %lld%s",
+    "bad_sizes": "the sizes are too large together: an array would have more bytes than 63 bits can count",
     "bad_output": "output '%s': its size on axis %d would be %s%lld",
     "bad_arena": "the sizes are too large: %lld bytes of working storage",
     "bad_form": "input '%s': expected %s but got %lld on axis %d",
@@ -42,19 +45,26 @@ _MESSAGES = {
     "word_output": "output",
     "no_file": "cannot open the file of the weights: %s",
     "bad_file": "the file of the weights does not belong to this library, or is damaged: %s",
+    "bad_sum": "the weights are damaged: their checksum is %016llx but was %016llx when the library was written",
     "no_path": "cannot find out where the library was loaded from",
     "path_format": "%.*s%s",
+    "old_processor": "the code of this library is for a processor with %s, which this one lacks: compile it for this one (--target), or "
+    "for any (--cpu multi)",
     "no_tiles": "the system does not let programs use the tile registers of this processor",
 }
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the constants are: inside the library (`file` empty; the symbol `polyreme_constants`), or in a file beside it."""
+    """Where the constants are: inside the library (`file` empty; the symbol `polyreme_constants`), or in a file beside it; how many
+    bytes they have, and their checksum.
+    """
 
     file: str = ""
     header: bytes = b""
     file_bytes: int = 0
+    bytes: int = 0
+    sum: int = 0
 
 
 def check_c_name(name: str) -> str:
@@ -97,6 +107,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
         _library_table(bool(manifest.constants) and not weights.file),
         "",
+        _fit_function(manifest),
         _sizes_function("input_sizes", [size for t in manifest.inputs for size in t.shape], manifest),
         _sizes_function("guard_sizes", [guard.size for guard in manifest.bounds], manifest),
     ]
@@ -107,8 +118,9 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         ),
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
-        "machine": _machine(manifest.target.features.split(",")),
+        "machine": machine_check(manifest.target),
         "weights": _weights(bool(manifest.constants), weights),
+        "check": _check(name, weights),
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
         "sizes_count": len(manifest.sizes),
@@ -208,30 +220,6 @@ def _library_table(constants_inside: bool) -> str:
     return f"@polyreme_library = constant {{ i64{', ptr' * len(fields)} }} {{ i64 {LIBRARY_FORMAT}, {', '.join(fields)} }}"
 
 
-def _machine(features: Sequence[str]) -> str:
-    """The function `machine_refuses()`: whether the system keeps something from programs that the code needs, with the text set. Tiles are
-    lent to those who ask for them.
-    """
-    if "+amx-tile" not in features:
-        return "define internal i1 @machine_refuses() nounwind {\n  ret i1 false\n}"
-    return "\n".join([
-        "declare i64 @syscall(i64, ...)",
-        "",
-        "define internal i1 @machine_refuses() nounwind {",
-        f"  %code = call i64 (i64, ...) @syscall({', '.join(f'i64 {n}' for n in ASK_FOR_TILES)})",
-        "  %refused = icmp ne i64 %code, 0",
-        "  br i1 %refused, label %tell, label %done",
-        "",
-        "tell:",
-        "  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_tiles)",
-        "  br label %done",
-        "",
-        "done:",
-        "  ret i1 %refused",
-        "}",
-    ])  # fmt: skip
-
-
 def _weights(any_constants: bool, weights: Weights) -> str:
     """The function `open_weights(model, path)`: 0, or an error code with the text set."""
     if weights.file:
@@ -249,6 +237,18 @@ def _weights(any_constants: bool, weights: Weights) -> str:
             "  store ptr @polyreme_constants, ptr %weights_at, align 8",
         ]
     return "\n".join([*lines, "  ret i32 0", "}"])
+
+
+def _check(name: str, weights: Weights) -> str:
+    """The function `NAME_check_weights(model)`."""
+    row = 8 * SUM_LANES
+    return Template(native_text("capi_check.ll")).substitute(
+        name=name,
+        rows=weights.bytes // row,
+        rest=weights.bytes % row,
+        bytes=weights.bytes,
+        sum=weights.sum - (1 << 64) if weights.sum >> 63 else weights.sum,
+    )
 
 
 def _getters(name: str, side: str, count: int) -> str:
@@ -281,8 +281,8 @@ def _getters(name: str, side: str, count: int) -> str:
 
 
 def _sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) -> str:
-    """`name(sizes, out)`: what `dims` are, one after another."""
-    code = _DimCode(manifest.size_names)
+    """`name(sizes, out)`: what `dims` are, one after another. `sizes_fit` has found that they can be told."""
+    code = SizeCode(manifest.size_names)
     for i, size in enumerate(dims):
         value = code.emit(parse_dim(size) if isinstance(size, str) else size)
         at = code.step(f"getelementptr i64, ptr %out, i64 {i}")
@@ -290,61 +290,36 @@ def _sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) ->
     return "\n".join([f"define internal void @{name}(ptr %sizes, ptr %out) nounwind {{", *code.lines, "  ret void", "}"])
 
 
-class _DimCode:
-    """Emits the value of a size, from the array `%sizes`."""
-
-    def __init__(self, names: Sequence[str]):
-        self.lines: list[str] = []
-        self._names = list(names)
-        self._count = 0
-
-    def step(self, instruction: str) -> str:
-        self._count += 1
-        self.lines.append(f"  %s{self._count} = {instruction}")
-        return f"%s{self._count}"
-
-    def emit(self, dim: Dim) -> str:
-        if isinstance(dim, int):
-            return str(dim)
-        total = ""
-        for mono, coefficient in dim.terms:
-            value = str(coefficient)
-            for atom in mono:
-                factor = self.atom(atom)
-                value = factor if value == "1" else self.step(f"mul i64 {value}, {factor}")
-            total = self.step(f"add i64 {total}, {value}") if total else value
-        return total
-
-    def atom(self, atom: Atom) -> str:
-        if not atom.fn:
-            at = self.step(f"getelementptr i64, ptr %sizes, i64 {self._names.index(str(atom.args[0]))}")
-            return self.step(f"load i64, ptr {at}, align 8")
-        a, b = (self.emit(x) for x in atom.args if not isinstance(x, str))
-        if atom.fn in ("max", "min"):
-            larger = self.step(f"icmp {'sgt' if atom.fn == 'max' else 'slt'} i64 {a}, {b}")
-            return self.step(f"select i1 {larger}, i64 {a}, i64 {b}")
-        # A divisor of 0 would end the process; -1 is no size, so it is reported like any size that does not fit.
-        zero = self.step(f"icmp eq i64 {b}, 0")
-        divisor = self.step(f"select i1 {zero}, i64 1, i64 {b}")
-        quotient = self.step(f"sdiv i64 {a}, {divisor}")
-        rest = self.step(f"srem i64 {a}, {divisor}")
-        signs = self.step(f"xor i64 {rest}, {divisor}")
-        differ = self.step(f"icmp slt i64 {signs}, 0")
-        inexact = self.step(f"icmp ne i64 {rest}, 0")
-        below = self.step(f"and i1 {differ}, {inexact}")
-        if atom.fn == "floordiv":
-            floor = self.step(f"sub i64 {quotient}, 1")
-            value = self.step(f"select i1 {below}, i64 {floor}, i64 {quotient}")
-        else:
-            shifted = self.step(f"add i64 {rest}, {divisor}")
-            value = self.step(f"select i1 {below}, i64 {shifted}, i64 {rest}")
-        return self.step(f"select i1 {zero}, i64 -1, i64 {value}")
+def _fit_function(manifest: Manifest) -> str:
+    """`sizes_fit(sizes)`: whether all sizes, and the bytes of each array, are numbers of 63 bits for these. Sizes that no array can have,
+    such as negative ones, are told later.
+    """
+    code = CheckedSizeCode(manifest.size_names)
+    for tensor in (*manifest.inputs, *manifest.outputs):
+        sizes = [code.emit(parse_dim(size)) if isinstance(size, str) else str(size) for size in tensor.shape]
+        count = str(DTYPES[tensor.dtype])
+        for size in sizes:
+            # What is negative is told with its axis.
+            negative = code.step(f"icmp slt i64 {size}, 0")
+            count = code.operation("mul", count, code.step(f"select i1 {negative}, i64 1, i64 {size}"))
+    for guard in manifest.bounds:
+        code.emit(parse_dim(guard.size))
+    lost = code.lost or "false"
+    return "\n".join([
+        *OVERFLOW_DECLARATIONS,
+        "",
+        "define internal i1 @sizes_fit(ptr %sizes) nounwind {",
+        *code.lines,
+        f"  %fit = xor i1 {lost}, true",
+        "  ret i1 %fit",
+        "}",
+    ])  # fmt: skip
 
 
 # --- header
 
 
-def c_header(manifest: Manifest, name: str, weights: Weights) -> str:
+def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "shared") -> str:
     """The header, for C and C++."""
     target = ", ".join(filter(None, [manifest.target.triple, manifest.target.cpu]))
     create_with = _CREATE_WITH_WEIGHTS if weights.file else ""
@@ -356,7 +331,8 @@ def c_header(manifest: Manifest, name: str, weights: Weights) -> str:
         outputs=_signature(manifest.outputs),
         sizes=_sizes_comment(manifest),
         guards="".join(f"\n * Expects {_comment(guard.what)}." for guard in manifest.guards),
-        weights=_comment(f"; keep {weights.file} beside it" if weights.file else ""),
+        build=_comment(_BUILD[form].format(name=name)),
+        weights=_comment(f"; keep {weights.file} beside {'it' if form == 'shared' else 'the program'}" if weights.file else ""),
         create_with=Template(create_with).substitute(name=name, file=_comment(weights.file)),
         inputs_count=len(manifest.inputs),
         outputs_count=len(manifest.outputs),
@@ -390,6 +366,12 @@ _CREATE_WITH_WEIGHTS = """
 ${name}_model *${name}_create_with_weights(const char *path, int32_t threads, const char **error);
 """
 
+_BUILD = {
+    "shared": "cc program.c path/to/lib{name}.so",
+    "static": "cc program.c path/to/lib{name}.a -lm",
+    "object": "cc program.c path/to/{name}.o -lm",
+}
+
 _HEADER = """\
 /* ${name}: a model compiled by polyreme for ${target}.
  *
@@ -400,7 +382,7 @@ ${outputs}
 ${sizes}${guards}
  *
  * Arrays are dense and row-major, aligned to their elements; no output may overlap an input or another output. bool takes one byte, 0 or 1.
- * Build with:  cc program.c path/to/lib${name}.so   (any name of the library will do${weights})
+ * Build with:  ${build}   (any name of the library will do${weights})
  */
 #ifndef ${NAME}_H
 #define ${NAME}_H
@@ -447,6 +429,10 @@ const char *${name}_error(void);
 /* The number of threads; changing it waits for a running job, and returns the number there is now. */
 int32_t ${name}_threads(const ${name}_model *model);
 int32_t ${name}_set_threads(${name}_model *model, int32_t threads);
+
+/* Reads all weights and compares them with the checksum that was taken when the library was written: ${NAME}_OK or ${NAME}_BAD_WEIGHTS.
+ * ${name}_create itself looks at the length of their file and at its first bytes, so that a model starts without reading all of it. */
+int32_t ${name}_check_weights(${name}_model *model);
 
 /* What the model takes and gives. dtype is numpy's name ("float32", "int64", "bool", ...); shape has -1 for a free size. For a number
  * that is out of range: NULL, or a rank of -1. A shape of rank 0 is NULL. */

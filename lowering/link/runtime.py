@@ -7,6 +7,7 @@ from typing import Any
 
 from polyreme.runtime.artifact import (
     CONSTANTS_AT,
+    DTYPES,
     GPU_PLAN,
     Artifact,
     ConstantSpec,
@@ -19,6 +20,7 @@ from polyreme.runtime.artifact import (
     write_atomically,
 )
 from polyreme.runtime.cache import Cache, cache_in, digest_of
+from polyreme.runtime.checksum import SUM_LANES, weights_sum
 from polyreme.runtime.cpu import ASK_FOR_TILES, check_runs_here
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
@@ -39,11 +41,12 @@ from polyreme.runtime.shared_code import (
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 __all__ = [
-    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "GPU_PLAN", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "Argument",
-    "Artifact", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable", "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec",
-    "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions", "SizeSpec", "TargetSpec", "TensorSpec", "address_of",
-    "cache_in", "check_runs_here", "constants_of", "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared",
-    "native_text", "process_pool", "weights_header", "with_shared_code", "write_atomically",
+    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_PLAN", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS",
+    "SUM_LANES", "Argument", "Artifact", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable", "GpuPlan", "GuardSpec",
+    "LaterPiece", "LaunchSpec", "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions", "SizeSpec", "TargetSpec",
+    "TensorSpec", "address_of", "cache_in", "check_runs_here", "constants_of", "digest_of", "gpu_driver", "is_device", "is_shared",
+    "library_bytes", "load_shared", "native_text", "process_pool", "weights_header", "weights_sum", "with_shared_code",
+    "write_atomically",
 ]  # fmt: skip
 
 

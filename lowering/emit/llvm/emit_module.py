@@ -34,6 +34,7 @@ from polyreme.lowering.emit.llvm.function import Emission, EmitOp, FunctionEmitt
 from polyreme.lowering.emit.llvm.libm import libm_declarations
 from polyreme.lowering.emit.llvm.ops import OPS
 from polyreme.lowering.emit.llvm.scalar_functions import power_definition
+from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode
 from polyreme.lowering.emit.llvm.text import Lane, symbol_text
 from polyreme.lowering.emit.llvm.tile_registers import emit_dot_block, emit_dot_terms
 from polyreme.lowering.machines.targets import Target
@@ -126,6 +127,7 @@ def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:
         *(["declare i32 @polyreme_pool_threads(ptr)"] if "polyreme_pool_threads" in names else []),
         *(["declare i32 @clock_gettime(i32, ptr)"] if "clock_gettime" in names else []),
         *used,
+        *(OVERFLOW_DECLARATIONS if "with.overflow.i64" in body else ()),
         *elsewhere,
     ]
     # LLVM aligns what it keeps on the stack only where it may take a register as the frame's; vectors there would straddle lines of the
@@ -189,19 +191,22 @@ def _emit_entry(emission: Emission) -> None:
 
 
 def _emit_arena_bytes(emission: Emission) -> None:
-    emitter = FunctionEmitter(emission, f"{emission.name}_arena_bytes")
-    emitter.size_array = Lane(emitter.code, "ptr", 1, "%sizes")
+    """-1 where a number on the way has more than 63 bits."""
     ends: dict[Dim, None] = {}
     for op in emission.main.walk():
         if isinstance(op, kernel.Alloc) and op.space == "arena" and op.offset is not None:
             ends[op.offset + bytes_of(op.result.type)] = None
-    known = max((d for d in ends if isinstance(d, int)), default=0)
-    most = Lane(emitter.code, "i64", 1, str(known), known)
+    most = str(max((d for d in ends if isinstance(d, int)), default=0))
+    code = CheckedSizeCode(list(emission.sizes))
     for end in ends:
         if isinstance(end, Expr):
-            most = emitter.lane(emitter.dim(end)).call("smax", most)
-    emitter.code.line(f"ret i64 {most.ref}")
-    emission.finish(emitter, f"define i64 @{emission.name}_arena_bytes(ptr %sizes)")
+            value = code.emit(end)
+            larger = code.step(f"icmp sgt i64 {value}, {most}")
+            most = code.step(f"select i1 {larger}, i64 {value}, i64 {most}")
+    if code.lost:
+        most = code.step(f"select i1 {code.lost}, i64 -1, i64 {most}")
+    head = f"define i64 @{emission.name}_arena_bytes(ptr %sizes) #0 {{"
+    emission.functions.append("\n".join([head, "entry:", *code.lines, f"  ret i64 {most}", "}"]))
 
 
 def _emit_output_shapes(emission: Emission) -> None:

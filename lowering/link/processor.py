@@ -1,0 +1,203 @@
+"""What a library asks of the processor before it runs any code that needs more than the base set, as LLVM IR.
+
+An instruction that a processor lacks would end the program, so `NAME_create` looks first. On x86-64 it asks `cpuid`, and `xgetbv` whether
+the system keeps wide registers; elsewhere the base set is all that targets use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polyreme.lowering.link.runtime import ASK_FOR_TILES, TargetSpec
+
+__all__ = ["REFUSES", "base_features", "lacks_function", "machine_check"]
+
+# The functions of this file are called so in a library.
+REFUSES = "machine_refuses"
+
+_EAX, _EBX, _ECX, _EDX = range(4)
+# What LLVM may use without being asked to, by its own name: leaf and subleaf of cpuid, register, bit.
+_BITS = {
+    "sse3": (1, 0, _ECX, 0), "pclmul": (1, 0, _ECX, 1), "ssse3": (1, 0, _ECX, 9), "fma": (1, 0, _ECX, 12), "cx16": (1, 0, _ECX, 13),
+    "sse4.1": (1, 0, _ECX, 19), "sse4.2": (1, 0, _ECX, 20), "movbe": (1, 0, _ECX, 22), "popcnt": (1, 0, _ECX, 23),
+    "aes": (1, 0, _ECX, 25), "avx": (1, 0, _ECX, 28), "f16c": (1, 0, _ECX, 29),
+    "bmi": (7, 0, _EBX, 3), "avx2": (7, 0, _EBX, 5), "bmi2": (7, 0, _EBX, 8), "avx512f": (7, 0, _EBX, 16),
+    "avx512dq": (7, 0, _EBX, 17), "adx": (7, 0, _EBX, 19), "avx512ifma": (7, 0, _EBX, 21), "avx512cd": (7, 0, _EBX, 28),
+    "avx512bw": (7, 0, _EBX, 30), "avx512vl": (7, 0, _EBX, 31),
+    "avx512vbmi": (7, 0, _ECX, 1), "avx512vbmi2": (7, 0, _ECX, 6), "gfni": (7, 0, _ECX, 8), "vaes": (7, 0, _ECX, 9),
+    "vpclmulqdq": (7, 0, _ECX, 10), "avx512vnni": (7, 0, _ECX, 11), "avx512bitalg": (7, 0, _ECX, 12),
+    "avx512vpopcntdq": (7, 0, _ECX, 14), "movdiri": (7, 0, _ECX, 27), "movdir64b": (7, 0, _ECX, 28),
+    "avx512vp2intersect": (7, 0, _EDX, 8), "amx-bf16": (7, 0, _EDX, 22), "avx512fp16": (7, 0, _EDX, 23), "amx-tile": (7, 0, _EDX, 24),
+    "amx-int8": (7, 0, _EDX, 25),
+    "avxvnni": (7, 1, _EAX, 4), "avx512bf16": (7, 1, _EAX, 5), "amx-fp16": (7, 1, _EAX, 21), "avxifma": (7, 1, _EAX, 23),
+    "avxvnniint8": (7, 1, _EDX, 4), "avxneconvert": (7, 1, _EDX, 5), "avxvnniint16": (7, 1, _EDX, 10),
+    "lzcnt": (0x80000001, 0, _ECX, 5), "sse4a": (0x80000001, 0, _ECX, 6), "xop": (0x80000001, 0, _ECX, 11),
+    "fma4": (0x80000001, 0, _ECX, 16), "tbm": (0x80000001, 0, _ECX, 21),
+}  # fmt: skip
+# By the psABI's levels, which LLVM knows as processors.
+_LEVELS = {"x86-64-v2": "cx16 popcnt sse3 sse4.1 sse4.2 ssse3".split()}
+_LEVELS["x86-64-v3"] = [*_LEVELS["x86-64-v2"], *"avx avx2 bmi bmi2 f16c fma lzcnt movbe".split()]
+_LEVELS["x86-64-v4"] = [*_LEVELS["x86-64-v3"], *"avx512bw avx512cd avx512dq avx512f avx512vl".split()]
+
+def _code(data: str) -> str:
+    return 'c"' + "".join(f"\\{byte:02X}" for byte in bytes.fromhex(data)) + '"'
+
+
+# push rbx; mov r8, rdx; mov eax, edi; mov ecx, esi; cpuid; four registers to [r8]; pop rbx; ret.
+_ASK = "53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3"
+# xor ecx, ecx; xgetbv; ret.
+_KEPT = "31c9 0f01d0 c3"
+# Machine code as it stands, since LLVM needs an assembler for inline assembly, which is not there for all targets. Interposable, so that
+# nobody looks at the bodies behind it.
+_CPUID = f"""
+define weak hidden void @cpuid_of(i32 %leaf, i32 %sub, ptr %out) nounwind prologue [{len(bytes.fromhex(_ASK))} x i8] {_code(_ASK)} {{
+  ret void
+}}
+
+define weak hidden i32 @registers_kept() nounwind prologue [{len(bytes.fromhex(_KEPT))} x i8] {_code(_KEPT)} {{
+  ret i32 0
+}}
+""" + """
+; A register of what cpuid says; 0 where the processor knows nothing of the leaf.
+define internal i32 @cpuid(i32 %leaf, i32 %sub, i32 %register) noinline nounwind {
+entry:
+  %said = alloca [4 x i32], align 16
+  %first = and i32 %leaf, -2147483648
+  call void @cpuid_of(i32 %first, i32 0, ptr %said)
+  %last = load i32, ptr %said, align 4
+  %beyond = icmp ugt i32 %leaf, %last
+  br i1 %beyond, label %none, label %subleaves
+
+subleaves:
+  call void @cpuid_of(i32 %leaf, i32 0, ptr %said)
+  %last_sub = load i32, ptr %said, align 4
+  %has_subleaves = icmp ne i32 %sub, 0
+  %above = icmp ugt i32 %sub, %last_sub
+  %no_subleaf = and i1 %has_subleaves, %above
+  br i1 %no_subleaf, label %none, label %ask
+
+ask:
+  call void @cpuid_of(i32 %leaf, i32 %sub, ptr %said)
+  %place = zext i32 %register to i64
+  %at = getelementptr i32, ptr %said, i64 %place
+  %value = load i32, ptr %at, align 4
+  ret i32 %value
+
+none:
+  ret i32 0
+}
+
+; The registers that the system keeps for a program; 0 where it does not say.
+define internal i32 @kept_registers() noinline nounwind {
+entry:
+  %said = call i32 @cpuid(i32 1, i32 0, i32 2)
+  %bit = and i32 %said, 134217728
+  %silent = icmp eq i32 %bit, 0
+  br i1 %silent, label %none, label %ask
+
+ask:
+  %low = call i32 @registers_kept()
+  ret i32 %low
+
+none:
+  ret i32 0
+}
+"""
+
+
+def base_features(target: TargetSpec) -> list[str]:
+    """What code for a target needs beyond the base set of its architecture, as far as `create` can ask: LLVM's names."""
+    if not target.triple.startswith("x86_64"):
+        return []
+    named = {name[1:]: name[0] == "+" for name in target.features.split(",") if name}
+    wanted = [*_LEVELS.get(target.cpu, ()), *(name for name, on in named.items() if on)]
+    return sorted({name for name in wanted if name in _BITS and named.get(name, True)})
+
+
+def machine_check(target: TargetSpec) -> str:
+    """The function `machine_refuses()`: whether the processor, or the system, keeps something from programs that the code needs, with the
+    text set.
+    """
+    features = base_features(target)
+    if not features:
+        return f"define internal i1 @{REFUSES}() nounwind {{\n  ret i1 false\n}}"
+    return "\n".join([_CPUID, lacks_function("lacks", features), _refusal("amx-tile" in features)])
+
+
+def lacks_function(name: str, features: Sequence[str]) -> str:
+    """`ptr NAME()`: the name of the first of `features` that is missing here, null if none is. `_CPUID` stands before it."""
+    masks: dict[tuple[int, int, int], dict[int, str]] = {}
+    for feature in features:
+        *place, bit = _BITS[feature]
+        masks.setdefault((place[0], place[1], place[2]), {})[bit] = feature
+    tables, lines = [], []
+    for i, ((leaf, sub, register), bits) in enumerate(sorted(masks.items())):
+        mask = sum(1 << bit for bit in bits)
+        texts = []
+        for bit, feature in sorted(bits.items()):
+            tables.append(f'@{name}.{i}.{bit} = private constant [{len(feature) + 1} x i8] c"{feature}\\00"')
+            texts.append((bit, f"@{name}.{i}.{bit}"))
+        row = ", ".join(f"ptr {dict(texts).get(bit, 'null')}" for bit in range(32))
+        tables.append(f"@{name}.{i} = private constant [32 x ptr] [ {row} ]")
+        signed = mask - (1 << 32) if mask >> 31 else mask
+        lines += [
+            f"  %said{i} = call i32 @cpuid(i32 {leaf - (1 << 32) if leaf >> 31 else leaf}, i32 {sub}, i32 {register})",
+            f"  %not{i} = xor i32 %said{i}, -1",
+            f"  %missing{i} = and i32 %not{i}, {signed}",
+            f"  %any{i} = icmp ne i32 %missing{i}, 0",
+            f"  br i1 %any{i}, label %told{i}, label %next{i}",
+            "",
+            f"told{i}:",
+            f"  %bit{i} = call i32 @llvm.cttz.i32(i32 %missing{i}, i1 false)",
+            f"  %bit_64.{i} = zext i32 %bit{i} to i64",
+            f"  %at{i} = getelementptr [32 x ptr], ptr @{name}.{i}, i64 0, i64 %bit_64.{i}",
+            f"  %what{i} = load ptr, ptr %at{i}, align 8",
+            f"  ret ptr %what{i}",
+            "",
+            f"next{i}:",
+        ]
+    # SSE and AVX registers; the masks and halves of AVX-512.
+    wide, vex = (any(f.startswith(start) for f in features) for start in ("avx512", ("avx", "fma", "f16c")))
+    kept = 0xE6 if wide else 0x6 if vex else 0
+    if kept:
+        tables.append(f'@{name}.kept = private constant [32 x i8] c"registers that the system keeps\\00"')
+        lines += [
+            "  %kept = call i32 @kept_registers()",
+            f"  %masked = and i32 %kept, {kept}",
+            f"  %all = icmp eq i32 %masked, {kept}",
+            f"  %lost = select i1 %all, ptr null, ptr @{name}.kept",
+            "  ret ptr %lost",
+        ]
+    else:
+        lines.append("  ret ptr null")
+    return "\n".join([*tables, "", f"define internal ptr @{name}() noinline nounwind {{", "entry:", *lines, "}", ""])
+
+
+def _refusal(tiles: bool) -> str:
+    lines = [
+        f"define internal i1 @{REFUSES}() nounwind {{",
+        "  %lacking = call ptr @lacks()",
+        "  %fits = icmp eq ptr %lacking, null",
+        f"  br i1 %fits, label %{'tiles' if tiles else 'done'}, label %old",
+        "",
+        "old:",
+        "  %told_old = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @old_processor, ptr %lacking)",
+        "  ret i1 true",
+        "",
+        "done:",
+        "  ret i1 false",
+    ]
+    if tiles:
+        lines += [
+            "",
+            "tiles:",
+            f"  %code = call i64 (i64, ...) @syscall({', '.join(f'i64 {n}' for n in ASK_FOR_TILES)})",
+            "  %refused = icmp ne i64 %code, 0",
+            "  br i1 %refused, label %tell, label %done",
+            "",
+            "tell:",
+            "  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_tiles)",
+            "  ret i1 true",
+        ]
+        lines.insert(0, "declare i64 @syscall(i64, ...)\n")
+    return "\n".join([*lines, "}"])
