@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from polyreme import dispatch, math
 from polyreme.dialects import nn
+from polyreme.ir.dims import Dim
 from polyreme.math.common import cast_to
 from polyreme.nn import functional
 from polyreme.operators.definition import operator, spelled
@@ -13,6 +16,18 @@ from polyreme.tensor import Tensor
 def _fixed(labels: Tensor) -> Tensor:
     """Labels, or weights of them, through which no gradient flows."""
     return dispatch.call(nn.StopGradient, labels)
+
+
+def _check_same_shape(**inputs: Tensor) -> None:
+    """These losses spread nothing over rows: a batch of labels that is shorter than that of predictions is a mistake."""
+    (first, expected), *others = ((name, list(x.type.shape)) for name, x in inputs.items())
+    for name, shape in others:
+        if shape != expected:
+            raise ValueError(f"expected {name} of the shape of {first}, [{_sizes(expected)}], but got [{_sizes(shape)}]")
+
+
+def _sizes(shape: Sequence[Dim]) -> str:
+    return ", ".join(map(str, shape))
 
 
 @operator(
@@ -58,6 +73,7 @@ def sigmoid_cross_entropy_with_logits(
 @operator("huber_loss", legacy=spelled("huber_loss", {"X": "input", "Y": "label"}, "Out Residual"))
 def huber_loss(input: Tensor, label: Tensor, *, delta: float) -> tuple[Tensor, Tensor]:
     """The loss and the residual."""
+    _check_same_shape(input=input, label=label)
     residual = math.subtract(label, input)
     size = math.abs(residual)
     square = math.scale(math.square(residual), 0.5)
@@ -86,10 +102,14 @@ def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool
     """
     most = dispatch.full((), 1e20, x.type.dtype)
     if soft_label:
+        _check_same_shape(x=x, label=label)
         surprise = math.minimum(math.scale(math.log(x), -1.0), most)
         return math.sum(math.multiply(_fixed(cast_to(label, x.type.dtype)), surprise), [-1], keepdim=True)
     if label.ndim == x.ndim - 1:
         label = math.unsqueeze(label, -1)
+    expected = [*x.type.shape[:-1], 1]
+    if list(label.type.shape) != expected:
+        raise ValueError(f"expected a label for each row of x, of shape [{_sizes(expected)}], but got [{_sizes(label.type.shape)}]")
     ignored = math.equal(label, dispatch.full((), ignore_index, label.type.dtype))
     place = math.where(ignored, math.zeros_like(label), label)
     chosen = math.take_along_axis(x, place, -1, broadcast=False)
@@ -109,6 +129,7 @@ def smooth_l1_loss(
     x: Tensor, y: Tensor, inside: Tensor | None = None, outside: Tensor | None = None, *, sigma: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """The difference, and per row the sum of 0.5 * (sigma * d)^2 where |d| is below 1 / sigma^2, of |d| - 0.5 / sigma^2 elsewhere."""
+    _check_same_shape(x=x, y=y)
     d = math.subtract(x, y)
     if inside is not None:
         d = math.multiply(d, _fixed(inside))
@@ -129,6 +150,7 @@ def hinge_loss(logits: Tensor, labels: Tensor) -> Tensor:
 @operator(legacy=spelled("log_loss", {"Predicted": "predicted", "Labels": "labels"}, "Loss", constant="Labels"))
 def log_loss(predicted: Tensor, labels: Tensor, *, epsilon: float = 1e-4) -> Tensor:
     """-label * log(predicted + epsilon) - (1 - label) * log(1 - predicted + epsilon)."""
+    _check_same_shape(predicted=predicted, labels=labels)
     labels = _fixed(labels)
     right = math.multiply(labels, math.log(math.scale(predicted, 1.0, epsilon)))
     wrong = math.multiply(math.scale(labels, -1.0, 1.0), math.log(math.scale(predicted, -1.0, 1.0 + epsilon)))
@@ -138,6 +160,7 @@ def log_loss(predicted: Tensor, labels: Tensor, *, epsilon: float = 1e-4) -> Ten
 @operator(legacy=spelled("rank_loss", {"Label": "label", "Left": "left", "Right": "right"}, constant="Label"))
 def rank_loss(label: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """log(1 + exp(left - right)) - label * (left - right)."""
+    _check_same_shape(left=left, right=right, label=label)
     apart = math.subtract(left, right)
     return math.subtract(functional.softplus(apart), math.multiply(_fixed(label), apart))
 
@@ -145,6 +168,7 @@ def rank_loss(label: Tensor, left: Tensor, right: Tensor) -> Tensor:
 @operator(legacy=spelled("margin_rank_loss", {"Label": "label", "X1": "left", "X2": "right"}, "Out Activated", constant="Label"))
 def margin_rank_loss(label: Tensor, left: Tensor, right: Tensor, *, margin: float = 0.0) -> Tensor:
     """max(0, -label * (left - right) + margin)."""
+    _check_same_shape(left=left, right=right, label=label)
     apart = math.multiply(_fixed(label), math.subtract(left, right))
     return functional.relu(math.scale(apart, -1.0, margin))
 

@@ -14,8 +14,8 @@ from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL, Expr
 from polyreme.ir.types import TensorType
-from polyreme.static.batches import may_part, with_own_batches
 from polyreme.static.current import default_main_program
+from polyreme.static.feeding.batches import may_part, with_own_batches
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
 from polyreme.static.operator import RunError
@@ -123,13 +123,20 @@ class Executor(Shown):
         return array if return_numpy else Tensor._wrap(array)
 
     def plan(self, program: Program, feeds: Mapping[str, TensorType], names: Sequence[str]) -> RunPlan:
-        """The program made ready for these feeds and fetches; kept until it changes."""
+        """The program made ready for these feeds and fetches; kept until it changes, as is the error of one that cannot be."""
         key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
         # Translation takes hold of tensors that the program writes to, so that one thread at a time does it.
         with _making:
-            found: RunPlan | None = program.plans.get(key)
+            found: RunPlan | PolyremeError | None = program.plans.get(key)
             if found is None:
-                found = program.plans[key] = make_plan(program, feeds, names).load(self.place)
+                try:
+                    made = make_plan(program, feeds, names)
+                except PolyremeError as error:
+                    program.plans[key] = error
+                    raise
+                found = program.plans[key] = made.load(self.place)
+        if isinstance(found, PolyremeError):
+            raise found.with_traceback(None)
         return found
 
 
@@ -150,10 +157,11 @@ class Executor(Shown):
         self, program: Program, types: Mapping[str, TensorType], names: Sequence[str], arrays: Mapping[str, Array], misfit: _Misfit
     ) -> RunPlan:
         """The plan for feeds that have batches of their own; where operators need these to be equal or 1, the plan for just these sizes."""
-        try:
-            return self.plan(program, with_own_batches(types, arrays), names)
-        except PolyremeError:
-            pass
+        for alike in (False, True):
+            try:
+                return self.plan(program, with_own_batches(types, arrays, alike), names)
+            except PolyremeError:
+                pass
         try:
             return self.plan(program, {name: kind.with_shape(arrays[name].shape) for name, kind in types.items()}, names)
         except PolyremeError:

@@ -14,6 +14,7 @@ from polyreme.operators.table import LEGACY
 from polyreme.static.concurrency import kinds as _concurrency  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.contents import made_again
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
+from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.travel import LOD, level_to_share, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
@@ -84,13 +85,23 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
     return found
 
 
-def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorType]]:
-    """Types of the outputs by slot, from the declared types of the inputs."""
+def inferred_types(op: Operator, kind: OperatorKind) -> Types:
+    """Types of the outputs by slot, from the declared types of the inputs, or with numbers for free sizes where it fits only so."""
+    declared = {name: op.block.var_recursive(name).type for names in op.inputs.values() for name in names}
+    try:
+        return _inferred(op, kind, declared)
+    except (PolyremeError, ValueError, TypeError, KeyError) as error:
+        found = types_by_guess(lambda types: _inferred(op, kind, types), declared, op.attrs)
+        if found is None:
+            raise located(error, op) from error
+        return found
+
+
+def _inferred(op: Operator, kind: OperatorKind, types: Mapping[str, TensorType]) -> Types:
     emitter = Emitter(lambda source: emitter.block.add_arg(source.type, source.name))
     emitter.location = op.location
     inputs: Slots = {
-        slot: [source_tensor(ProgramSource("variable", name, op.block.var_recursive(name).type)) for name in names]
-        for slot, names in op.inputs.items()
+        slot: [source_tensor(ProgramSource("variable", name, types[name])) for name in names] for slot, names in op.inputs.items()
     }
     for slot in kind.level_slots(op):
         variables = [op.block.var_recursive(name) for name in op.inputs.get(slot.removesuffix(LOD), ())]
@@ -104,8 +115,6 @@ def inferred_types(op: Operator, kind: OperatorKind) -> dict[str, list[TensorTyp
                     if variable.block is op.block and (again := made_again(variable)) is not None:
                         inputs[slot][i] = again
             made = kind.apply(op, inputs, {})
-    except (PolyremeError, ValueError, TypeError, KeyError) as error:
-        raise located(error, op) from error
     finally:
         emitter.restore()
     return {slot: [t.type for t in tensors] for slot, tensors in made.items()}

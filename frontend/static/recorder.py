@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static import contents as contents  # provides what is known of variables
 from polyreme.static.current import default_main_program, default_startup_program
+from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import kind_named, kind_of_nn_op
 from polyreme.static.lod.travel import level_to_share
 from polyreme.static.operator import Operator, OperatorError, located
@@ -51,12 +52,15 @@ class ProgramRecorder(Recorder):
         op = Operator(
             block, name_of_nn_op(cls), kind, inputs, {}, {**attributes, **extra, **block.program.role_attributes()}, regions or None
         )
+        operand_types = [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         try:
-            types = definition.infer_types(
-                [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands)), attributes, list(regions.values())
-            )
+            types = definition.infer_types(operand_types, attributes, list(regions.values()))
         except InferError as error:
-            raise located(error, op) from None
+            infer = _inference(definition, operand_types, attributes)
+            guessed = None if regions else types_by_guess(infer, _by_place(operand_types), attributes)
+            if guessed is None:
+                raise located(error, op) from None
+            types = guessed["Out"]
         results = [temporary(block, op.type, kind) for kind in types]
         for result in results:
             result.lod_level = level_to_share(map(block.var_recursive, op.input_arg_names), result.type)
@@ -226,3 +230,30 @@ def astype(self: Variable, dtype: Any) -> Any:
 
 
 setattr(Variable, "astype", astype)  # noqa: B010
+
+
+# --- guesses: operands by their places
+
+
+def _by_place(operand_types: Sequence[Any]) -> dict[str, TensorType]:
+    """The types of single operands by their places; of lists, those of their members."""
+    found: dict[str, TensorType] = {}
+    for i, given in enumerate(operand_types):
+        if isinstance(given, (list, tuple)):
+            found.update({f"{i}_{k}": kind for k, kind in enumerate(given)})
+        elif given is not None:
+            found[str(i)] = given
+    return found
+
+
+def _inference(definition: Any, operand_types: Sequence[Any], attributes: Mapping[str, Any]) -> Callable[[Mapping[str, TensorType]], Types]:
+    """What an op gives for types by place."""
+
+    def infer(types: Mapping[str, TensorType]) -> Types:
+        given = [
+            [types[f"{i}_{k}"] for k in range(len(kind))] if isinstance(kind, (list, tuple)) else None if kind is None else types[str(i)]
+            for i, kind in enumerate(operand_types)
+        ]
+        return {"Out": list(definition.infer_types(given, attributes, []))}
+
+    return infer

@@ -29,10 +29,14 @@ def _speaks_of(attributes: Mapping[str, Any], size: str) -> bool:
     return any(size in attribute_sizes(value) for value in attributes.values())
 
 
-def with_own_batches(types: Mapping[str, TensorType], arrays: Mapping[str, Any]) -> dict[str, TensorType]:
-    """The types of feeds; a batch (or the rows of sequences) is called otherwise for those whose arrays have another one than the first."""
+def with_own_batches(types: Mapping[str, TensorType], arrays: Mapping[str, Any], alike: bool = False) -> dict[str, TensorType]:
+    """The types of feeds; a batch (or the rows of sequences) is called otherwise for those whose arrays have another one than the first.
+
+    With `alike`, batches that are equal in this run have one name, and one that is a multiple of the first is written so: `6*N`.
+    """
     taken = frozenset().union(*map(type_symbols, types.values()))
     first: dict[str, int] = {}
+    known: dict[tuple[str, int], Dim] = {}
     made = {}
     for name, kind in types.items():
         own: dict[str, Dim] = {}
@@ -40,7 +44,10 @@ def with_own_batches(types: Mapping[str, TensorType], arrays: Mapping[str, Any])
             for size in symbols(dim):
                 # Offsets are one more than there are sequences.
                 value = count if dim == symbol(size) else count - 1
-                if is_shared(size) and first.setdefault(size, value) != value:
-                    own[size] = own_size(name, axis, taken)
+                if not is_shared(size) or first.setdefault(size, value) == value:
+                    continue
+                times, rest = divmod(value, first[size]) if first[size] else (0, value)
+                fresh = times * symbol(size) if alike and times and not rest else own_size(name, axis, taken)
+                own[size] = known.setdefault((size, value), fresh) if alike else fresh
         made[name] = kind.with_shape(tuple(substitute(d, own) for d in kind.shape)) if own else kind
     return made
