@@ -26,6 +26,7 @@ from polyreme.fluid.framework import (
 )
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.optimizer_wrappers import LookaheadOptimizer, RecomputeOptimizer
 from polyreme.fluid.regularizer import append_regularization_ops
 from polyreme.names import listed
 from polyreme.operators.table import apply_legacy
@@ -37,8 +38,8 @@ from polyreme.utils.shown import Shown
 __all__ = [
     "SGD", "Adadelta", "AdadeltaOptimizer", "Adagrad", "AdagradOptimizer", "Adam", "AdamOptimizer", "Adamax", "AdamaxOptimizer",
     "DecayedAdagrad", "DecayedAdagradOptimizer", "ExponentialMovingAverage", "Ftrl", "FtrlOptimizer", "Lamb", "LambOptimizer",
-    "LarsMomentum", "LarsMomentumOptimizer", "ModelAverage", "Momentum", "MomentumOptimizer", "Optimizer", "RMSProp",
-    "RMSPropOptimizer", "SGDOptimizer",
+    "LarsMomentum", "LarsMomentumOptimizer", "LookaheadOptimizer", "ModelAverage", "Momentum", "MomentumOptimizer", "Optimizer",
+    "RMSProp", "RMSPropOptimizer", "RecomputeOptimizer", "SGDOptimizer",
 ]  # fmt: skip
 
 Pairs = Sequence[tuple[Any, Any]]

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from functools import partial
 
 from tests.fluid_api.table import caught, check
 
@@ -244,3 +245,32 @@ def variables_are_dealt_to_servers(fluid, np):
     some = [Named(n) for n in "uvw"]
     return [turn.dispatch(some), turn.dispatch(some), turn.reset(), turn.dispatch(some), turn.eps, len(ps.HashName(["a",
         "b"]).dispatch(some))]
+
+
+@check(*[OPT + "LookaheadOptimizer" + m for m in ("", ".minimize")], *[OPT + "RecomputeOptimizer" + m for m in (
+    "", ".minimize", ".backward", ".apply_gradients", ".apply_optimize", ".load", ".current_step_lr", ".clear_gradients", ".state_dict",
+    ".set_dict", ".get_opti_var_name_list")])  # fmt: skip
+def optimizers_around_others_step(fluid, np):
+    found = {}
+    for name in ("ahead", "again"):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+            _, y, loss = net(fluid)
+            inner = fluid.optimizer.Momentum(0.1, 0.9)
+            if name == "ahead":
+                opt = fluid.optimizer.LookaheadOptimizer(inner, alpha=0.3, k=2)
+            else:
+                opt = fluid.optimizer.RecomputeOptimizer(inner)
+                found["unset"] = caught(partial(opt.minimize, loss), "_set_checkpoints")
+                opt._set_checkpoints([y])
+                found["load"] = caught(partial(opt.load, {}))
+                found["others"] = [caught(opt.clear_gradients)]
+            made, pairs = opt.minimize(loss)
+            found[name] = [[p.name for p, _ in pairs], steps(fluid, np, loss, 5)]
+            if name == "ahead":
+                kept = [np.array(fluid.global_scope().find_var(n).get_tensor()) for n in ("w@SLOW", "b@SLOW", "lookahead_step")]
+                found["slow"] = [k.reshape(-1).tolist() for k in kept]
+    look = fluid.optimizer.LookaheadOptimizer
+    found["errors"] = [caught(lambda: look(None)), caught(lambda: look(inner, alpha=2.0)), caught(lambda: look(inner, k=0))]
+    with fluid.dygraph.guard():
+        found["dygraph"] = [caught(lambda: look(inner)), caught(lambda: fluid.optimizer.RecomputeOptimizer(inner))]
+    return found
