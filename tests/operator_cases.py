@@ -421,7 +421,7 @@ OF_FLUID = {
     "rmsprop", "rnn_memory_helper", "select_input", "select_output", "sequence_concat", "sequence_conv", "sequence_enumerate",
     "sequence_expand", "sequence_expand_as", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse",
     "sequence_slice", "sequence_softmax", "sequence_unpad", "sgd", "shrink_rnn_memory", "smooth_l1_loss", "soft_relu",
-    "split_lod_tensor", "write_to_array",
+    "split_lod_tensor", "unique_with_counts", "write_to_array",
 }  # fmt: skip
 # What no Paddle has: of these `DynamicRNN` is made.
 OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}

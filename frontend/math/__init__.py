@@ -7,6 +7,7 @@ from polyreme.math import (
     complexes,
     contractions,
     creation,
+    distinct,
     edits,
     elementwise,
     indexing,
@@ -24,6 +25,7 @@ from polyreme.math import contents as contents  # provides what is known of valu
 from polyreme.math.complexes import *
 from polyreme.math.contractions import *
 from polyreme.math.creation import *
+from polyreme.math.distinct import *
 from polyreme.math.edits import *
 from polyreme.math.elementwise import *
 from polyreme.math.linalg import *
@@ -47,6 +49,7 @@ _SUBJECTS = (
     linalg,
     contractions,
     search,
+    distinct,
     complexes,
     matrices,
     scattering,
@@ -108,6 +111,7 @@ __all__: list[str] = []
 __all__ += complexes.__all__
 __all__ += contractions.__all__
 __all__ += creation.__all__
+__all__ += distinct.__all__
 __all__ += edits.__all__
 __all__ += elementwise.__all__
 __all__ += linalg.__all__

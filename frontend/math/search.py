@@ -1,4 +1,4 @@
-"""Finding and ordering: argmax, sort, topk, nonzero, unique, running sums."""
+"""Finding and ordering: argmax, sort, topk, nonzero, running sums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ __all__ = [
     "nonzero",
     "sort",
     "topk",
-    "unique",
 ]
 METHODS = list(__all__)
 
@@ -193,26 +192,6 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
 def index_sample(x: Tensor, index: Tensor) -> Tensor:
     """From each row of a matrix the elements at the positions in the same row of `index`."""
     return take_along_axis(x, index, 1, broadcast=False)
-
-
-def unique(
-    x: Tensor,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    dtype: Any = "int64",
-    sorted: bool = True,
-    name: str | None = None,
-) -> Any:
-    """The distinct elements in order (also with `sorted=False`, which asks for no order), with what else is asked for."""
-    found: Any = np.unique(
-        x._array("unique()"), return_index=return_index, return_inverse=return_inverse, return_counts=return_counts, axis=axis
-    )  # type: ignore[call-overload]
-    if not isinstance(found, tuple):
-        return dispatch.constant(found)
-    chosen = as_dtype(dtype).np
-    return dispatch.constant(found[0]), *[dispatch.constant(np.asarray(v).reshape(-1).astype(chosen)) for v in found[1:]]
 
 
 def cumsum(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:

@@ -1,11 +1,11 @@
-"""Which elements: greatest ones, sorted order, those that a mask or a value chooses."""
+"""Which elements: greatest ones, sorted order, those that a mask or a value chooses, distinct ones."""
 
 from __future__ import annotations
 
 from polyreme import math
 from polyreme.dialects import nn
-from polyreme.ir.types import ScalarType, i32, i64
-from polyreme.operators.arguments import Number
+from polyreme.ir.types import ScalarType, f32, i32, i64
+from polyreme.operators.arguments import Number, Sizes, UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -55,3 +55,57 @@ def nonzero(condition: Tensor) -> Tensor:
 @operator("masked_select", legacy=spelled("masked_select", {"X": "x", "Mask": "mask"}, "Y"))
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return math.masked_select(x, mask)
+
+
+_UNIQUE = "Out Indices Index Counts"
+
+
+@operator("unique", legacy=spelled("unique", outputs=_UNIQUE), misdeclared=True)
+def unique(
+    x: Tensor,
+    *,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Sizes = (),
+    dtype: ScalarType | None = i64,
+    is_sorted: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The distinct elements or slices, where each comes first, which of them each part of `x` is, and how often each comes.
+
+    Without `is_sorted` they stand in the order in which they come first, and the older operator has only them and the third.
+    """
+    if not is_sorted:
+        out, inverse, _ = math.distinct.in_order_of_coming(x, _name_of(dtype))
+        return out, None, inverse, None
+    asked = return_index, return_inverse, return_counts
+    made = math.unique(x, *asked, _one_axis(axis), _name_of(dtype))
+    return _in_places(made, asked)
+
+
+@operator(legacy=spelled("unique_with_counts", outputs="Out Index Count"))
+def unique_with_counts(x: Tensor, *, dtype: ScalarType | None = i64) -> tuple[Tensor, ...]:
+    """The distinct elements in the order in which they come first, which of them each element is, and how often each comes."""
+    return math.distinct.in_order_of_coming(x, _name_of(dtype))
+
+
+@operator("unique_consecutive", legacy=spelled("unique_consecutive", outputs="Out Index Counts"))
+def unique_consecutive(
+    x: Tensor, *, return_inverse: bool = False, return_counts: bool = False, axis: Sizes = (), dtype: ScalarType | None = f32
+) -> tuple[Tensor | None, ...]:
+    """The first of each run of equal elements or slices, the number of each part's run, and the lengths of the runs."""
+    asked = return_inverse, return_counts
+    made = math.unique_consecutive(x, *asked, _one_axis(axis), _name_of(dtype))
+    return _in_places(made, asked)
+
+
+def _one_axis(axis: Sizes) -> int | None:
+    if len(axis) > 1:
+        raise UnsupportedError(f"expected at most one axis but got {list(axis)}")
+    return int(axis[0]) if axis else None
+
+
+def _in_places(made: Tensor | tuple[Tensor, ...], asked: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+    """The first result, and then each of the others that was asked for in its place."""
+    first, *others = made if isinstance(made, tuple) else (made,)
+    return first, *(others.pop(0) if wanted else None for wanted in asked)

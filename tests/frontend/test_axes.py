@@ -68,6 +68,17 @@ def _mode(x: Array, axis: int) -> Array:
     return np.apply_along_axis(of_vector, axis, x) if x.size else x.sum(axis)
 
 
+def _distinct(x: Array, axis: int) -> Array:
+    """By slices whose other axes stand in the order that exchanging `axis` with the first one gives."""
+    return np.unique(np.round(x).swapaxes(0, axis), axis=0).swapaxes(0, axis) if x.size else x
+
+
+def _runs(x: Array, axis: int) -> Array:
+    rows = np.round(x).swapaxes(0, axis)
+    starts = [i for i in range(len(rows)) if not i or (rows[i] != rows[i - 1]).any()]
+    return rows[starts].swapaxes(0, axis) if x.size else x
+
+
 def _positions(x: Array, axis: int, start: int = 1) -> Array:
     return np.arange(x.shape[axis])[start:]
 
@@ -221,7 +232,8 @@ TABLE: dict[str, Along] = {
         lambda x, a: paddle.transpose(x, [a, *(i for i in range(x.ndim) if i != _first(a, x))]), lambda x, a: np.moveaxis(x, a, 0)
     ),
     "unbind": Along(lambda x, a: paddle.unbind(x, axis=a), lambda x, a: [x.take(i, a) for i in range(x.shape[a])], least=1),
-    "unique": Along(lambda x, a: paddle.unique(paddle.round(x), axis=a), lambda x, a: np.unique(np.round(x), axis=a), False, 1),
+    "unique": Along(lambda x, a: paddle.unique(paddle.round(x), axis=a), _distinct, False, 1),
+    "unique_consecutive": Along(lambda x, a: paddle.unique_consecutive(paddle.round(x), axis=a), _runs, False, 1),
     "unsqueeze": Along(lambda x, a: paddle.unsqueeze(x, axis=a), lambda x, a: np.expand_dims(x, a)),
     "unstack": Along(lambda x, a: paddle.unstack(x, axis=a), lambda x, a: [x.take(i, a) for i in range(x.shape[a])], least=1),
     # nn.functional

@@ -10,10 +10,14 @@ import pytest
 
 import polyreme as paddle
 from polyreme.operators.table import LEGACY, apply_legacy
-from tests import deploy_operator_cases, operator_cases
+from tests import deploy_operator_cases, operator_cases, selection_cases
 from tests.operator_cases import OF_FLUID, Case
 
-TABLES = {"operator_values.npz": operator_cases.CASES, "deploy_operator_values.npz": deploy_operator_cases.CASES}
+TABLES = {
+    "operator_values.npz": operator_cases.CASES,
+    "deploy_operator_values.npz": deploy_operator_cases.CASES,
+    "selection_values.npz": selection_cases.CASES,
+}
 CASES = [case for cases in TABLES.values() for case in cases]
 VALUES: dict[str, np.ndarray[Any, Any]] = {}
 for name in TABLES:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, scalar_type
@@ -60,9 +59,17 @@ def test_a_function_of_a_free_batch_computes_the_same(name):
     np.testing.assert_allclose(traced_result(name, True), EXPECTED[name], rtol=2e-5, atol=2e-6)
 
 
-def test_what_follows_from_values_alone_is_an_error_that_says_why():
-    with pytest.raises(PolyremeError, match="while the function is traced"):
-        paddle.jit.to_static(lambda x: paddle.unique(x), full_graph=True)(paddle.ones([3]))
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
+def test_distinct_elements_and_slices_are_found_by_compiled_code(name, axis):
+    def function(x):
+        return getattr(paddle, name)(x, return_inverse=True, return_counts=True, axis=axis)
+
+    spec = [paddle.static.InputSpec([None, None], "int64", "x")]
+    traced = paddle.jit.to_static(function, input_spec=spec, full_graph=True)
+    for x in (np.array([[2, 1, 3], [3, 0, 1], [2, 1, 3]]), np.array([[1, 1], [1, 1]]), np.array([[7]])):
+        for made, expected in zip(traced(paddle.to_tensor(x)), function(paddle.to_tensor(x)), strict=True):
+            np.testing.assert_array_equal(made.numpy(), expected.numpy())
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])

@@ -13,12 +13,12 @@ from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
+from polyreme.math.distinct import unique
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import broadcast_tensors, concat, flip, reshape, span, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
-from polyreme.math.search import unique
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
 
