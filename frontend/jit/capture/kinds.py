@@ -119,6 +119,7 @@ TRUSTED = (
     "polyreme.fft",
     "polyreme.signal",
     "polyreme.vision.ops",
+    "polyreme.boxes",
     "polyreme.linalg",
     "polyreme.sizes",
     "polyreme.dtypes",

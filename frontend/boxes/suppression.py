@@ -1,0 +1,112 @@
+"""Boxes in the order of their scores, each of which acts on those that come behind it.
+
+Boxes stand along the last axis, the best first, and each round takes one box of every list: no table of all pairs is ever made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from polyreme import dispatch, math
+from polyreme.boxes.lists import numbers, single, take
+from polyreme.control_flow import loop
+from polyreme.ir.types import i64
+from polyreme.math.common import number_like, select
+from polyreme.tensor import Tensor
+
+__all__ = ["Boxes", "Rounds", "suppress"]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The edges x1, y1, x2, y2 of boxes, a tensor [..., boxes] each, and their areas.
+
+    Of boxes that are not `normalized` the edges are pixels that belong to them.
+    """
+
+    edges: tuple[Tensor, ...]
+    area: Tensor
+    normalized: bool
+
+    @staticmethod
+    def of(edges: Sequence[Tensor], normalized: bool) -> Boxes:
+        x1, y1, x2, y2 = edges
+        wide, high = x2 - x1, y2 - y1
+        turned = math.logical_or(math.less_than(x2, x1), math.less_than(y2, y1))
+        area = wide * high if normalized else (wide + 1.0) * (high + 1.0)
+        return Boxes((x1, y1, x2, y2), select(turned, number_like(area, 0.0), area), normalized)
+
+    def each(self, choose: Callable[[Tensor], Tensor]) -> Boxes:
+        """Boxes of what `choose` makes of each edge and of the area."""
+        return Boxes(tuple(choose(edge) for edge in self.edges), choose(self.area), self.normalized)
+
+    def overlap(self, other: Boxes) -> Tensor:
+        """What both cover over what they cover together; boxes that are apart overlap by 0."""
+        (x1, y1, x2, y2), (u1, v1, u2, v2) = self.edges, other.edges
+        apart = math.logical_or(
+            math.logical_or(math.less_than(x2, u1), math.less_than(u2, x1)), math.logical_or(math.less_than(y2, v1), math.less_than(v2, y1))
+        )
+        wide, high = math.minimum(x2, u2) - math.maximum(x1, u1), math.minimum(y2, v2) - math.maximum(y1, v1)
+        both = wide * high if self.normalized else (wide + 1.0) * (high + 1.0)
+        return select(apart, number_like(both, 0.0), both / (self.area + other.area - both))
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many rounds there are, the round in which each box acts, and how to find the box of a round: its value, of values of all boxes.
+    """
+
+    count: Tensor
+    rank: Tensor
+    current: Callable[[Tensor, Tensor], Tensor]
+
+    @staticmethod
+    def of_lists(held: Tensor) -> Rounds:
+        """Those of lists [..., boxes] whose first ones are held: each list has its first box in the first round."""
+        size = math.sum(math.cast(held, "int64"), -1)
+        return Rounds(math.max(size), numbers(held.type.shape[-1]), lambda x, i: take(x, i, -1))
+
+    def run(self, body: Callable[..., Sequence[Tensor]], state: Sequence[Tensor]) -> list[Tensor]:
+        """The state behind `state = body(i, *state)` for each round i, which is an int64 of shape [1]."""
+        first = dispatch.full((1,), 0, i64)
+        made = loop(lambda i, *now: math.less_than(i, self.count), lambda i, *now: [i + 1, *body(i, *now)], [first, *state])
+        return list(made[1:])
+
+
+def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: float = 1.0) -> Tensor:
+    """Which of the held boxes stay: those that overlap no box before them that stays by more than the threshold.
+
+    With `eta` below 1 the threshold of a list is multiplied by it after each box that stays, as long as it is above 0.5.
+    """
+    limit = single(threshold)
+
+    def behind(i: Tensor) -> Tensor:
+        return math.greater_than(rounds.rank, i)
+
+    def meets(i: Tensor) -> Tensor:
+        return boxes.each(lambda x: rounds.current(x, i)).overlap(boxes)
+
+    def strike(i: Tensor, stays: Tensor) -> list[Tensor]:
+        # Of nan it is not known that it is no more than the threshold.
+        over = math.logical_not(math.less_equal(meets(i), number_like(boxes.area, limit)))
+        return [math.logical_and(stays, math.logical_not(math.logical_and(math.logical_and(over, behind(i)), rounds.current(stays, i))))]
+
+    if not eta < 1 or limit <= 0.5:
+        return rounds.run(strike, [held])[0]
+
+    def strike_by_falling(i: Tensor, stays: Tensor, reach: Tensor, limit: Tensor) -> list[Tensor]:
+        """`reach` is the most by which each box overlaps one before it that stays; `limit` the threshold of each box's list."""
+        stays_now = math.logical_and(stays, math.less_equal(reach, limit))
+        now = rounds.current(stays_now, i)
+        overlap = meets(i)
+        overlap = select(math.equal(overlap, overlap), overlap, number_like(overlap, float("inf")))
+        struck = math.logical_and(behind(i), now)
+        reach = select(struck, math.maximum(reach, overlap), reach)
+        stays = select(math.equal(rounds.rank, i), stays_now, stays)
+        falls = math.logical_and(struck, math.greater_than(limit, number_like(limit, 0.5)))
+        return [stays, reach, select(falls, limit * single(eta), limit)]
+
+    shape, dtype = held.type.shape, boxes.area.type.dtype
+    state = [held, dispatch.full(shape, float("-inf"), dtype), dispatch.full(shape, limit, dtype)]
+    return rounds.run(strike_by_falling, state)[0]
