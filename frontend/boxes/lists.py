@@ -8,7 +8,7 @@ import numpy as np
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.types import ScalarType, f32, i1, i32, i64
+from polyreme.ir.types import ScalarType, i1, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.math.manipulation import positions_along
 from polyreme.tensor import Tensor
@@ -59,10 +59,9 @@ def order_of(x: Tensor, most: int = -1, descending: bool = False) -> Tensor:
 def best_first(scores: Tensor, wanted: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Where the wanted ones of each list stand, the highest score first, int64, and then others; and which are wanted ones.
 
-    Scores are compared as float32. No more than `most` places of a list are given if that is not negative.
+    No more than `most` places of a list are given if that is not negative.
     """
-    key = cast_to(scores, f32)
-    order = order_of(select(wanted, key, number_like(key, float("-inf"))), max(most, 1) if most >= 0 else -1, True)
+    order = order_of(select(wanted, scores, number_like(scores, float("-inf"))), max(most, 1) if most >= 0 else -1, True)
     held = along(wanted, order)
     return order, held if most else math.zeros_like(held)
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
-from polyreme import dispatch, math
-from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, marked, numbers, order_of, put_back, single, take
+from polyreme import math
+from polyreme.boxes.found import Found, above, columns_of, of_classes, rows_of, size
+from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, marked, numbers, order_of, put_back, take
 from polyreme.boxes.suppression import Boxes, Rounds, suppress
-from polyreme.ir.types import i32, i64
+from polyreme.ir.types import f32, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.tensor import Tensor
 
-__all__ = ["Found", "columns_of", "multiclass_nms", "multiclass_nms_of_regions", "of_classes"]
-
-
-class Found(NamedTuple):
-    """What is found: rows of class, score, x1, y1, x2, y2; where each stands among the boxes, int32 [n, 1]; and how many there are in each
-    image, int32.
-    """
-
-    rows: Tensor
-    index: Tensor
-    counts: Tensor
+__all__ = ["multiclass_nms", "multiclass_nms_of_regions"]
 
 
 def multiclass_nms(
@@ -44,14 +32,14 @@ def multiclass_nms(
     boxes, scores = boxes.detach(), scores.detach()
     images, classes, count = scores.type.shape
     wanted = math.logical_and(above(scores, score_threshold), of_classes(classes, background_label))
-    order, held = best_first(scores, wanted, nms_top_k)
+    order, held = best_first(_key(scores), wanted, nms_top_k)
     places = order + math.reshape(numbers(images), [-1, 1, 1]) * size(count)
     edges = [take(flat(boxes[:, :, i]), places) for i in range(4)]
     stays = suppress(Boxes.of(edges, normalized), held, Rounds.of_lists(held), nms_threshold, nms_eta)
     values = along(scores, order)
     mask = math.reshape(stays, [images, -1])
     if keep_top_k >= 0:
-        best, _ = best_first(math.reshape(values, [images, -1]), mask, keep_top_k)
+        best, _ = best_first(_key(math.reshape(values, [images, -1])), mask, keep_top_k)
         lists = math.reshape(numbers(images), [-1, 1]) * size(mask.type.shape[1])
         among = math.reshape(marked(flat(best + lists), mask.size), [images, -1])
         mask = math.logical_and(mask, among) if keep_top_k else math.zeros_like(mask)
@@ -87,7 +75,7 @@ def multiclass_nms_of_regions(
     starts = math.concat([starts, ends[-1:]], 0)
     wanted = math.logical_and(above(scores, score_threshold), math.less_than(image, size(images, i32)))
     wanted = math.logical_and(wanted, math.reshape(of_classes(classes, background_label), [-1, 1]))
-    order, _ = best_first(scores, wanted, -1)
+    order, _ = best_first(_key(scores), wanted, -1)
     order = along(order, order_of(take(image, order)))
     here = take(image, order)
     start = take(starts, here)
@@ -107,7 +95,7 @@ def multiclass_nms_of_regions(
     image = flat(math.broadcast_to(image, list(scores.type.shape)))
     by_image = order_of(image)
     if keep_top_k >= 0:
-        best, _ = best_first(flat(scores), mask, -1)
+        best, _ = best_first(_key(flat(scores)), mask, -1)
         best = take(best, order_of(take(image, best)))
         rank = numbers(mask.type.shape[0]) - take(starts, take(image, best)) * size(classes)
         mask = math.logical_and(mask, put_back(math.less_than(rank, number_like(rank, keep_top_k)), best))
@@ -119,25 +107,6 @@ def multiclass_nms_of_regions(
     return Found(columns_of(kept, label, scores, edges), rows_of(kept, rows), counts)
 
 
-def size(count: object, dtype: object = i64) -> Tensor:
-    """A size as a number."""
-    return dispatch.full((), count, dtype)  # type: ignore[arg-type]
-
-
-def above(scores: Tensor, threshold: float) -> Tensor:
-    return math.greater_than(scores, number_like(scores, single(threshold)))
-
-
-def of_classes(classes: object, background: int) -> Tensor:
-    """Which classes are none of the background, bools [classes, 1]."""
-    return math.not_equal(math.reshape(numbers(classes), [-1, 1]), number_like(numbers(1), background))
-
-
-def columns_of(kept: Tensor, label: Tensor, scores: Tensor, edges: Sequence[Tensor]) -> Tensor:
-    """Rows of class, score, x1, y1, x2, y2 of the boxes at some places, in the element type of the boxes."""
-    dtype = edges[0].type.dtype
-    return math.stack([cast_to(take(flat(x), kept), dtype) for x in (label, scores, *edges)], 1)
-
-
-def rows_of(kept: Tensor, places: Tensor) -> Tensor:
-    return math.unsqueeze(cast_to(take(flat(places), kept), i32), 1)
+def _key(scores: Tensor) -> Tensor:
+    """What scores are compared by."""
+    return cast_to(scores, f32)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from polyreme import math
-from polyreme.boxes.multiclass import Found, multiclass_nms, multiclass_nms_of_regions
-from polyreme.ir.types import i32, i64
-from polyreme.math.common import cast_to
+from polyreme.boxes import matrix
+from polyreme.boxes.found import Found
+from polyreme.boxes.multiclass import multiclass_nms, multiclass_nms_of_regions
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -43,3 +40,24 @@ def multiclass_nms3(
     if rois_num is None:
         raise UnsupportedError("expected 'rois_num', how many boxes each image has, beside scores [boxes, classes] but got none")
     return multiclass_nms_of_regions(bboxes, scores, rois_num, *attributes)
+
+
+@operator("matrix_nms", legacy=spelled("matrix_nms", _SLOTS, "Out Index RoisNum"))
+def matrix_nms(
+    bboxes: Tensor,
+    scores: Tensor,
+    *,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    post_threshold: float = 0.0,
+    use_gaussian: bool = False,
+    gaussian_sigma: float = 2.0,
+    background_label: int = 0,
+    normalized: bool = True,
+) -> Found:
+    """Rows of class, fallen score and edges, the place of each among the boxes, and how many there are in each image."""
+    _check_boxes(bboxes, "matrix_nms")
+    return matrix.matrix_nms(
+        bboxes, scores, score_threshold, nms_top_k, keep_top_k, post_threshold, use_gaussian, gaussian_sigma, background_label, normalized
+    )
