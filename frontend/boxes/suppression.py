@@ -15,7 +15,7 @@ from polyreme.ir.types import i64
 from polyreme.math.common import number_like, select
 from polyreme.tensor import Tensor
 
-__all__ = ["Boxes", "Rounds", "suppress"]
+__all__ = ["Boxes", "Rounds", "strike", "suppress"]
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,27 @@ class Rounds:
 
     @staticmethod
     def of_lists(held: Tensor) -> Rounds:
-        """Those of lists [..., boxes] whose first ones are held: each list has its first box in the first round."""
-        size = math.sum(math.cast(held, "int64"), -1)
-        return Rounds(math.max(size), numbers(held.type.shape[-1]), lambda x, i: take(x, i, -1))
+        """Those of lists [..., boxes]: each list has its first box in the first round. Behind the last held one nobody acts."""
+        rank = numbers(held.type.shape[-1])
+        last = select(held, rank + 1, number_like(rank, 0))
+        return Rounds(math.max(last), rank, lambda x, i: take(x, i, -1))
 
     def run(self, body: Callable[..., Sequence[Tensor]], state: Sequence[Tensor]) -> list[Tensor]:
         """The state behind `state = body(i, *state)` for each round i, which is an int64 of shape [1]."""
         first = dispatch.full((1,), 0, i64)
         made = loop(lambda i, *now: math.less_than(i, self.count), lambda i, *now: [i + 1, *body(i, *now)], [first, *state])
         return list(made[1:])
+
+
+def strike(over: Callable[[Tensor], Tensor], held: Tensor, rounds: Rounds) -> Tensor:
+    """Which of the held boxes stay: those that none before them that stays is over. `over(i)` says which boxes the one of round i is over.
+    """
+
+    def body(i: Tensor, stays: Tensor) -> list[Tensor]:
+        struck = math.logical_and(math.logical_and(over(i), math.greater_than(rounds.rank, i)), rounds.current(stays, i))
+        return [math.logical_and(stays, math.logical_not(struck))]
+
+    return rounds.run(body, [held])[0]
 
 
 def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: float = 1.0) -> Tensor:
@@ -87,13 +99,9 @@ def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: 
     def meets(i: Tensor) -> Tensor:
         return boxes.each(lambda x: rounds.current(x, i)).overlap(boxes)
 
-    def strike(i: Tensor, stays: Tensor) -> list[Tensor]:
-        # Of nan it is not known that it is no more than the threshold.
-        over = math.logical_not(math.less_equal(meets(i), number_like(boxes.area, limit)))
-        return [math.logical_and(stays, math.logical_not(math.logical_and(math.logical_and(over, behind(i)), rounds.current(stays, i))))]
-
     if not eta < 1 or limit <= 0.5:
-        return rounds.run(strike, [held])[0]
+        # Of nan it is not known that it is no more than the threshold.
+        return strike(lambda i: math.logical_not(math.less_equal(meets(i), number_like(boxes.area, limit))), held, rounds)
 
     def strike_by_falling(i: Tensor, stays: Tensor, reach: Tensor, limit: Tensor) -> list[Tensor]:
         """`reach` is the most by which each box overlaps one before it that stays; `limit` the threshold of each box's list."""
