@@ -1,0 +1,215 @@
+"""What a library is written as, and what it asks before it computes: of the processor, of its weights, of the sizes."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.lowering.link.artifact import check_form, write_library
+from polyreme.lowering.link.processor import base_features
+from polyreme.lowering.link.relocatable import defined
+from polyreme.lowering.machines.targets import find_target, host
+from polyreme.runtime.artifact import GuardSpec, TargetSpec
+from polyreme.runtime.checksum import SUM_LANES, weights_sum
+from polyreme.runtime.library import read_library
+from tests.runtime.native import fixed_artifact, scale_artifact
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+QEMU = shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
+
+TWO_MODELS = """
+#include "one.h"
+#include "two.h"
+#include <stdio.h>
+int main(void) {
+  const char *error = 0;
+  one_model *one = one_create(1, &error);
+  two_model *two = two_create(1, &error);
+  if (!one || !two) { puts(error ? error : "?"); return 9; }
+  return one_check_weights(one) | two_check_weights(two) | (one_input_count() != two_input_count());
+}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("weights", ["inside", "beside"])
+def test_two_models_in_one_program(tmp_path: Path, weights: str) -> None:
+    one, *_ = write_library(scale_artifact(), tmp_path / "one.o", weights=weights)
+    two, *_ = write_library(scale_artifact(), tmp_path / "two.a", weights=weights)
+    assert two.read_bytes()[:8] == b"!<arch>\n"
+    assert all(name.startswith("one_") for name in defined(one.read_bytes()))
+    (tmp_path / "main.c").write_text(TWO_MODELS)
+    command = ["cc", "-Wall", "-Werror", "main.c", "one.o", "two.a", "-lm", "-o", "main"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "main"], cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_archive_is_the_same_each_time(tmp_path: Path) -> None:
+    first, second = (write_library(scale_artifact(), tmp_path / name / "net.a") for name in ("a", "b") if (tmp_path / name).mkdir() is None)
+    assert first[0].read_bytes() == second[0].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("file", "form", "message"),
+    [
+        ("net.dll", None, r"suffix \.so \(shared\), \.a \(static\), \.o \(object\), \.wasm \(wasm\) for a library but got 'net.dll'"),
+        ("net", None, r"but got 'net'"),
+        ("net.so", "object", r"a file of suffix \.o for a library but got 'net.so'"),
+        ("net.so", "shard", r"did you mean 'shared'"),
+        ("net.wasm", None, "needs a thread pool and a C interface without a system"),
+    ],
+)
+def test_a_file_of_another_name_is_not_written(tmp_path: Path, file: str, form: str | None, message: str) -> None:
+    with pytest.raises(PolyremeError, match=message):
+        write_library(fixed_artifact(), tmp_path / file, form=form)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_form_is_that_of_the_suffix() -> None:
+    assert [check_form(Path(f"net{suffix}"), host()) for suffix in (".so", ".a", ".o")] == ["shared", "static", "object"]
+    assert check_form(Path("/dev/null"), host(), "object") == "object"
+
+
+# --- weights
+
+
+def opened(path: Path) -> Any:
+    library = ctypes.CDLL(str(path))
+    library.net_create.restype = ctypes.c_void_p
+    library.net_error.restype = ctypes.c_char_p
+    return library
+
+
+def test_a_flipped_bit_of_the_weights_is_found(tmp_path: Path) -> None:
+    path, weights, _ = write_library(scale_artifact(), tmp_path / "net.so", weights="beside")
+    library = opened(path)
+    model = ctypes.c_void_p(library.net_create(1, None))
+    assert library.net_check_weights(model) == 0
+    library.net_destroy(model)
+    data = bytearray(weights.read_bytes())
+    data[-3] ^= 64
+    weights.write_bytes(data)
+    model = ctypes.c_void_p(library.net_create(1, None))
+    assert library.net_check_weights(model) == 4
+    assert b"the weights are damaged: their checksum is " in library.net_error()
+    assert library.net_check_weights(None) == 1
+    library.net_destroy(model)
+
+
+@pytest.mark.parametrize("count", [0, 5, 8 * SUM_LANES, 8 * SUM_LANES + 9, 24 * SUM_LANES])
+def test_each_bit_counts_in_the_checksum(count: int) -> None:
+    data = np.random.default_rng(0).integers(0, 256, count, np.uint8)
+    right = weights_sum(data.data)
+    for place in {0, count // 3, count // 2, count - 1} if count else ():
+        for bit in (0, 7):
+            data[place] ^= 1 << bit
+            assert weights_sum(data.data) != right
+            data[place] ^= 1 << bit
+    assert weights_sum(data.tobytes() + b"\0") != right
+
+
+# --- sizes
+
+
+def test_sizes_whose_product_has_more_than_63_bits_are_refused(tmp_path: Path) -> None:
+    net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.Linear(8, 4), paddle.nn.Softmax(1))
+    paddle.compile(net, tmp_path / "net.so", input_spec=[paddle.static.InputSpec([None, None, 4], "float32", "x")])
+    library = opened(tmp_path / "net.so")
+    model = ctypes.c_void_p(library.net_create(1, None))
+    data = (ctypes.c_float * 64)()
+
+    def code(*sizes: int) -> int:
+        shape = (ctypes.c_int64 * 3)(*sizes)
+        return int(
+            library.net_run(
+                model, (ctypes.c_void_p * 1)(ctypes.addressof(data)), (ctypes.c_void_p * 1)(ctypes.addressof(shape)),
+                (ctypes.c_void_p * 1)(ctypes.addressof(data)),
+            )
+        )  # fmt: skip
+
+    assert code(2, 2, 4) == 0
+    for n, m in ((2**31, 2**31), (2**33, 2**59), (2**47, 2**47), (2**48, 2**16)):
+        assert code(n, m, 4) == 2
+    assert b"the sizes are too large together" in library.net_error() or b"expected a size" in library.net_error()
+    # The input can be counted, working memory cannot.
+    assert code(2**28, 2**30, 4) == 3
+    assert b"the sizes are too large: -1 bytes of working storage" in library.net_error()
+    assert code(2, 2, 4) == 0
+    library.net_destroy(model)
+
+
+# --- places
+
+
+def test_the_builders_folder_is_left_out_unless_it_is_asked_for(tmp_path: Path) -> None:
+    artifact = scale_artifact()
+    guards = tuple(
+        GuardSpec(artifact.manifest.sizes[0].name, f"N to be at least 0 (nn.slice at {place})", "bound", 0)
+        for place in ("/home/me and (you)/net.py:9:16", "net.py:9:16", r"C:\me\net.py:9", "fc.0")
+    )
+    artifact = replace(artifact, manifest=replace(artifact.manifest, guards=guards))
+    for folders in (False, True):
+        path, header = write_library(artifact, tmp_path / "net.so", folders=folders)
+        for file in (path, header):
+            assert (b"/home/me" in file.read_bytes()) == folders
+        told = [guard.what.split(" at ")[-1] for guard in read_library(path).manifest.guards]
+        assert told == ([g.what.split(" at ")[-1] for g in guards] if folders else ["net.py:9:16)", "net.py:9:16)", "net.py:9)", "fc.0)"])
+
+
+# --- the processor
+
+
+def test_what_create_asks_of_the_processor() -> None:
+    def asked(name: str, cpu: str | None = None) -> list[str]:
+        target = find_target(name, cpu)
+        return base_features(TargetSpec(target.triple, target.cpu, target.features))
+
+    assert asked("x86-64") == [] == asked("aarch64") == asked("riscv64")
+    assert {"sse4.2", "popcnt"} <= set(asked("x86-64-v2")) < set(asked("x86-64-v3")) < set(asked("x86-64-v4"))
+    assert asked("x86-64", "x86-64-v3") == asked("x86-64-v3")
+    assert "avx2" not in base_features(TargetSpec("x86_64-unknown-linux-gnu", "x86-64-v3", "-avx2"))
+
+
+OLD = """
+#include "net.h"
+#include <stdio.h>
+int main(void) {
+  const char *error = 0;
+  net_model *model = net_create(1, &error);
+  if (model) return net_check_weights(model);
+  puts(error);
+  return 3;
+}
+"""
+
+
+@pytest.mark.qemu
+@needs_cc
+@pytest.mark.skipif(QEMU is None, reason="qemu-user is not installed")
+@pytest.mark.parametrize(
+    ("target", "cpu", "lacks"),
+    [
+        ("x86-64-v2", "Nehalem", ""), ("x86-64-v2", "qemu64", "ssse3"), ("x86-64-v3", "Nehalem", "fma"), ("x86-64-v3", "Haswell", ""),
+        ("x86-64-v3", "max", ""), ("x86-64-v4", "max", "avx512"), ("x86-64", "qemu64", ""),
+    ],
+)  # fmt: skip
+def test_an_older_processor_is_told_and_not_killed(tmp_path: Path, target: str, cpu: str, lacks: str) -> None:
+    net = paddle.nn.Linear(8, 4)
+    paddle.compile(net, tmp_path / "net.so", target=target, input_spec=[paddle.static.InputSpec([None, 8])])
+    (tmp_path / "main.c").write_text(OLD)
+    command = ["cc", "main.c", str(tmp_path / "net.so"), f"-Wl,-rpath,{tmp_path}", "-lm", "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert QEMU is not None
+    done = subprocess.run([QEMU, "-cpu", cpu, tmp_path / "main"], capture_output=True, text=True, check=False)
+    assert (done.returncode, lacks in done.stdout) == (3 if lacks else 0, True), done.stdout + done.stderr
