@@ -34,6 +34,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 METADATA = "__metadata__"
 # The format's own limit.
+MAX_RANK, MAX_ELEMENTS = 64, 1 << 59
+MAX_RANK, MAX_ELEMENTS = 64, 1 << 59
 LONGEST_HEADER = 100_000_000
 
 
@@ -144,6 +146,8 @@ def _fault(entry: Any) -> str:
         return f"the dtype {dtype!r} is none of {', '.join(DTYPES)}"
     if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
         return "shape and the two data_offsets have to be whole numbers from 0 on"
+    if len(shape) > MAX_RANK or math.prod(max(size, 1) for size in shape) > MAX_ELEMENTS:
+        return f"expected at most {MAX_RANK} sizes, and sizes that an array can have"
     if offsets[1] - offsets[0] != math.prod(shape) * DTYPES[dtype].itemsize:
         return f"{dtype} of shape {shape} does not take the bytes {offsets[0]} to {offsets[1]}"
     return ""

@@ -13,6 +13,7 @@ import mmap
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -54,11 +55,14 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read(archive, str(file), mapped)
-    except zipfile.BadZipFile as error:
+    # A part that is packed in a way that Python does not know, or with a password, is no model of ours either.
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, struct.error) as error:
+        if isinstance(error, (PolyremeError, RecursionError)):
+            raise
         raise ModelFileError(
             f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()
         ) from None
-    except (KeyError, IndexError, TypeError, ValueError, EOFError, RecursionError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, EOFError, OverflowError, MemoryError) as error:
         if isinstance(error, PolyremeError):
             raise
         raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None

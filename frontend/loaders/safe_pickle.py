@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import codecs
 import pickletools
+import re
+import reprlib
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,8 +21,14 @@ from polyreme.ir.diagnostics import PolyremeError
 
 MAX_RANK = 9
 MAX_ITEMS = 50_000_000
-# Kinds of dtype that are plain bytes; object arrays would hold more pickles.
-_PLAIN_KINDS = "biufcSU"
+# Containers may be shared, and so a short file can say a value whose every path is walked for ever: what a value has once all that it shares
+# is written out.
+MAX_LEAVES = 20_000_000
+MAX_DEPTH = 100
+# A key is hashed and compared, which looks at all of it.
+MAX_KEY_LEAVES = 100
+# Kinds of dtype that are plain bytes, as numpy writes them; object arrays would hold more pickles, and numpy parses other texts as Python.
+_PLAIN_CODE = re.compile(r"[<>=|]?(?:b1|\?|[iu][1248]|f(?:2|4|8|16)|c(?:8|16|32)|[SU][0-9]{1,9})")
 
 
 class PickleError(PolyremeError, ValueError):
@@ -40,14 +48,14 @@ class _DType:
     """`numpy.dtype(code)`, waiting for its state (the byte order)."""
 
     def __init__(self, code: str):
+        if not _PLAIN_CODE.fullmatch(code):
+            raise ValueError(f"expected a plain element type but got {reprlib.repr(code)}")
         self.dtype = np.dtype(code)
-        if self.dtype.kind not in _PLAIN_KINDS:
-            raise ValueError(f"expected a plain element type but got {code!r}")
 
     def set_state(self, state: Any) -> None:
         order = state[1] if isinstance(state, tuple) and len(state) >= 2 else None
-        if order not in ("<", ">", "|", "="):
-            raise ValueError(f"expected the byte order of an element type but got {order!r}")
+        if not isinstance(order, str) or order not in ("<", ">", "|", "="):
+            raise ValueError(f"expected the byte order of an element type but got {reprlib.repr(order)}")
         if order in "<>":
             self.dtype = self.dtype.newbyteorder(order)
 
@@ -62,7 +70,7 @@ class _Array:
             raise ValueError("expected the five parts of an array's state")
         _, shape, dtype, fortran, data = state
         if not isinstance(shape, tuple) or len(shape) > MAX_RANK or not all(type(n) is int and n >= 0 for n in shape):
-            raise ValueError(f"expected a shape of at most {MAX_RANK} sizes but got {shape!r}")
+            raise ValueError(f"expected a shape of at most {MAX_RANK} sizes but got {reprlib.repr(shape)}")
         if not isinstance(dtype, _DType):
             raise ValueError("expected an element type in an array's state")
         if isinstance(data, str):
@@ -159,9 +167,14 @@ _LITERALS = {
 class _Machine:
     """The stack and the memo of one pickle."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        """`count` is how many bytes the pickle has."""
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        # Of tuples that hold tuples: how many leaves they have, their depth, and the tuple, so that its id stays its own.
+        self.tuples: dict[int, tuple[int, int, tuple[Any, ...]]] = {}
+        # What may still be copied: a file can name one text many times.
+        self.left = 4 * count + (1 << 20)
 
     def run(self, data: bytes, end: int | None) -> Any:
         offset = 0
@@ -173,11 +186,11 @@ class _Machine:
                         raise ValueError("expected one value at the end")
                     if end is not None and offset + 1 != end:
                         raise ValueError(f"expected {end} bytes but it ends behind {offset + 1}")
-                    return _plain(self.stack[0], {})
+                    return _plain(self.stack[0], {})[0]
                 self.step(opcode.name, arg)
                 if len(self.stack) > MAX_ITEMS:
                     raise ValueError(f"expected at most {MAX_ITEMS} items")
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
             reason = str(error) or type(error).__name__
             raise PickleError(f"cannot read the pickle at byte {offset}: {reason}") from None
         raise PickleError("cannot read the pickle: it ends too early")
@@ -199,9 +212,9 @@ class _Machine:
         elif name in ("BINGET", "LONG_BINGET", "GET"):
             push(self.memo[int(arg)])
         elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            push(tuple(self.pop(int(name[-1]))))
+            push(self.tuple_of(self.pop(int(name[-1]))))
         elif name == "TUPLE":
-            push(tuple(self.pop_mark()))
+            push(self.tuple_of(self.pop_mark()))
         elif name == "LIST":
             push(self.pop_mark())
         elif name == "POP":
@@ -214,15 +227,17 @@ class _Machine:
             _expect(stack[-1], list).extend(items)
         elif name == "ADDITEMS":
             items = self.pop_mark()
-            _expect(stack[-1], set).update(items)
+            _expect(stack[-1], set).update(map(self.as_key, items))
         elif name == "SETITEM":
             key, value = self.pop(2)
-            _expect(stack[-1], dict)[key] = value
+            _expect(stack[-1], dict)[self.as_key(key)] = value
         elif name == "SETITEMS":
             items = self.pop_mark()
-            _expect(stack[-1], dict).update(zip(items[::2], items[1::2], strict=True))
+            _expect(stack[-1], dict).update(zip(map(self.as_key, items[::2]), items[1::2], strict=True))
         elif name in ("GLOBAL", "STACK_GLOBAL"):
             module, attribute = str(arg).split(" ", 1) if name == "GLOBAL" else self.pop(2)
+            if not isinstance(module, str) or not isinstance(attribute, str):
+                raise ValueError("expected texts as a name")
             named = _Global(module, attribute)
             if named not in _CALLS and named not in _INERT:
                 raise ValueError(f"the file names '{module}.{attribute}', which no file of parameters needs; nothing of it was run")
@@ -231,14 +246,39 @@ class _Machine:
             function, args = self.pop(2)
             if not isinstance(function, _Global) or function not in _CALLS or not isinstance(args, tuple):
                 raise ValueError("expected a call that files of parameters hold")
+            if args and isinstance(args[0], (str, list, tuple)):
+                self.spend(len(args[0]))
             push(_CALLS[function](args))
         elif name == "BUILD":
             (state,) = self.pop(1)
             if not isinstance(stack[-1], (_Array, _DType)):
                 raise ValueError("expected an array or an element type to take a state")
+            if isinstance(stack[-1], _Array) and isinstance(state, tuple) and state and isinstance(state[-1], (str, bytes)):
+                self.spend(len(state[-1]))
             stack[-1].set_state(state)
         else:
             raise ValueError(f"expected an instruction that files of parameters hold but got {name}")
+
+    def tuple_of(self, items: list[Any]) -> tuple[Any, ...]:
+        made = tuple(items)
+        known = [self.tuples[id(item)] for item in items if id(item) in self.tuples]
+        leaves = len(items) - len(known) + sum(leaves for leaves, *_ in known)
+        depth = 1 + max((depth for _, depth, _ in known), default=0)
+        if leaves > MAX_LEAVES or depth > MAX_DEPTH:
+            raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting and {MAX_LEAVES} values in a tuple")
+        self.tuples[id(made)] = leaves, depth, made
+        return made
+
+    def as_key(self, key: Any) -> Any:
+        """`key`, which may be a number, a text or a short tuple."""
+        if isinstance(key, tuple) and self.tuples.get(id(key), (len(key),))[0] > MAX_KEY_LEAVES:
+            raise ValueError(f"expected at most {MAX_KEY_LEAVES} values in a key")
+        return key
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise ValueError("expected each text and each array once but the file repeats them without end")
 
     def pop(self, count: int) -> list[Any]:
         if len(self.stack) < count:
@@ -266,34 +306,38 @@ def _expect(value: Any, kind: type) -> Any:
     return value
 
 
-def _plain(value: Any, done: dict[int, Any], depth: int = 0) -> Any:
-    """The finished value: arrays in place of their stand-ins, pairs of name and array as `NamedArray`."""
-    if depth > 100:
-        raise ValueError("expected at most 100 levels of nesting")
+def _plain(value: Any, done: dict[int, tuple[Any, int]], depth: int = 0) -> tuple[Any, int]:
+    """The finished value: arrays in place of their stand-ins, pairs of name and array as `NamedArray`; and how many leaves it has."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting")
     if isinstance(value, _Array):
         if value.value is None:
             raise ValueError("an array has no values")
-        return value.value
+        return value.value, 1
     if value is _MARK or isinstance(value, (_Global, _DType)):
         raise ValueError("expected a value but got part of one")
     if not isinstance(value, (dict, list, tuple, set)):
-        return value
+        return value, 1
     if id(value) in done:
+        if done[id(value)][1] < 0:
+            raise ValueError(f"a {type(value).__name__} holds itself")
         return done[id(value)]
+    done[id(value)] = None, -1
+    items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else list(value)
+    made = [_plain(item, done, depth + 1) for item in items]
+    leaves = 1 + sum(count for _, count in made)
+    if leaves > MAX_LEAVES:
+        raise ValueError(f"expected at most {MAX_LEAVES} values once all that is shared is written out")
+    parts = [part for part, _ in made]
     result: Any
     if isinstance(value, dict):
-        result = done[id(value)] = type(value)()
-        for key, item in value.items():
-            result[_plain(key, done, depth + 1)] = _plain(item, done, depth + 1)
-    elif isinstance(value, list):
-        result = done[id(value)] = []
-        result.extend(_plain(item, done, depth + 1) for item in value)
+        result = type(value)(zip(parts[::2], parts[1::2], strict=True))
     else:
-        result = type(value)(_plain(item, done, depth + 1) for item in value)
+        result = type(value)(parts)
         if type(value) is tuple and len(result) == 2 and isinstance(result[0], str) and isinstance(result[1], np.ndarray):
             result = NamedArray(*result)
-        done[id(value)] = result
-    return result
+    done[id(value)] = result, leaves
+    return result, leaves
 
 
 def read_pickle(data: bytes, end: int | None = None) -> Any:
@@ -302,4 +346,4 @@ def read_pickle(data: bytes, end: int | None = None) -> Any:
     Raises `PickleError` for anything else, and where the pickle does not end at `end` if that is given; nothing that the file names is
     looked up or called.
     """
-    return _Machine().run(data, end)
+    return _Machine(len(data)).run(data, end)
