@@ -34,11 +34,11 @@ from polyreme.operators import (
     shape,
     slicing,
     spectrum,
-    vision,
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
+from polyreme.operators.images import regions, vision
 from polyreme.operators.sequence import filling, gates, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
@@ -78,6 +78,7 @@ FAMILIES = (
     random,
     recurrent,
     reduce,
+    regions,
     repeating,
     search,
     selection,

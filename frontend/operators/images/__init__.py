@@ -1,0 +1,1 @@
+"""Paddle's operators on images, and on regions and boxes in them."""

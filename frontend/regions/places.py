@@ -1,0 +1,65 @@
+"""Pixels at places between them, and the images that boxes are of: what regions and deformed windows are read with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme import dispatch
+from polyreme.dialects import nn as ops
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import ScalarType, i64
+from polyreme.math import add, cast, cumsum, multiply, reshape, subtract, sum, transpose
+from polyreme.tensor import Tensor
+
+__all__ = ["both", "images_of_boxes", "number", "pixel_rows", "read", "whole"]
+
+
+def number(value: Any, like: Tensor | ScalarType) -> Tensor:
+    """A number, or a size, in the dtype of a tensor."""
+    return dispatch.full((), value, like.type.dtype if isinstance(like, Tensor) else like)
+
+
+def whole(x: Tensor) -> Tensor:
+    """Whole numbers in floats as places."""
+    return cast(x, "int64")
+
+
+def both(x: Tensor, y: Tensor) -> Tensor:
+    return dispatch.call(ops.LogicalAnd, x, y)
+
+
+def pixel_rows(x: Tensor, groups: int = 1) -> Tensor:
+    """Images [N, groups * C, H, W] as rows of channels, [N * groups * H * W, C]."""
+    n, channels, height, width = x.type.shape
+    apart = reshape(x, [n, groups, channels // groups, height, width])
+    return reshape(transpose(apart, [0, 1, 3, 4, 2]), [n * groups * height * width, channels // groups])
+
+
+def read(rows: Tensor, at: Tensor, share: Tensor, counts: Tensor | None = None) -> Tensor:
+    """The rows at places, times their share; 0 where `counts` does not hold."""
+    found = multiply(dispatch.call(ops.Gather, rows, at, axis=0), reshape(share, [*share.type.shape, 1]))
+    if counts is None:
+        return found
+    return dispatch.call(ops.Where, reshape(counts, [*counts.type.shape, 1]), found, number(0, rows))
+
+
+def images_of_boxes(boxes_num: Tensor | None, boxes: Dim, images: Dim) -> Tensor:
+    """The image that each of so many boxes is of, [boxes]; `boxes_num` has the number of boxes of each image, in order."""
+    if boxes_num is None:
+        if images != 1:
+            raise ValueError(f"expected the number of boxes of each image, boxes_num, of {images} images")
+        return dispatch.full((boxes,), 0, i64)
+    ends = reshape(cumsum(cast(reshape(boxes_num, [-1]), "int64"), 0), [1, -1])
+    box = dispatch.call(ops.Iota, shape=(boxes, 1), axis=0, dtype=i64)
+    behind = sum(cast(dispatch.call(ops.GreaterEqual, box, ends), "int64"), axis=1)
+    return dispatch.call(ops.Minimum, behind, number(images - 1, i64))
+
+
+def between(place: Tensor, size: Dim) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The pixels below and above places along an axis, and their shares; places before the first pixel and behind the last one are at it."""
+    last = number(size - 1, place)
+    held = dispatch.call(ops.Minimum, dispatch.call(ops.Maximum, place, number(0, place)), last)
+    low = dispatch.call(ops.Floor, held)
+    share = subtract(held, low)
+    high = dispatch.call(ops.Minimum, add(low, number(1, place)), last)
+    return whole(low), whole(high), subtract(number(1, place), share), share
