@@ -67,3 +67,31 @@ for axis in (-1, 0):
         case("overlap_add", {"hop_length": hop, "axis": axis}, X=normal(4, 4))
         case("overlap_add", {"hop_length": hop, "axis": axis}, X=normal(3, 4, 2))
 case("overlap_add", {"hop_length": 1}, X=normal(35, 3))
+
+# --- regions of images
+
+IMAGES = normal(2, 4, 9, 11)
+BOXES = np.float32(
+    [[0, 0, 6, 7], [1.3, 2.1, 8.7, 5.2], [-3, -4, 4, 4], [5, 5, 20, 30], [3, 3, 3, 3], [0, 0, 10, 8], [2, 1, 2.5, 1.5], [-30, -30, -20, -20]]
+)
+PER_IMAGE = np.int32([3, 5])
+for ratio in (-1, 1, 2):
+    for aligned in (True, False):
+        regions = BOXES[:4] if aligned and ratio < 0 else BOXES
+        numbers = np.int32([4, 0]) if aligned and ratio < 0 else PER_IMAGE
+        attrs = {"pooled_height": 3, "pooled_width": 2, "sampling_ratio": ratio, "aligned": aligned}
+        case("roi_align", attrs, X=IMAGES, ROIs=regions, RoisNum=numbers)
+        case("roi_align", {**attrs, "spatial_scale": 0.25}, X=IMAGES, ROIs=regions, RoisNum=numbers)
+case("roi_align", X=IMAGES, ROIs=BOXES, RoisNum=PER_IMAGE)
+case("roi_align", {"sampling_ratio": 2}, X=normal(1, 2, 1, 1), ROIs=BOXES, RoisNum=np.int32([8]))
+
+FILTER = {"Input": normal(2, 4, 7, 6), "Filter": normal(6, 4, 3, 2)}
+case("deformable_conv", out="Output", Offset=normal(2, 12, 5, 5), Mask=positive(2, 6, 5, 5), **FILTER)
+case("deformable_conv_v1", out="Output", Offset=normal(2, 12, 5, 5), **FILTER)
+case("deformable_conv", {"deformable_groups": 2}, "Output", Offset=normal(2, 24, 5, 5), Mask=positive(2, 12, 5, 5), **FILTER)
+attrs = {"strides": [2, 1], "paddings": [1, 2], "dilations": [2, 1], "groups": 2, "deformable_groups": 2}
+case(
+    "deformable_conv", attrs, "Output", Offset=normal(2, 24, 3, 9), Mask=positive(2, 12, 3, 9), Input=normal(2, 4, 7, 6),
+    Filter=normal(6, 2, 3, 2),
+)  # fmt: skip
+case("deformable_conv_v1", {"paddings": [1, 1]}, "Output", Offset=normal(1, 18, 2, 3), Input=normal(1, 2, 2, 3), Filter=normal(3, 2, 3, 3))

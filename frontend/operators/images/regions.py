@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from polyreme.operators.arguments import UnsupportedError, check_count
+from polyreme.operators.arguments import Sizes, UnsupportedError, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.regions.align import roi_align as align
+from polyreme.regions.deformable import deformable_conv as conv
 from polyreme.tensor import Tensor
 
 _SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num"}
@@ -27,3 +28,28 @@ def roi_align(
 ) -> Tensor:  # fmt: skip
     _check(x, boxes, pooled_height, pooled_width)
     return align(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+
+
+_CONV = {"Input": "x", "Offset": "offset", "Filter": "filter", "Mask": "mask"}
+_CONV_DEFAULTS = {
+    "strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "groups": 1, "deformable_groups": 1, "im2col_step": 64,
+}  # fmt: skip
+
+
+@operator(
+    "deformable_conv",
+    legacy=[
+        spelled("deformable_conv", _CONV, "Output", defaults=_CONV_DEFAULTS),
+        spelled("deformable_conv_v1", {k: v for k, v in _CONV.items() if v != "mask"}, "Output", defaults=_CONV_DEFAULTS),
+    ],
+)
+def deformable_conv(
+    x: Tensor, offset: Tensor, filter: Tensor, mask: Tensor | None = None, *,
+    strides: Sizes, paddings: Sizes, dilations: Sizes, deformable_groups: int, groups: int, im2col_step: int,
+) -> Tensor:  # fmt: skip
+    if any(t.ndim != 4 for t in (x, offset, filter)) or mask is not None and mask.ndim != 4:
+        raise UnsupportedError(f"expected images, offsets and filters of four axes but got {x.type}, {offset.type} and {filter.type}")
+    pairs = [[int(v) for v in values] for values in (strides, paddings, dilations)]
+    if any(len(pair) != 2 for pair in pairs) or min(pairs[0] + pairs[2]) < 1:
+        raise UnsupportedError(f"expected two strides, paddings and dilations but got {list(strides)}, {list(paddings)}, {list(dilations)}")
+    return conv(x, offset, filter, mask, *pairs, deformable_groups, groups)
