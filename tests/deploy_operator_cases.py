@@ -95,3 +95,35 @@ case(
     Filter=normal(6, 2, 3, 2),
 )  # fmt: skip
 case("deformable_conv_v1", {"paddings": [1, 1]}, "Output", Offset=normal(1, 18, 2, 3), Input=normal(1, 2, 2, 3), Filter=normal(3, 2, 3, 3))
+
+# --- boxes by anchors
+
+GRID = {"Input": normal(1, 2, 3, 5), "Image": normal(1, 3, 24, 40)}
+PRIORS = {"min_sizes": [4.0, 9.0], "variances": [0.1, 0.1, 0.2, 0.2]}
+for attrs in (
+    {}, {"flip": False, "aspect_ratios": [1.0, 2.0, 0.5]}, {"aspect_ratios": [2.0, 3.0], "max_sizes": [7.0, 12.0]}, {"clip": False},
+    {"clip": False, "aspect_ratios": [2.0], "max_sizes": [7.0, 12.0], "min_max_aspect_ratios_order": True},
+    {"step_w": 3.0, "step_h": 5.0, "offset": 0.25}, {"step_w": 3.0},
+):  # fmt: skip
+    case("prior_box", {**PRIORS, **attrs}, "Boxes Variances", **GRID)
+
+SAID = {"X": normal(2, 21, 3, 4), "ImgSize": np.int32([[60, 90], [33, 32]])}
+ANCHORS = {"anchors": [10, 13, 16, 30, 33, 23], "class_num": 2}
+for attrs in (
+    {}, {"conf_thresh": 0.5}, {"clip_bbox": False, "scale_x_y": 1.2}, {"downsample_ratio": 8, "conf_thresh": 0.0},
+):  # fmt: skip
+    case("yolo_box", {**ANCHORS, **attrs}, "Boxes Scores", **SAID)
+attrs = {**ANCHORS, "iou_aware": True, "iou_aware_factor": 0.3, "conf_thresh": 0.4}
+case("yolo_box", attrs, "Boxes Scores", X=normal(2, 24, 3, 4), ImgSize=np.int32([[60, 90], [33, 32]]))
+
+PRIOR, TARGET = np.float32([[0, 0, 4, 8], [2, 1, 5, 3], [1, 1, 9, 2]]), np.float32([[1, 1, 6, 4], [0, 2, 3, 9]])
+for whole in (True, False):
+    for extra in ({"variance": [0.1, 0.2, 0.3, 0.4]}, {}):
+        case("box_coder", {"box_normalized": whole, **extra}, "OutputBox", PriorBox=PRIOR, TargetBox=TARGET)
+        attrs = {"box_normalized": whole, "code_type": "decode_center_size", **extra}
+        case("box_coder", attrs, "OutputBox", PriorBox=PRIOR, TargetBox=normal(2, 3, 4))
+        case("box_coder", {**attrs, "axis": 1}, "OutputBox", PriorBox=PRIOR, TargetBox=normal(3, 2, 4))
+    case("box_coder", {"box_normalized": whole}, "OutputBox", PriorBox=PRIOR, PriorBoxVar=positive(3, 4), TargetBox=TARGET)
+    attrs = {"box_normalized": whole, "code_type": "decode_center_size"}
+    case("box_coder", attrs, "OutputBox", PriorBox=PRIOR, PriorBoxVar=positive(3, 4), TargetBox=normal(2, 3, 4))
+    case("box_coder", {**attrs, "axis": 1}, "OutputBox", PriorBox=PRIOR, PriorBoxVar=positive(3, 4), TargetBox=normal(3, 2, 4))

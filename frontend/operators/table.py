@@ -38,7 +38,7 @@ from polyreme.operators import (
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.images import regions, vision
+from polyreme.operators.images import anchors, regions, vision
 from polyreme.operators.sequence import filling, gates, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
@@ -58,6 +58,7 @@ __all__ = [
 # Importing the families is what fills the table.
 FAMILIES = (
     activation,
+    anchors,
     array,
     conv,
     create,
