@@ -71,9 +71,10 @@ case("overlap_add", {"hop_length": 1}, X=normal(35, 3))
 # --- regions of images
 
 IMAGES = normal(2, 4, 9, 11)
-BOXES = np.float32(
-    [[0, 0, 6, 7], [1.3, 2.1, 8.7, 5.2], [-3, -4, 4, 4], [5, 5, 20, 30], [3, 3, 3, 3], [0, 0, 10, 8], [2, 1, 2.5, 1.5], [-30, -30, -20, -20]]
-)
+BOXES = np.float32([
+    [0, 0, 6, 7], [1.3, 2.1, 8.7, 5.2], [-3, -4, 4, 4], [5, 5, 20, 30], [3, 3, 3, 3], [0, 0, 10, 8], [2, 1, 2.5, 1.5],
+    [-30, -30, -20, -20],
+])  # fmt: skip
 PER_IMAGE = np.int32([3, 5])
 for ratio in (-1, 1, 2):
     for aligned in (True, False):
@@ -84,6 +85,10 @@ for ratio in (-1, 1, 2):
         case("roi_align", {**attrs, "spatial_scale": 0.25}, X=IMAGES, ROIs=regions, RoisNum=numbers)
 case("roi_align", X=IMAGES, ROIs=BOXES, RoisNum=PER_IMAGE)
 case("roi_align", {"sampling_ratio": 2}, X=normal(1, 2, 1, 1), ROIs=BOXES, RoisNum=np.int32([8]))
+for attrs in ({}, {"pooled_height": 3, "pooled_width": 2}, {"pooled_height": 2, "pooled_width": 5, "spatial_scale": 0.5}):
+    case("roi_pool", attrs, "Out Argmax", X=IMAGES, ROIs=BOXES, RoisNum=PER_IMAGE)
+    channels = 2 * attrs.get("pooled_height", 1) * attrs.get("pooled_width", 1)
+    case("psroi_pool", {"output_channels": 2, **attrs}, X=normal(2, channels, 9, 11), ROIs=BOXES, RoisNum=PER_IMAGE)
 
 FILTER = {"Input": normal(2, 4, 7, 6), "Filter": normal(6, 4, 3, 2)}
 case("deformable_conv", out="Output", Offset=normal(2, 12, 5, 5), Mask=positive(2, 6, 5, 5), **FILTER)

@@ -122,6 +122,4 @@ class _Region:
 
 def _with_none(count: Tensor) -> Tensor:
     """`count` and a 0, so that no boxes have a maximum."""
-    from polyreme.math import concat
-
     return concat([count, dispatch.full((1,), 0, count.type.dtype)], 0)

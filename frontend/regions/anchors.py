@@ -10,8 +10,8 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
-from polyreme.math import add, clip, concat, divide, exp, expand, log, multiply, pow, reshape, stack, subtract, transpose
 from polyreme.math import abs as magnitude
+from polyreme.math import add, clip, concat, divide, exp, expand, log, multiply, pow, reshape, stack, subtract, transpose
 from polyreme.regions.places import number
 from polyreme.tensor import Tensor
 
@@ -154,7 +154,13 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 
 def box_coder(
-    prior_box: Tensor, prior_box_var: Tensor | None, target_box: Tensor, encode: bool, normalized: bool, axis: int, variance: Sequence[float]
+    prior_box: Tensor,
+    prior_box_var: Tensor | None,
+    target_box: Tensor,
+    encode: bool,
+    normalized: bool,
+    axis: int,
+    variance: Sequence[float],
 ) -> Tensor:
     """The differences [N, M, 4] of boxes [N, 4] from priors [M, 4], by their sizes and divided by variances; or, where not `encode`, boxes
     of differences [N, M, 4] from priors that are along `axis` 1 - axis of them.

@@ -36,7 +36,8 @@ def deformable_conv(
     read, `mask` [N, deformable_groups * kh * kw, h, w] a factor for it. What is outside of the image is 0.
     """
     images, channels, height, width = x.type.shape
-    made, taken, kh, kw = filter.type.shape
+    made, taken = filter.type.shape[:2]
+    kh, kw = (int(k) for k in filter.shape[2:])
     elements, parts = kh * kw, deformable_groups
     rows, columns = (
         (size + 2 * pad - (dilation * (k - 1) + 1)) // stride + 1

@@ -11,7 +11,7 @@ from polyreme.ir.types import ScalarType, i64
 from polyreme.math import add, cast, cumsum, multiply, reshape, subtract, sum, transpose
 from polyreme.tensor import Tensor
 
-__all__ = ["both", "images_of_boxes", "number", "pixel_rows", "read", "whole"]
+__all__ = ["between", "both", "either", "images_of_boxes", "number", "pixel_rows", "read", "rounded_away", "whole"]
 
 
 def number(value: Any, like: Tensor | ScalarType) -> Tensor:
@@ -26,6 +26,10 @@ def whole(x: Tensor) -> Tensor:
 
 def both(x: Tensor, y: Tensor) -> Tensor:
     return dispatch.call(ops.LogicalAnd, x, y)
+
+
+def either(x: Tensor, y: Tensor) -> Tensor:
+    return dispatch.call(ops.LogicalOr, x, y)
 
 
 def pixel_rows(x: Tensor, groups: int = 1) -> Tensor:
@@ -56,10 +60,17 @@ def images_of_boxes(boxes_num: Tensor | None, boxes: Dim, images: Dim) -> Tensor
 
 
 def between(place: Tensor, size: Dim) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The pixels below and above places along an axis, and their shares; places before the first pixel and behind the last one are at it."""
+    """The pixels below and above places along an axis, and their shares; places outside are at the first or last pixel."""
     last = number(size - 1, place)
     held = dispatch.call(ops.Minimum, dispatch.call(ops.Maximum, place, number(0, place)), last)
     low = dispatch.call(ops.Floor, held)
     share = subtract(held, low)
     high = dispatch.call(ops.Minimum, add(low, number(1, place)), last)
     return whole(low), whole(high), subtract(number(1, place), share), share
+
+
+def rounded_away(x: Tensor) -> Tensor:
+    """The nearest whole number in floats, of halves the one further from 0."""
+    cut = dispatch.call(ops.Trunc, x)
+    beyond = dispatch.call(ops.GreaterEqual, dispatch.call(ops.Abs, subtract(x, cut)), number(0.5, x))
+    return add(cut, dispatch.call(ops.Where, beyond, dispatch.call(ops.Sign, x), number(0, x)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polyreme.operators.arguments import Numbers, Sizes, UnsupportedError, check_count
-from polyreme.operators.definition import operator, spelled
+from polyreme.operators.definition import REQUIRED, operator, spelled
 from polyreme.regions import anchors as boxes
 from polyreme.tensor import Tensor
 
@@ -51,11 +51,12 @@ def yolo_box(
     )
 
 
-@operator(
-    "box_coder", legacy=spelled("box_coder", {"PriorBox": "prior_box", "PriorBoxVar": "prior_box_var", "TargetBox": "target_box"}, "OutputBox")
-)
+_CODED = {"PriorBox": "prior_box", "PriorBoxVar": "prior_box_var", "TargetBox": "target_box"}
+
+
+@operator("box_coder", legacy=spelled("box_coder", _CODED, "OutputBox"))
 def box_coder(
-    prior_box: Tensor, prior_box_var: Tensor | None, target_box: Tensor, *,
+    prior_box: Tensor, prior_box_var: Tensor | None = None, target_box: Tensor = REQUIRED, *,
     code_type: str = "encode_center_size", box_normalized: bool = True, axis: int = 0, variance: Numbers = (),
 ) -> Tensor:  # fmt: skip
     encode = code_type == "encode_center_size"

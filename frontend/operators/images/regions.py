@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polyreme.operators.arguments import Sizes, UnsupportedError, check_count
 from polyreme.operators.definition import operator, spelled
+from polyreme.regions import pool
 from polyreme.regions.align import roi_align as align
 from polyreme.regions.deformable import deformable_conv as conv
 from polyreme.tensor import Tensor
@@ -30,6 +31,31 @@ def roi_align(
     return align(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
 
 
+@operator("roi_pool", legacy=spelled("roi_pool", _SLOTS, "Out Argmax"))
+def roi_pool(
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
+    pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    _check(x, boxes, pooled_height, pooled_width)
+    return pool.roi_pool(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale)
+
+
+@operator("psroi_pool", legacy=spelled("psroi_pool", _SLOTS))
+def psroi_pool(
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
+    pooled_height: int = 1, pooled_width: int = 1, output_channels: int = 1, spatial_scale: float = 1.0,
+) -> Tensor:  # fmt: skip
+    _check(x, boxes, pooled_height, pooled_width)
+    wanted = output_channels * pooled_height * pooled_width
+    if x.type.shape[1] != wanted:
+        raise UnsupportedError(
+            f"expected images of {wanted} channels, {output_channels} for each of {pooled_height} x {pooled_width} parts, but got {x.type}"
+        )
+    return pool.psroi_pool(x, boxes, boxes_num, pooled_height, pooled_width, output_channels, spatial_scale)
+
+
+# --- convolutions with windows between pixels
+
 _CONV = {"Input": "x", "Offset": "offset", "Filter": "filter", "Mask": "mask"}
 _CONV_DEFAULTS = {
     "strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "groups": 1, "deformable_groups": 1, "im2col_step": 64,
@@ -49,7 +75,7 @@ def deformable_conv(
 ) -> Tensor:  # fmt: skip
     if any(t.ndim != 4 for t in (x, offset, filter)) or mask is not None and mask.ndim != 4:
         raise UnsupportedError(f"expected images, offsets and filters of four axes but got {x.type}, {offset.type} and {filter.type}")
-    pairs = [[int(v) for v in values] for values in (strides, paddings, dilations)]
-    if any(len(pair) != 2 for pair in pairs) or min(pairs[0] + pairs[2]) < 1:
+    steps, edges, apart = ([int(v) for v in values] for values in (strides, paddings, dilations))
+    if any(len(pair) != 2 for pair in (steps, edges, apart)) or min(steps + apart) < 1:
         raise UnsupportedError(f"expected two strides, paddings and dilations but got {list(strides)}, {list(paddings)}, {list(dilations)}")
-    return conv(x, offset, filter, mask, *pairs, deformable_groups, groups)
+    return conv(x, offset, filter, mask, steps, edges, apart, deformable_groups, groups)
