@@ -10,7 +10,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import i64
 from polyreme.math import add, cast, concat, divide, max, multiply, reshape, subtract, sum, transpose
-from polyreme.regions.places import between, both, images_of_boxes, number, pixel_rows, read
+from polyreme.regions.places import between, both, check_regions, images_of_boxes, number, pixel_rows, read, single
 from polyreme.tensor import Tensor
 
 __all__ = ["roi_align"]
@@ -25,6 +25,7 @@ def roi_align(
     """[boxes, C, height, width] of images [N, C, H, W] and boxes [boxes, 4] (x1, y1, x2, y2): each element is the mean of
     `sampling_ratio`**2 places in its part of the box, or of as many as that part has pixels.
     """
+    check_regions(x, boxes, height, width, "roi_align")
     region = _Region(x, boxes, boxes_num, height, width, spatial_scale, aligned)
     return transpose(region.even(sampling_ratio) if sampling_ratio > 0 else region.by_size(), [0, 3, 1, 2])
 
@@ -42,7 +43,7 @@ class _Region:
         image = images_of_boxes(boxes_num, self.count, images)
         self.first = multiply(image, number(self.image_height * self.image_width, i64))
         boxes = boxes.detach()
-        placed = multiply(boxes, number(spatial_scale, boxes))
+        placed = multiply(boxes, number(single(spatial_scale), boxes))
         if aligned:
             placed = subtract(placed, number(0.5, boxes))
         left, top, right, bottom = (reshape(placed[:, i], [self.count]) for i in range(4))

@@ -12,7 +12,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.math import abs as magnitude
 from polyreme.math import add, clip, concat, divide, exp, expand, log, multiply, pow, reshape, stack, subtract, transpose
-from polyreme.regions.places import number
+from polyreme.regions.places import number, single
 from polyreme.tensor import Tensor
 
 __all__ = ["box_coder", "prior_box", "yolo_box"]
@@ -37,7 +37,20 @@ def prior_box(
     """Boxes [H, W, priors, 4] (x1, y1, x2, y2) of an image with 1 as its width and height, around each place of `input` [N, C, H, W], and
     the variances of each.
     """
+    if input.ndim != 4 or image.ndim != 4 or not input.type.dtype.is_float:
+        raise ValueError(f"prior_box expected features and images [N, C, H, W] in floats but got {input.type} and {image.type}")
+    if not min_sizes or (max_sizes and len(max_sizes) != len(min_sizes)) or len(variances) != 4:
+        raise ValueError(
+            f"prior_box expected some least sizes, none or as many greatest ones, and four variances but got {list(min_sizes)}, "
+            f"{list(max_sizes)}, {list(variances)}"
+        )
+    if any(ratio <= 0 for ratio in aspect_ratios):
+        raise ValueError(f"prior_box expected positive aspect ratios but got {list(aspect_ratios)}")
     dtype = input.type.dtype
+    min_sizes, max_sizes, aspect_ratios, variances = (
+        [single(v) for v in given] for given in (min_sizes, max_sizes, aspect_ratios, variances)
+    )
+    steps, offset = (single(steps[0]), single(steps[1])), single(offset)
     height, width = input.type.shape[2:]
     image_height, image_width = image.type.shape[2:]
     halves = _half_sizes(min_sizes, max_sizes, _ratios(aspect_ratios, flip), min_max_first)
@@ -106,8 +119,16 @@ def yolo_box(
 
     `img_size` [N, 2] has heights and widths. Boxes that it trusts less than `conf_thresh` are zeros, and so are their scores.
     """
+    if x.ndim != 4 or img_size.ndim != 2 or not x.type.dtype.is_float:
+        raise ValueError(f"yolo_box expected features [N, C, H, W] in floats and sizes [N, 2] but got {x.type} and {img_size.type}")
     dtype, (images, channels, height, width) = x.type.dtype, x.type.shape
-    count = len(anchors) // 2
+    x = x.detach()  # no gradient passes it, as in Paddle
+    conf_thresh, scale_x_y, iou_aware_factor = single(conf_thresh), single(scale_x_y), single(iou_aware_factor)
+    count, each = len(anchors) // 2, 5 + class_num + (1 if iou_aware else 0)
+    if not count or len(anchors) % 2 or class_num < 1 or channels != count * each:
+        raise ValueError(
+            f"yolo_box expected anchors as pairs and {each} channels for each of them but got {list(anchors)} and {channels} channels"
+        )
     ious = None
     if iou_aware:
         ious = reshape(x[:, :count], [images, count, height, width])
@@ -165,6 +186,16 @@ def box_coder(
     """The differences [N, M, 4] of boxes [N, 4] from priors [M, 4], by their sizes and divided by variances; or, where not `encode`, boxes
     of differences [N, M, 4] from priors that are along `axis` 1 - axis of them.
     """
+    if prior_box.ndim != 2 or target_box.ndim != (2 if encode else 3) or prior_box.shape[1] != 4 or target_box.shape[-1] != 4:
+        raise ValueError(
+            f"box_coder expected priors [M, 4] and boxes {'[N, 4]' if encode else '[N, M, 4]'} but got shapes {list(prior_box.shape)} and "
+            f"{list(target_box.shape)}"
+        )
+    if axis not in (0, 1) or (variance and len(variance) != 4):
+        raise ValueError(f"box_coder expected the axis 0 or 1 and none or four variances but got {axis} and {list(variance)}")
+    # No gradient passes it, as in Paddle.
+    prior_box, target_box = prior_box.detach(), target_box.detach()
+    prior_box_var = None if prior_box_var is None else prior_box_var.detach()
     dtype = target_box.type.dtype
     more = number(0.0 if normalized else 1.0, dtype)
     shape: list[Dim] = [1, -1, 1] if encode or axis == 0 else [-1, 1, 1]
@@ -172,7 +203,7 @@ def box_coder(
     if prior_box_var is not None:
         by = reshape(prior_box_var, [*shape[:2], 4])
     else:
-        by = dispatch.constant(np.array(variance or [1.0] * 4, dtype.np).reshape(1, 1, 4))
+        by = dispatch.constant(np.array([single(v) for v in variance or [1.0] * 4], dtype.np).reshape(1, 1, 4))
     if encode:
         target = reshape(target_box, [-1, 1, 4])
         _, size = _middles(target, more)

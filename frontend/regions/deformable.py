@@ -35,6 +35,11 @@ def deformable_conv(
     `offset` [N, deformable_groups * kh * kw * 2, h, w] has how far down and to the right of its usual place each element of a window is
     read, `mask` [N, deformable_groups * kh * kw, h, w] a factor for it. What is outside of the image is 0.
     """
+    if any(given is not None and given.ndim != 4 for given in (x, offset, filter, mask)):
+        raise ValueError(
+            f"deform_conv2d expected images, offsets, filters and masks of four axes but got shapes {list(x.shape)}, {list(offset.shape)} "
+            f"and {list(filter.shape)}"
+        )
     images, channels, height, width = x.type.shape
     made, taken = filter.type.shape[:2]
     kh, kw = (int(k) for k in filter.shape[2:])

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType, i64
 from polyreme.math import add, cast, cumsum, multiply, reshape, subtract, sum, transpose
+from polyreme.math.common import same_sizes
 from polyreme.tensor import Tensor
 
-__all__ = ["between", "both", "either", "images_of_boxes", "number", "pixel_rows", "read", "rounded_away", "whole"]
+__all__ = [
+    "between", "both", "check_regions", "either", "images_of_boxes", "number", "pixel_rows", "read", "rounded_away", "single", "whole",
+]  # fmt: skip
 
 
 def number(value: Any, like: Tensor | ScalarType) -> Tensor:
     """A number, or a size, in the dtype of a tensor."""
     return dispatch.full((), value, like.type.dtype if isinstance(like, Tensor) else like)
+
+
+def single(value: float) -> float:
+    """A number as Paddle's attributes keep it, in float32."""
+    return float(np.float32(value))
 
 
 def whole(x: Tensor) -> Tensor:
@@ -74,3 +84,13 @@ def rounded_away(x: Tensor) -> Tensor:
     cut = dispatch.call(ops.Trunc, x)
     beyond = dispatch.call(ops.GreaterEqual, dispatch.call(ops.Abs, subtract(x, cut)), number(0.5, x))
     return add(cut, dispatch.call(ops.Where, beyond, dispatch.call(ops.Sign, x), number(0, x)))
+
+
+def check_regions(x: Tensor, boxes: Tensor, height: int, width: int, function: str) -> None:
+    """A ValueError where these are no images [N, C, H, W] and boxes [boxes, 4] in floats of one dtype, or a region has no pixels."""
+    if x.ndim != 4 or boxes.ndim != 2 or not same_sizes(boxes.type.shape[1:], [4]):
+        raise ValueError(f"{function} expected images [N, C, H, W] and boxes [boxes, 4] but got {x.type} and {boxes.type}")
+    if x.type.dtype != boxes.type.dtype or not x.type.dtype.is_float:
+        raise ValueError(f"{function} expected images and boxes in floats of one dtype but got {x.dtype.name} and {boxes.dtype.name}")
+    if height <= 0 or width <= 0:
+        raise ValueError(f"{function} expected a region of at least one pixel but got {height} x {width}")

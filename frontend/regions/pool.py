@@ -12,7 +12,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f64, i64
 from polyreme.math import add, concat, cumsum, divide, max, multiply, reshape, subtract, transpose
-from polyreme.regions.places import both, either, images_of_boxes, number, pixel_rows, rounded_away, whole
+from polyreme.regions.places import both, check_regions, either, images_of_boxes, number, pixel_rows, rounded_away, single, whole
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 
@@ -25,13 +25,14 @@ def roi_pool(
     """[boxes, C, height, width] of images [N, C, H, W] and boxes [boxes, 4] (x1, y1, x2, y2): the greatest element of each part, and its
     place in the image, y W + x. 0 and -1 where a part is outside of the image.
     """
+    check_regions(x, boxes, height, width, "roi_pool")
     images, channels, image_height, image_width = x.type.shape
     count = boxes.type.shape[0]
     rows = pixel_rows(x)
     image = images_of_boxes(boxes_num, count, images)
     first = reshape(multiply(image, number(image_height * image_width, i64)), [count, 1, 1])
     with no_grad():
-        placed = rounded_away(multiply(boxes.detach(), number(spatial_scale, boxes)))
+        placed = rounded_away(multiply(boxes.detach(), number(single(spatial_scale), boxes)))
         tops, bottoms = _whole_parts(placed[:, 1], placed[:, 3], height, image_height)
         lefts, rights = _whole_parts(placed[:, 0], placed[:, 2], width, image_width)
         tall, wide = (_greatest(subtract(ends, starts)) for starts, ends in ((tops, bottoms), (lefts, rights)))
@@ -96,7 +97,13 @@ def psroi_pool(x: Tensor, boxes: Tensor, boxes_num: Tensor | None, height: int, 
 
     A sum over a part is the difference of four sums from the corner of the image on, kept in float64.
     """
-    images, _, image_height, image_width = x.type.shape
+    check_regions(x, boxes, height, width, "psroi_pool")
+    images, given, image_height, image_width = x.type.shape
+    if isinstance(given, int) and given != channels * height * width:
+        raise ValueError(
+            f"psroi_pool expected images of {channels * height * width} channels, {channels} for each of {height} x {width} parts, but got "
+            f"{given}"
+        )
     count, like = boxes.type.shape[0], boxes.type.dtype
     sums = cumsum(cumsum(dispatch.call(ops.Cast, x, dtype=f64), 2), 3)
     sums = concat([dispatch.full((*sums.type.shape[:3], 1), 0, f64), sums], 3)
@@ -105,8 +112,8 @@ def psroi_pool(x: Tensor, boxes: Tensor, boxes_num: Tensor | None, height: int, 
     placed = rounded_away(boxes.detach())
     sides = []
     for i, parts, size in ((1, height, image_height), (0, width, image_width)):
-        start = multiply(placed[:, i], number(spatial_scale, like))
-        end = multiply(add(placed[:, i + 2], number(1, like)), number(spatial_scale, like))
+        start = multiply(placed[:, i], number(single(spatial_scale), like))
+        end = multiply(add(placed[:, i + 2], number(1, like)), number(single(spatial_scale), like))
         part = divide(dispatch.call(ops.Maximum, subtract(end, start), number(0.1, like)), number(parts, like))
         part, start = reshape(part, [-1, 1]), reshape(start, [-1, 1])
         index = dispatch.call(ops.Iota, shape=(1, parts), axis=1, dtype=like)

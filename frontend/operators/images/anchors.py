@@ -16,16 +16,7 @@ def prior_box(
     flip: bool = True, clip: bool = True, step_w: float = 0.0, step_h: float = 0.0, offset: float = 0.5,
     min_max_aspect_ratios_order: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    if input.ndim != 4 or image.ndim != 4 or not input.type.dtype.is_float:
-        raise UnsupportedError(f"expected features and images [N, C, H, W] in floats but got {input.type} and {image.type}")
-    if not min_sizes or (max_sizes and len(max_sizes) != len(min_sizes)) or len(variances) != 4:
-        raise UnsupportedError(
-            f"expected some least sizes, none or as many greatest ones, and four variances but got {list(min_sizes)}, {list(max_sizes)}, "
-            f"{list(variances)}"
-        )
     check_count(len(min_sizes) * (len(aspect_ratios) + 1), _MOST, "boxes of a place")
-    if any(ratio <= 0 for ratio in aspect_ratios):
-        raise UnsupportedError(f"expected positive aspect ratios but got {list(aspect_ratios)}")
     steps = step_w, step_h
     return boxes.prior_box(
         input, image, min_sizes, max_sizes, aspect_ratios, variances, flip, clip, steps, offset, min_max_aspect_ratios_order
@@ -37,14 +28,6 @@ def yolo_box(
     x: Tensor, img_size: Tensor, *, anchors: Sizes = (), class_num: int = 1, conf_thresh: float = 0.01, downsample_ratio: int = 32,
     clip_bbox: bool = True, scale_x_y: float = 1.0, iou_aware: bool = False, iou_aware_factor: float = 0.5,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    if x.ndim != 4 or img_size.ndim != 2 or not x.type.dtype.is_float:
-        raise UnsupportedError(f"expected features [N, C, H, W] in floats and sizes [N, 2] but got {x.type} and {img_size.type}")
-    count = len(anchors) // 2
-    each = 5 + class_num + (1 if iou_aware else 0)
-    if not count or len(anchors) % 2 or class_num < 1 or x.type.shape[1] != count * each:
-        raise UnsupportedError(
-            f"expected anchors as pairs and {each} channels for each of them but got {list(anchors)} and {x.type.shape[1]} channels"
-        )
     given = [int(size) for size in anchors]
     return boxes.yolo_box(
         x, img_size, given, class_num, conf_thresh, downsample_ratio, clip_bbox, scale_x_y, iou_aware, iou_aware_factor
@@ -62,10 +45,4 @@ def box_coder(
     encode = code_type == "encode_center_size"
     if not encode and code_type != "decode_center_size":
         raise UnsupportedError(f"expected the code_type 'encode_center_size' or 'decode_center_size' but got {code_type!r}")
-    if prior_box.ndim != 2 or target_box.ndim != (2 if encode else 3) or prior_box.type.shape[1] != 4 or target_box.type.shape[-1] != 4:
-        raise UnsupportedError(
-            f"expected priors [M, 4] and boxes {'[N, 4]' if encode else '[N, M, 4]'} but got {prior_box.type} and {target_box.type}"
-        )
-    if axis not in (0, 1) or (variance and len(variance) != 4):
-        raise UnsupportedError(f"expected the axis 0 or 1 and none or four variances but got {axis} and {list(variance)}")
     return boxes.box_coder(prior_box, prior_box_var, target_box, encode, box_normalized, axis, variance)

@@ -12,13 +12,7 @@ from polyreme.tensor import Tensor
 _SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num"}
 
 
-def _check(x: Tensor, boxes: Tensor, height: int, width: int) -> None:
-    if x.ndim != 4 or boxes.ndim != 2 or boxes.type.shape[1] != 4:
-        raise UnsupportedError(f"expected images [N, C, H, W] and boxes [boxes, 4] but got {x.type} and {boxes.type}")
-    if x.type.dtype != boxes.type.dtype or not x.type.dtype.is_float:
-        raise UnsupportedError(f"expected images and boxes in floats of one dtype but got {x.type} and {boxes.type}")
-    if height <= 0 or width <= 0:
-        raise UnsupportedError(f"expected a region of at least one pixel but got {height} x {width}")
+def _check(height: int, width: int) -> None:
     check_count(height * width, 1 << 20, "pixels of a region")
 
 
@@ -27,7 +21,7 @@ def roi_align(
     x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0, sampling_ratio: int = -1, aligned: bool = False,
 ) -> Tensor:  # fmt: skip
-    _check(x, boxes, pooled_height, pooled_width)
+    _check(pooled_height, pooled_width)
     return align(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
 
 
@@ -36,7 +30,7 @@ def roi_pool(
     x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    _check(x, boxes, pooled_height, pooled_width)
+    _check(pooled_height, pooled_width)
     return pool.roi_pool(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale)
 
 
@@ -45,12 +39,7 @@ def psroi_pool(
     x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, output_channels: int = 1, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    _check(x, boxes, pooled_height, pooled_width)
-    wanted = output_channels * pooled_height * pooled_width
-    if x.type.shape[1] != wanted:
-        raise UnsupportedError(
-            f"expected images of {wanted} channels, {output_channels} for each of {pooled_height} x {pooled_width} parts, but got {x.type}"
-        )
+    _check(pooled_height, pooled_width)
     return pool.psroi_pool(x, boxes, boxes_num, pooled_height, pooled_width, output_channels, spatial_scale)
 
 
@@ -73,8 +62,6 @@ def deformable_conv(
     x: Tensor, offset: Tensor, filter: Tensor, mask: Tensor | None = None, *,
     strides: Sizes, paddings: Sizes, dilations: Sizes, deformable_groups: int, groups: int, im2col_step: int,
 ) -> Tensor:  # fmt: skip
-    if any(t.ndim != 4 for t in (x, offset, filter)) or mask is not None and mask.ndim != 4:
-        raise UnsupportedError(f"expected images, offsets and filters of four axes but got {x.type}, {offset.type} and {filter.type}")
     steps, edges, apart = ([int(v) for v in values] for values in (strides, paddings, dilations))
     if any(len(pair) != 2 for pair in (steps, edges, apart)) or min(steps + apart) < 1:
         raise UnsupportedError(f"expected two strides, paddings and dilations but got {list(strides)}, {list(paddings)}, {list(dilations)}")

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from polyreme.math import add, reshape
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.functional.conv import is_channel_last, padding_pairs, sizes_of
-from polyreme.static.nn.deformable import sampled
+from polyreme.regions.deformable import deformable_conv
 from polyreme.static.nn.parameters import activated, known_size, layer_name, parameter
 from polyreme.tensor import Tensor
 
@@ -217,7 +218,8 @@ def deform_conv2d(
     weight = parameter(layer, "w", [num_filters, channels // groups, *window], weight_attr, x.dtype, init.Normal(0.0, deviation))
     bias = parameter(layer, "b", [num_filters], bias_attr, x.dtype)
     steps, pads, spread = (sizes_of(v, 2, n) for v, n in ((stride, "stride"), (padding, "padding"), (dilation, "dilation")))
-    return sampled(x, offset, mask, weight, bias, steps, pads, spread, groups, deformable_groups)
+    made = deformable_conv(x, offset, weight, mask, steps, pads, spread, deformable_groups, groups)
+    return made if bias is None else add(made, reshape(bias, [1, num_filters, 1, 1]))
 
 
 def _check_filters(function: str, param_attr: Any) -> None:

@@ -1,11 +1,10 @@
-"""`paddle.vision.ops`: what models for images are built of."""
+"""A convolution with what follows it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from polyreme.names import absent_from, listed
 from polyreme.nn import BatchNorm2D, Conv2D, Layer, ReLU, Sequential
 
 __all__ = ["ConvNormActivation"]
@@ -43,8 +42,3 @@ class ConvNormActivation(Sequential):
         if activation_layer is not None:
             layers.append(activation_layer())
         super().__init__(*layers)
-
-
-if not TYPE_CHECKING:
-    # Not for type checkers, which would take any name for one that there is.
-    __getattr__, __dir__ = absent_from(__name__), listed(__name__)

@@ -1,0 +1,30 @@
+"""`paddle.vision.ops`: what models for images are built of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyreme.names import absent_from, listed
+from polyreme.vision.ops.anchors import box_coder, prior_box, yolo_box
+from polyreme.vision.ops.deformable import DeformConv2D, deform_conv2d
+from polyreme.vision.ops.norm_activation import ConvNormActivation
+from polyreme.vision.ops.regions import PSRoIPool, RoIAlign, RoIPool, psroi_pool, roi_align, roi_pool
+
+__all__ = [
+    "ConvNormActivation",
+    "DeformConv2D",
+    "PSRoIPool",
+    "RoIAlign",
+    "RoIPool",
+    "box_coder",
+    "deform_conv2d",
+    "prior_box",
+    "psroi_pool",
+    "roi_align",
+    "roi_pool",
+    "yolo_box",
+]
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)
