@@ -35,7 +35,6 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 METADATA = "__metadata__"
 # The format's own limit.
 MAX_RANK, MAX_ELEMENTS = 64, 1 << 59
-MAX_RANK, MAX_ELEMENTS = 64, 1 << 59
 LONGEST_HEADER = 100_000_000
 
 

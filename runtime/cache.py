@@ -6,11 +6,15 @@ Keys are digests of everything that an entry depends on (`digest_of`). An entry 
 reported as absent, so it is compiled again and never trusted. Large entries that have checksums of their own are mapped in place of being
 read (`keep`, `mapped`). Entries are written whole or not at all, and never changed, so processes may share a folder and what they have
 mapped. A folder that cannot be read or written costs time, not correctness: it is warned about once.
+
+What lies there is run, and a checksum has no secret. So entries are taken from, and put into, folders alone that are the user's own and
+that nobody else may write to.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import mmap
 import os
@@ -44,6 +48,8 @@ STALE_SECONDS = 3600
 # Of how many folders entries are counted to estimate those of all, and the fewest that tell anything.
 SAMPLED, FEW = 16, 1000
 LIMIT_FILE = "limit"
+# Less the process's umask. Nobody but the owner may write what is run.
+FILE_MODE, FOLDER_MODE = 0o644, 0o755
 
 
 def digest_of(*parts: bytes | str) -> str:
@@ -93,6 +99,7 @@ class Cache:
         # What the folder holds, as far as is known: None until it was looked through.
         self._disk_bytes: int | None = None
         self._lock = threading.RLock()
+        self._is_own: bool | None = None  # None until the folder is there and was looked at
         # Whether a warning was given, in memory that processes forked from here share.
         self._warned = mmap.mmap(-1, 1)
 
@@ -123,13 +130,11 @@ class Cache:
         """A file to make an entry of at least this size in, for `keep_draft`; None if the folder has no room for it."""
         if self.folder is None or HEAD_BYTES + size > self.limit:
             return None
+        # Where left-overs are looked for.
+        drafts = self.folder / "00"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not _has_room(self.folder, size):
+            if not self._made(drafts) or not _has_room(self.folder, size):
                 return None
-            # Where left-overs are looked for.
-            drafts = self.folder / "00"
-            drafts.mkdir(exist_ok=True)
             file, name = tempfile.mkstemp(prefix=".draft.", suffix=".tmp", dir=drafts)
             draft = Draft(file, Path(name), HEAD_BYTES)
             # What nobody writes is zeros, also at the end.
@@ -149,8 +154,10 @@ class Cache:
             if size > self.limit:
                 draft.close()
                 return False
-            path.parent.mkdir(exist_ok=True)
-            draft.keep(path, MAGIC + OWN + _checksum(key), 0o666 & ~umask())
+            if not self._made(path.parent):
+                draft.close()
+                return False
+            draft.keep(path, MAGIC + OWN + _checksum(key), FILE_MODE & ~umask())
         except OSError as error:
             draft.close()
             self._warn(f"compiled code is not kept on disk: {error}")
@@ -168,6 +175,8 @@ class Cache:
         path = self._path(key)
         try:
             with open(path, "rb") as file:
+                if not self._is_trusted(path, file.fileno()):
+                    return None
                 # All pages at once, if the system can, in place of one fault after the other.
                 flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
                 found = memoryview(mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ))
@@ -220,8 +229,9 @@ class Cache:
         """
         if self.folder is None:
             raise ValueError("expected a folder to keep a limit in but the cache is in memory only")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / LIMIT_FILE, f"{limit}\n".encode())
+        if not self._made(self.folder):
+            raise PermissionError(errno.EPERM, "it is not the user's own", str(self.folder))
+        write_atomically(self.folder / LIMIT_FILE, f"{limit}\n".encode(), mode=FILE_MODE)
         with self._lock:
             self._limit = limit
             self._evict(None)
@@ -258,19 +268,52 @@ class Cache:
             return False
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._made(path.parent):
+                return False
             if not _has_room(path.parent, size):
                 self._warn(
                     f"compiled code of {size >> 20} MiB is not kept there: less than that and {SPARE_BYTES >> 30} GiB for others is free "
                     f"on its disk; POLYREME_CACHE names another folder"
                 )
                 return False
-            write_atomically(path, MAGIC + kind + digest, *parts)
+            write_atomically(path, MAGIC + kind + digest, *parts, mode=FILE_MODE)
         except OSError as error:
             self._warn(f"compiled code is not kept on disk: {error}")
             return False
         self._note_written(path, size)
         return True
+
+    # --- whose it is
+
+    def _made(self, folder: Path) -> bool:
+        """Make the cache's folder, or one in it, writable by its owner alone; whether what is there now is the user's own."""
+        assert self.folder is not None
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        for made in dict.fromkeys((self.folder, folder)):
+            with contextlib.suppress(FileExistsError):
+                made.mkdir(mode=FOLDER_MODE)
+        return self._is_trusted(folder)
+
+    def _is_trusted(self, path: Path, file: int | None = None) -> bool:
+        """Whether the cache's folder is the user's own, and the one that `path` is in, and the open `file` if there is one."""
+        assert self.folder is not None
+        if self._is_own is None:
+            self._is_own = self._check_own(self.folder, self.folder)
+        if not self._is_own:
+            return False
+        if file is None:
+            return path == self.folder or self._check_own(path, path)
+        return self._check_own(path.parent, path.parent) and self._check_own(path, file)
+
+    def _check_own(self, path: Path, what: Path | int) -> bool:
+        status = os.stat(what)
+        fault = _whose(status)
+        if fault:
+            self._warn(
+                f"compiled code is neither taken from there nor kept there: {path} {fault}, and what lies there is run (let nobody but its "
+                "owner write to it, `chmod go-w`, or name another folder in POLYREME_CACHE)"
+            )
+        return not fault
 
     def _note_written(self, path: Path, size: int) -> None:
         with self._lock:
@@ -286,7 +329,10 @@ class Cache:
             return None
         path = self._path(key)
         try:
-            entry = path.read_bytes()
+            with open(path, "rb") as file:
+                if not self._is_trusted(path, file.fileno()):
+                    return None
+                entry = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -354,6 +400,15 @@ class Cache:
         if not self._warned[0]:
             self._warned[0] = 1
             warnings.warn(f"the cache folder '{self.folder}' is unusable, {message}", RuntimeWarning, stacklevel=3)
+
+
+def _whose(status: os.stat_result) -> str:
+    """Why what has this status is not the user's own to trust; empty if it is."""
+    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        return f"belongs to the user {status.st_uid}, not to {os.geteuid()}"
+    if status.st_mode & 0o022:
+        return f"may be written to by others (its mode is {status.st_mode & 0o777:o})"
+    return ""
 
 
 def _scanned(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:

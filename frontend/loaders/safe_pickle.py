@@ -21,8 +21,8 @@ from polyreme.ir.diagnostics import PolyremeError
 
 MAX_RANK = 9
 MAX_ITEMS = 50_000_000
-# Containers may be shared, and so a short file can say a value whose every path is walked for ever: what a value has once all that it shares
-# is written out.
+# Containers may be shared, and so a short file can say a value whose every path is walked for ever: what a value has once all that it
+# shares is written out.
 MAX_LEAVES = 20_000_000
 MAX_DEPTH = 100
 # A key is hashed and compared, which looks at all of it.
@@ -57,7 +57,7 @@ class _DType:
         if not isinstance(order, str) or order not in ("<", ">", "|", "="):
             raise ValueError(f"expected the byte order of an element type but got {reprlib.repr(order)}")
         if order in "<>":
-            self.dtype = self.dtype.newbyteorder(order)
+            self.dtype = self.dtype.newbyteorder("<" if order == "<" else ">")
 
 
 class _Array:

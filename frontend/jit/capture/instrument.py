@@ -13,6 +13,7 @@ import ast
 import functools
 import linecache
 import operator
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,11 +125,18 @@ def _parsed(text: str) -> ast.Module | None:
 
 def _tree_of(code: types.CodeType, start: Location) -> ast.Module:
     """The file that a code was compiled from."""
-    lines = linecache.getlines(code.co_filename)
-    tree = _parsed("".join(lines)) if lines else None
+    lines = linecache.getlines(code.co_filename) or [_command_text(code.co_filename)]
+    tree = _parsed("".join(lines)) if any(lines) else None
     if tree is None:
         raise NoTwin("its source cannot be read", start)
     return tree
+
+
+def _command_text(file: str) -> str:
+    """The program that `python -c` was given, if `file` may stand for it; whoever reads it compares what it compiles to."""
+    # sys.argv is "-c" and what follows the program.
+    at = len(sys.orig_argv) - len(sys.argv)
+    return sys.orig_argv[at] if file == "<string>" and sys.argv[:1] == ["-c"] and at > 0 else ""
 
 
 def _imported(tree: ast.Module) -> list[str]:
