@@ -10,9 +10,7 @@ import ctypes
 import hashlib
 import mmap
 import os
-import shutil
 import struct
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +21,7 @@ from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.memory import address_of, near_constants
+from polyreme.runtime.shared_code import load_code
 from polyreme.runtime.threads import PoolFunctions, library_pool
 
 FORMAT = 1
@@ -136,10 +135,8 @@ def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:
     library, table = _open_by_name(path)
     if ctypes.string_at(table.identity, len(identity)) == identity:
         return library, table
-    with tempfile.TemporaryDirectory(prefix="polyreme-") as folder:
-        copy = Path(folder) / path.name
-        shutil.copyfile(path, copy)
-        library, table = _open_by_name(copy)
+    library = load_code(path.read_bytes(), os.fspath(path))
+    table = _table_of(library, path)
     if ctypes.string_at(table.identity, len(identity)) != identity:
         raise ArtifactError(f"{path}: expected code that belongs to the manifest but got other code")
     return library, table
@@ -148,14 +145,21 @@ def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:
 def _open_by_name(path: Path) -> tuple[ctypes.CDLL, _Table]:
     try:
         library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
+    return library, _table_of(library, path)
+
+
+def _table_of(library: ctypes.CDLL, path: Path) -> _Table:
+    try:
         table = _Table.in_dll(library, "polyreme_library")
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
     if table.format != FORMAT:
         raise ArtifactError(
             f"{path}: expected a library of format {FORMAT} but got format {table.format}: compile the model again", code="E0802"
         )
-    return library, table
+    return table
 
 
 def map_weights(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import tempfile
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,9 @@ from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.threads import PoolFunctions, process_pool
 
-__all__ = ["MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_shared", "with_shared_code"]
+__all__ = [
+    "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS", "constants_of", "is_shared", "load_code", "load_shared", "with_shared_code",
+]  # fmt: skip
 
 # The native functions have the same names in every model: they are never visible outside of it.
 MODEL_FUNCTIONS = ("polyreme_model_run", "polyreme_model_arena_bytes", "polyreme_model_output_shapes")
@@ -45,18 +48,33 @@ def is_shared(artifact: Artifact) -> bool:
     return artifact.manifest.extra.get(_KEY) == _VALUE
 
 
+def load_code(code: bytes, what: str) -> ctypes.CDLL:
+    """The shared object `code` in memory, in a copy of its own. `ArtifactError`, which names `what`, where the system does not take it."""
+    # The system's loader takes files only, and tells them apart by name; once loaded, a file may go.
+    with tempfile.NamedTemporaryFile(prefix="polyreme-", suffix=".so") as file:
+        file.write(code)
+        file.flush()
+        try:
+            return ctypes.CDLL(file.name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except OSError as error:
+            # As a rule the folder is on a disk that is mounted noexec.
+            fault = error
+    if hasattr(os, "memfd_create"):
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="polyreme-") as folder:
+            with open(os.memfd_create("polyreme"), "wb") as memory:
+                memory.write(code)
+                memory.flush()
+                name = os.path.join(folder, "code.so")
+                os.symlink(f"/proc/self/fd/{memory.fileno()}", name)
+                return ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    raise ArtifactError(f"{what}: the system cannot load it: {fault} (if {tempfile.gettempdir()} is mounted noexec, set TMPDIR)") from fault
+
+
 class _Loaded:
     """A shared object in memory, until nobody uses it any more."""
 
     def __init__(self, code: bytes, what: str):
-        # The system's loader takes files only, and tells them apart by name; once loaded, a file may go.
-        with tempfile.NamedTemporaryFile(prefix="polyreme-", suffix=".so") as file:
-            file.write(code)
-            file.flush()
-            try:
-                self.library = ctypes.CDLL(file.name, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-            except OSError as error:
-                raise ArtifactError(f"{what}: the system cannot load it: {error}") from error
+        self.library = load_code(code, what)
         weakref.finalize(self, _ctypes.dlclose, self.library._handle).atexit = False
 
     def address(self, name: str) -> int:
