@@ -64,8 +64,8 @@ class Func(Op):
     `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
     weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
     and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes, as
-    `ir/sizes/facts.py` has them. A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is
-    made of them as they are.
+    `ir/sizes/facts.py` has them, `ranges` what it needs of their elements (`ir/sizes/ranges.py`). A kernel has `final_addresses` when its
+    builder has chosen how each address is computed: machine code is made of them as they are.
     """
 
     sym_name = attr(str)
@@ -74,6 +74,7 @@ class Func(Op):
     result_names = attr(tuple[str, ...], default=())
     arg_roles = attr(tuple[str, ...], default=())
     guards = attr(tuple[str, ...], default=())
+    ranges = attr(tuple[str, ...], default=())
     final_addresses = attr(bool, default=None)
     body = region()
 

@@ -65,6 +65,7 @@ from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator, 
 from polyreme.ir.diagnostics import Diagnostic, InferError, VerifyError, did_you_mean
 from polyreme.ir.dims import Dim, Expr, line_of, substitute, symbols, told
 from polyreme.ir.sizes.facts import Guard
+from polyreme.ir.sizes.ranges import Range
 from polyreme.ir.types import BufferType, FunctionType, PendingType, TensorType, Type, VectorType, type_symbols
 
 MAX_DEPTH = 64
@@ -486,6 +487,7 @@ class _Verifier:
         """That all sizes are bound; of ops that are alike, the first one in `checked` speaks for the others."""
         bound = _sizes_of(func.args)
         self.guards(func, name, bound)
+        self.ranges(func, name)
         if any(isinstance(a.type, BufferType) for a in func.args):
             module = func.parent_op
             if isinstance(module, Module):
@@ -500,6 +502,17 @@ class _Verifier:
                 reported.add(size)
                 self.fault("E0213", f"the size '{size}' is not the size of an axis of any argument of {name}", op)
 
+
+    def ranges(self, func: Func, name: str) -> None:
+        known = func.arg_names or tuple(arg.name or f"arg{i}" for i, arg in enumerate(func.args))
+        for text in func.attributes.get("ranges", ()):
+            try:
+                argument = Range.parse(text).argument
+            except ValueError as error:
+                self.fault("E0222", f"{error}, in {name}", func)
+                continue
+            if argument not in known:
+                self.fault("E0222", f"the range {text!r} of {name} is about '{argument}', which is no argument", func)
 
     def guards(self, func: Func, name: str, bound: set[str]) -> None:
         for text in func.attributes.get("guards", ()):

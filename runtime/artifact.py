@@ -105,6 +105,15 @@ class GuardSpec(NamedTuple):
     high: int | None = None
 
 
+class RangeSpec(NamedTuple):
+    """All elements of an input, of whole numbers, are from `low` to `high`; `what` says which they are, with the line that asks for it."""
+
+    input: int
+    low: int
+    high: int
+    what: str
+
+
 GUARD_KINDS = ("divisor", "equal", "bound", "fixed")
 
 
@@ -134,6 +143,7 @@ class Manifest:
     extra: Mapping[str, str] = field(default_factory=dict)
     guards: tuple[GuardSpec, ...] = ()
     objects: tuple[int, ...] = ()
+    ranges: tuple[RangeSpec, ...] = ()
 
     def __post_init__(self) -> None:
         _check_consistent(self)
@@ -185,6 +195,11 @@ class Manifest:
                 if self.guards
                 else {}
             )
+            | (
+                {"ranges": [{"input": r.input, "low": r.low, "high": r.high, "what": r.what} for r in self.ranges]}
+                if self.ranges
+                else {}
+            )
             | ({"objects": list(self.objects)} if self.objects else {})
         )
 
@@ -210,6 +225,7 @@ class Manifest:
             extra=_extra(top.child("extra")),
             guards=tuple(_guard(item) for item in top.items("guards")) if "guards" in top.data else (),
             objects=top.counts("objects") if "objects" in top.data else (),
+            ranges=tuple(_range(item) for item in top.items("ranges")) if "ranges" in top.data else (),
         )
         top.finish()
         return manifest
@@ -342,6 +358,16 @@ def _guard(reader: _Reader) -> GuardSpec:
     return spec
 
 
+def _range(reader: _Reader) -> RangeSpec:
+    most = 1 << 62
+    spec = RangeSpec(
+        reader.integer("input", 0, MAX_ARGUMENTS), reader.integer("low", -most, most), reader.integer("high", -most, most),
+        reader.text("what", 4 * MAX_NAME),
+    )  # fmt: skip
+    reader.finish()
+    return spec
+
+
 def _argument(item: Any, index: int) -> tuple[str, int]:
     kinds = ("input", "constant", "output")
     if not isinstance(item, list) or len(item) != 2 or item[0] not in kinds or not _is_int(item[1]):
@@ -385,6 +411,9 @@ def _check_consistent(manifest: Manifest) -> None:
             parse_size(guard.size, names)
         except ValueError as error:
             raise ArtifactError(f"in a guard: {error}") from error
+    for found in manifest.ranges:
+        if found.input >= len(manifest.inputs) or manifest.inputs[found.input].dtype[:3] not in ("int", "uin"):
+            raise ArtifactError(f"expected a range of an input of whole numbers but got one of input {found.input}")
     for constant in manifest.constants:
         elements = 1
         for known in constant.shape:

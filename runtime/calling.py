@@ -136,6 +136,16 @@ class CallableModel:
         output_shapes = tuple(tuple(self._value(size, values, spec) for size in spec.shape) for _, _, spec in self._outputs)
         return values, output_shapes
 
+    def _check_ranges(self, arrays: Sequence[Array]) -> None:
+        """Whether inputs hold what the model takes; `arrays` are of the types that it takes."""
+        for found in self.manifest.ranges:
+            array, name = arrays[found.input], self.manifest.inputs[found.input].name
+            if array.size and not found.low <= (low := int(array.min())) <= (high := int(array.max())) <= found.high:
+                raise CallError(
+                    f"'{self.name}' expected the input '{name}' to hold {found.what} from {found.low} to {found.high} but got {low} to "
+                    f"{high}"
+                )
+
     def _check_arena(self, count: int, values: dict[str, int]) -> None:
         if not 0 <= count <= MAX_SIZE:
             raise CallError(

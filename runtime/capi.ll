@@ -9,6 +9,7 @@
 %tensor = type { ptr, ptr, i32, i32, ptr, ptr, ptr }      ; 0 name, 1 dtype, 2 rank, 3 place among all sizes, 4 shape (-1: free), 5 texts of the sizes, 6 why
 %argument = type { i32, i32 }                             ; 0 kind (0 input, 1 constant, 2 output), 1 number
 %size = type { i32, i32, i64, i64, ptr }                  ; 0 input, 1 axis, which has 2 times the size plus 3; 4 what the axis must be, in words
+%range = type { i32, i32, i64, i64, ptr }                 ; 0 input, 1 kind of its elements, 2 least, 3 most, 4 what they are, in words
 %guard = type { i64, i64, ptr }                           ; 0 least, 1 most, 2 what it is about, in words
 
 declare hidden void @polyreme_model_run(ptr, ptr, ptr, ptr)
@@ -208,7 +209,7 @@ arguments:
 argument:
   %i = phi i64 [ 0, %arguments ], [ %i_next, %placed ]
   %more = icmp slt i64 %i, $arguments
-  br i1 %more, label %place, label %memory
+  br i1 %more, label %place, label %ranges
 
 place:
   %kind_at = getelementptr %argument, ptr @arguments, i64 %i, i32 0
@@ -245,6 +246,10 @@ placed:
   store ptr %data, ptr %buffer_at, align 8
   %i_next = add i64 %i, 1
   br label %argument
+
+ranges:
+  %in_range = call i1 @check_ranges(ptr %inputs, ptr %input_dims)
+  br i1 %in_range, label %memory, label %data_bad
 
 memory:
   %need = call i64 @polyreme_model_arena_bytes(ptr %sizes)
@@ -323,6 +328,9 @@ pointers_missing:
 
 data_missing:
   ret i32 1
+
+data_bad:
+  ret i32 5
 
 bad_shapes:
   ret i32 %code
@@ -647,6 +655,130 @@ missing:
   %name_at = getelementptr %tensor, ptr %spec, i64 0, i32 0
   %name = load ptr, ptr %name_at, align 8
   %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_data, ptr %word, ptr %name)
+  ret i1 false
+
+fine:
+  ret i1 true
+}
+
+; Whether inputs hold what they may.
+define internal i1 @check_ranges(ptr %inputs, ptr %dims) nounwind {
+entry:
+  br label %range
+
+range:
+  %r = phi i64 [ 0, %entry ], [ %r_next, %holds ]
+  %more = icmp slt i64 %r, $ranges_count
+  br i1 %more, label %look, label %fine
+
+look:
+  %input_at = getelementptr %range, ptr @ranges, i64 %r, i32 0
+  %input_32 = load i32, ptr %input_at, align 4
+  %input = sext i32 %input_32 to i64
+  %kind_at = getelementptr %range, ptr @ranges, i64 %r, i32 1
+  %kind = load i32, ptr %kind_at, align 4
+  %low_at = getelementptr %range, ptr @ranges, i64 %r, i32 2
+  %low = load i64, ptr %low_at, align 8
+  %high_at = getelementptr %range, ptr @ranges, i64 %r, i32 3
+  %high = load i64, ptr %high_at, align 8
+  %rank_at = getelementptr %tensor, ptr @inputs, i64 %input, i32 2
+  %rank = load i32, ptr %rank_at, align 4
+  %first_at = getelementptr %tensor, ptr @inputs, i64 %input, i32 3
+  %first = load i32, ptr %first_at, align 4
+  %data_at = getelementptr ptr, ptr %inputs, i64 %input
+  %data = load ptr, ptr %data_at, align 8
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %look ], [ %a_next, %measure ]
+  %count = phi i64 [ 1, %look ], [ %count_next, %measure ]
+  %more_axes = icmp slt i32 %a, %rank
+  br i1 %more_axes, label %measure, label %element
+
+measure:
+  %number = add i32 %first, %a
+  %number_64 = sext i32 %number to i64
+  %dim_at = getelementptr i64, ptr %dims, i64 %number_64
+  %dim = load i64, ptr %dim_at, align 8
+  %count_next = mul i64 %count, %dim
+  %a_next = add i32 %a, 1
+  br label %axis
+
+element:
+  %i = phi i64 [ 0, %axis ], [ %i_next, %inside ]
+  %more_elements = icmp slt i64 %i, %count
+  br i1 %more_elements, label %read, label %holds
+
+read:
+  switch i32 %kind, label %read_i64 [ i32 1, label %read_i32
+                                      i32 2, label %read_i16
+                                      i32 3, label %read_i8
+                                      i32 4, label %read_u8
+                                      i32 5, label %read_u16
+                                      i32 6, label %read_u32 ]
+
+read_i64:
+  %at_i64 = getelementptr i64, ptr %data, i64 %i
+  %value_i64 = load i64, ptr %at_i64, align 8
+  br label %compare
+
+read_i32:
+  %at_i32 = getelementptr i32, ptr %data, i64 %i
+  %word_i32 = load i32, ptr %at_i32, align 4
+  %value_i32 = sext i32 %word_i32 to i64
+  br label %compare
+
+read_i16:
+  %at_i16 = getelementptr i16, ptr %data, i64 %i
+  %word_i16 = load i16, ptr %at_i16, align 2
+  %value_i16 = sext i16 %word_i16 to i64
+  br label %compare
+
+read_i8:
+  %at_i8 = getelementptr i8, ptr %data, i64 %i
+  %word_i8 = load i8, ptr %at_i8, align 1
+  %value_i8 = sext i8 %word_i8 to i64
+  br label %compare
+
+read_u8:
+  %at_u8 = getelementptr i8, ptr %data, i64 %i
+  %word_u8 = load i8, ptr %at_u8, align 1
+  %value_u8 = zext i8 %word_u8 to i64
+  br label %compare
+
+read_u16:
+  %at_u16 = getelementptr i16, ptr %data, i64 %i
+  %word_u16 = load i16, ptr %at_u16, align 2
+  %value_u16 = zext i16 %word_u16 to i64
+  br label %compare
+
+read_u32:
+  %at_u32 = getelementptr i32, ptr %data, i64 %i
+  %word_u32 = load i32, ptr %at_u32, align 4
+  %value_u32 = zext i32 %word_u32 to i64
+  br label %compare
+
+compare:
+  %value = phi i64 [ %value_i64, %read_i64 ], [ %value_i32, %read_i32 ], [ %value_i16, %read_i16 ], [ %value_i8, %read_i8 ], [ %value_u8, %read_u8 ], [ %value_u16, %read_u16 ], [ %value_u32, %read_u32 ]
+  %below = icmp slt i64 %value, %low
+  %above = icmp sgt i64 %value, %high
+  %outside = or i1 %below, %above
+  br i1 %outside, label %tell, label %inside
+
+inside:
+  %i_next = add i64 %i, 1
+  br label %element
+
+holds:
+  %r_next = add i64 %r, 1
+  br label %range
+
+tell:
+  %name_at = getelementptr %tensor, ptr @inputs, i64 %input, i32 0
+  %name = load ptr, ptr %name_at, align 8
+  %what_at = getelementptr %range, ptr @ranges, i64 %r, i32 4
+  %what = load ptr, ptr %what_at, align 8
+  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_range, ptr %name, ptr %what, i64 %low, i64 %high, i64 %value)
   ret i1 false
 
 fine:

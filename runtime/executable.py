@@ -99,6 +99,7 @@ class Executable(CallableModel):
         self._constants = [(self._slots["constant", i], constants_at + c.offset) for i, c in enumerate(manifest.constants)]
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._free: deque[_Context] = deque()
+        self._ranges = manifest.ranges
         self._parts: dict[tuple[int, ...], Executable] = {}
 
     def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
@@ -144,6 +145,8 @@ class Executable(CallableModel):
                 if plan.arena_bytes > context.capacity:
                     context.grow(plan.arena_bytes)
                 context.shapes, context.plan = shapes, plan
+            if self._ranges:
+                self._check_ranges(arrays)
             if out is not None:
                 return self._run_into(context, plan, arrays, out)
             results: list[Array] = []
@@ -194,7 +197,10 @@ class Executable(CallableModel):
             ]
             inputs = tuple(self.manifest.inputs[i] for i in left)
             made = copy(self)
-            made.manifest = replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments))
+            # What is bound stays what it is, and is not looked at again.
+            ranges = tuple(r._replace(input=left.index(r.input)) for r in self.manifest.ranges if r.input in left)
+            made.manifest = replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments), ranges=ranges)
+            made._ranges = ranges
             made._inputs = [self._inputs[i] for i in left]
             made._plans, made._parts = {}, {}
             self._parts[left] = made

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from polyreme.lowering.link.runtime import (
     Pieces,
     Pool,
     PoolFunctions,
+    RangeSpec,
     address_of,
     check_runs_here,
     constants_of,
@@ -79,6 +80,8 @@ MODEL = "polyreme_model"
 MAX_INSIDE_BYTES = 8 << 20
 # Constants of fewer bytes get no file before the rest is known.
 MIN_BYTES_FOR_FILE = 1 << 20
+
+Spec = TypeVar("Spec", GuardSpec, RangeSpec)
 
 # Gives a file for at least so many bytes, or None.
 Room = Callable[[int], Draft | None]
@@ -261,7 +264,8 @@ def write_library(
         place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
     guards = artifact.manifest.guards if folders else tuple(map(_without_folder, artifact.manifest.guards))
-    manifest = replace(artifact.manifest, name=name, extra=extra, guards=guards)
+    ranges = artifact.manifest.ranges if folders else tuple(map(_without_folder, artifact.manifest.ranges))
+    manifest = replace(artifact.manifest, name=name, extra=extra, guards=guards, ranges=ranges)
     identity = _identity(manifest, artifact)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
@@ -311,13 +315,13 @@ def base_of(target: Target) -> Target:
     return replace(base, triple=target.triple) if base is not None else target
 
 
-def _without_folder(guard: GuardSpec) -> GuardSpec:
-    """The guard with the file of its place, not the folder that the file was in."""
-    found = re.fullmatch(r"(.* \(\S+ at )(.*)\)", guard.what)
+def _without_folder(spec: Spec) -> Spec:
+    """The guard or range with the file of its place, not the folder that the file was in."""
+    found = re.fullmatch(r"(.* \(\S+ at )(.*)\)", spec.what)
     if found is None:
-        return guard
+        return spec
     file = re.split(r"[/\\]", found[2])[-1]
-    return guard._replace(what=f"{found[1]}{file})")
+    return spec._replace(what=f"{found[1]}{file})")
 
 
 def _identity(manifest: Manifest, artifact: Artifact) -> bytes:

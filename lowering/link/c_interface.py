@@ -15,7 +15,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import parse_dim
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode, SizeCode
 from polyreme.lowering.link.processor import machine_check
-from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, SizeSpec, TensorSpec, native_text
+from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, RangeSpec, SizeSpec, TensorSpec, native_text
 
 LIBRARY_FORMAT = 1
 
@@ -41,6 +41,7 @@ _MESSAGES = {
     "bad_arena": "the sizes are too large: %lld bytes of working storage",
     "bad_form": "input '%s': expected %s but got %lld on axis %d",
     "bad_guard": "expected %s but got %lld",
+    "bad_range": "input '%s': expected %s from %lld to %lld but got %lld",
     "word_input": "input",
     "word_output": "output",
     "no_file": "cannot open the file of the weights: %s",
@@ -103,6 +104,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         ),
         _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
         _array("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
+        _array("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
         _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
         _library_table(bool(manifest.constants) and not weights.file),
@@ -124,6 +126,7 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
         "sizes_count": len(manifest.sizes),
+        "ranges_count": len(manifest.ranges),
         "guards_count": len(manifest.bounds),
         "arguments": len(manifest.arguments),
         "has_inputs": _flag(manifest.inputs),
@@ -185,6 +188,15 @@ def _size_row(tables: _Tables, size: SizeSpec, manifest: Manifest) -> str:
 def _guard_row(tables: _Tables, guard: GuardSpec) -> str:
     low, high = (-(1 << 62) if guard.low is None else guard.low), (1 << 62 if guard.high is None else guard.high)
     return f"{{ i64 {low}, i64 {high}, ptr {tables.text(guard.what)} }}"
+
+
+# How the elements of an input of whole numbers are read, as `range_holds` has it.
+_KINDS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")
+
+
+def _range_row(tables: _Tables, found: RangeSpec, manifest: Manifest) -> str:
+    kind = _KINDS.index(manifest.inputs[found.input].dtype)
+    return f"{{ i32 {found.input}, i32 {kind}, i64 {found.low}, i64 {found.high}, ptr {tables.text(found.what)} }}"
 
 
 def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manifest) -> list[str]:
@@ -402,7 +414,8 @@ enum {
   ${NAME}_BAD_ARGUMENT = 1, /* a pointer is NULL */
   ${NAME}_BAD_SHAPE = 2,    /* a size is not what the model takes */
   ${NAME}_NO_MEMORY = 3,
-  ${NAME}_BAD_WEIGHTS = 4   /* the file of the weights is missing or not this library's */
+  ${NAME}_BAD_WEIGHTS = 4,  /* the file of the weights is missing or not this library's */
+  ${NAME}_BAD_DATA = 5      /* an input holds a position that is outside of what it is one in, such as an id beyond a table */
 };
 
 typedef struct ${name}_model ${name}_model;

@@ -14,6 +14,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import Location, PolyremeError, did_you_mean
 from polyreme.ir.dims import Dim, line_of, parse_dim, symbols
 from polyreme.ir.sizes.facts import Guard
+from polyreme.ir.sizes.ranges import Range
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.names import argument_names
 from polyreme.lowering.emit.llvm.emit_module import size_names
@@ -25,6 +26,7 @@ from polyreme.lowering.link.runtime import (
     Manifest,
     Piece,
     Pieces,
+    RangeSpec,
     SizeSpec,
     TargetSpec,
     TensorSpec,
@@ -83,9 +85,16 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     sizes = find_sizes(size_names(main), inputs, main.location)
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
-    return Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards), _laid_out(
-        found, specs
-    )
+    ranges = _range_specs(main, inputs)
+    made = Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards, ranges=ranges)
+    return made, _laid_out(found, specs)
+
+
+def _range_specs(main: Func, inputs: Sequence[TensorSpec]) -> tuple[RangeSpec, ...]:
+    """The ranges of inputs; an argument that is fixed was looked at when it was."""
+    places = {spec.name: i for i, spec in enumerate(inputs)}
+    found = [r for r in map(Range.parse, main.ranges) if r.argument in places]
+    return tuple(RangeSpec(places[r.argument], r.low, r.high - 1, f"positions (rows at {r.place or 'an unknown place'})") for r in found)
 
 
 def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:

@@ -23,6 +23,7 @@ from polyreme.ir.debug.notes import operand_notes
 from polyreme.ir.define import View
 from polyreme.ir.diagnostics import InferError, Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, UnknownSize, deciding, symbol, symbols
+from polyreme.ir.sizes.ranges import Range
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.capture import rules
 from polyreme.jit.capture.bodies import CapturedBody, Contents
@@ -75,6 +76,13 @@ class _Outside(tape.Node):
         )
 
 
+def _keeps_elements(op: Op) -> bool:
+    """Whether the op's result has the elements of its operand, as whole numbers, in another order or form."""
+    if isinstance(op, ops.Cast):
+        return op.operands[0].type.dtype.kind in "iu" and op.results[0].type.dtype.bits >= op.operands[0].type.dtype.bits
+    return isinstance(op, (ops.Reshape, ops.Transpose, ops.BroadcastTo, ops.StopGradient))
+
+
 def _block_of(value: Value) -> Any:
     return value.op.parent if isinstance(value, OpResult) else value.owner
 
@@ -111,6 +119,7 @@ class Trace(Recorder):
         self.inputs: set[int] = set()  # identities of what stands for inputs
         self.uncertain = Uncertain()
         self.doubts: list[list[TraceError]] = []  # of the loops around that may be recorded anew, what is amiss in them unless they are
+        self.ranges: dict[Range, None] = {}  # what inputs may hold
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
@@ -604,6 +613,16 @@ class Trace(Recorder):
         self.sizes.counts.append(name)
         return symbol(name)
 
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
+        """Of positions that an input holds; nobody looks at those that are computed."""
+        value: Any = positions._value
+        while isinstance(value, Value) and (op := value.producer()) is not None and _keeps_elements(op):
+            value = op.operands[0]
+        if isinstance(size, int) and isinstance(value, Value) and value in self.block.args:
+            number = self.block.args.index(value)
+            if self.roles[number] == "input" and value.type.dtype.kind in "iu":
+                self.ranges[Range(self.arg_names[number], -size if wraps else 0, size, str(self.location()))] = None
+
     # --- the end
 
     def restore(self) -> None:
@@ -624,6 +643,8 @@ class Trace(Recorder):
         self.builder.insert(Return(results))
         guards = self.sizes.finished_guards(bound_symbols(self.block.args))
         func = Func.empty(name, (), loc=loc, arg_roles=tuple(roles), result_names=tuple(names), guards=tuple(map(str, guards)))
+        if self.ranges:
+            func.attributes["ranges"] = tuple(map(str, self.ranges))
         func.attributes["arg_names"] = tuple(self.arg_names)
         func.regions[0].blocks = [self.block]
         self.block.parent = func.regions[0]
