@@ -140,7 +140,8 @@ class CallableModel:
         """Whether inputs hold what the model takes; `arrays` are of the types that it takes."""
         for found in self.manifest.ranges:
             array, name = arrays[found.input], self.manifest.inputs[found.input].name
-            if array.size and not found.low <= (low := int(array.min())) <= (high := int(array.max())) <= found.high:
+            low, high = (int(array.min()), int(array.max())) if array.size else (found.low, found.low)
+            if low < found.low or high > found.high:
                 raise CallError(
                     f"'{self.name}' expected the input '{name}' to hold {found.what} from {found.low} to {found.high} but got {low} to "
                     f"{high}"
