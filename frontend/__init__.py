@@ -17,7 +17,7 @@ __version__ = "0.2.0"
 _MODULES = (
     "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fft", "fluid", "incubate",
     "dtypes",
-    "hapi", "io", "ir", "jit", "loaders", "lowering", "math",
+    "hapi", "inference", "io", "ir", "jit", "loaders", "lowering", "math",
     "metric", "nn", "optimizer", "quantization", "reader", "regularizer", "runtime", "safetensors", "signal", "static", "tape", "tensor",
     "utils", "vision",
 )  # fmt: skip

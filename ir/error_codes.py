@@ -128,6 +128,7 @@ ERROR_CODES = {
     "E1003": "a learning-rate schedule with wrong arguments",
     "E1101": "calibration data that a model does not take",
     "E1102": "a model with nothing to quantise",
+    "E1201": "a predictor or its configuration that is used wrongly",
 }
 
 

@@ -207,6 +207,7 @@ class SavedProgram(Traced):
         self.output_count = description["output_count"]
         self.written = []
         self._model = model
+        self._names = description["input_names"], description["output_names"]
 
     def __getattr__(self, name: str) -> Any:
         if name != "func":
@@ -217,6 +218,14 @@ class SavedProgram(Traced):
     @property
     def captured_names(self) -> list[str]:
         return self.names
+
+    @property
+    def input_names(self) -> list[str]:
+        return list(self._names[0])
+
+    @property
+    def output_names(self) -> list[str]:
+        return list(self._names[1])
 
     def _read_weights(self, mapped: bool) -> list[Any]:
         return [tensor._value for tensor in self._model.read(mapped).captured]
@@ -230,6 +239,8 @@ def _description(traced: Traced) -> dict[str, Any]:
         "name": str(traced.func.sym_name),
         "names": traced.captured_names,
         "ops": len(traced.func.block.ops),
+        "input_names": traced.input_names,
+        "output_names": traced.output_names,
         "inputs": [_type_to_json(type) for type in traced.inputs],
         "sources": [s if isinstance(s, int) else {"tensor": numbers[id(s)]} for s in traced.sources],
         "outputs": template_to_json(traced.outputs),

@@ -67,6 +67,17 @@ class Traced:
         """What the function calls them."""
         return [name for name, source in zip(self.func.arg_names, self.sources, strict=True) if isinstance(source, Tensor)]
 
+    @property
+    def input_names(self) -> list[str]:
+        """What the function calls its inputs, in their order."""
+        named = {s: name for name, s in zip(self.func.arg_names, self.sources, strict=True) if isinstance(s, int)}
+        return [named[i] for i in range(len(self.inputs))]
+
+    @property
+    def output_names(self) -> list[str]:
+        """What it calls its outputs."""
+        return list(self.func.result_names[: self.output_count])
+
     def module(self) -> Module:
         """A module whose `main` is a copy of the function."""
         from polyreme.ir.builtin import Module

@@ -317,11 +317,9 @@ def base_of(target: Target) -> Target:
 
 def _without_folder(spec: Spec) -> Spec:
     """The guard or range with the file of its place, not the folder that the file was in."""
-    found = re.fullmatch(r"(.* \(\S+ at )(.*)\)", spec.what)
-    if found is None:
-        return spec
-    file = re.split(r"[/\\]", found[2])[-1]
-    return spec._replace(what=f"{found[1]}{file})")
+    # A place that has no line is no file's: a Layer path of a loaded model.
+    found = re.fullmatch(r"(.* \(\S+ at ).*[/\\]([^/\\]+:\d+(?::\d+)?\))", spec.what)
+    return spec if found is None else spec._replace(what=found[1] + found[2])
 
 
 def _identity(manifest: Manifest, artifact: Artifact) -> bytes:
