@@ -12,10 +12,11 @@ import numpy as np
 
 from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
-from polyreme.ir.dims import SYMBOL, Expr
+from polyreme.ir.dims import SYMBOL
 from polyreme.ir.types import TensorType
 from polyreme.static.current import default_main_program
-from polyreme.static.feeding.batches import may_part, with_own_batches
+from polyreme.static.feeding.batches import may_part, shape_fits, with_fed_shapes, with_own_batches
+from polyreme.static.feeding.positions import fed_positions, misplaced
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
 from polyreme.static.operator import RunError
@@ -76,7 +77,9 @@ class Executor(Shown):
         """Run all operators in program order; the values of `fetch_list` (variables or names) as numpy arrays, or as tensors with
         `return_numpy=False`.
 
-        `feed` has an array by name for each input. With `use_prune` only the operators are run that the fetched variables need.
+        `feed` has an array by name for each input, of the shape that was declared; where the variable asks for no check, as those of
+        `fluid.layers.data` do, of any shape that the operators take. With `use_prune` only the operators are run that the fetched
+        variables need.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor: make another one, or call close() after the last run")
@@ -94,7 +97,10 @@ class Executor(Shown):
         block = chosen.global_block()
         arrays: dict[str, Array] = {}
         types: dict[str, TensorType] = {}
+        unlike: FeedError | None = None
         for name, value in (feed or {}).items():
+            if not isinstance(name, str):
+                raise TypeError(f"expected names of variables in feed but got {name!r}; give the variable's name, x.name")
             variable = block.vars.get(name)
             if variable is None:
                 warnings.warn(
@@ -103,14 +109,26 @@ class Executor(Shown):
                 )
             else:
                 arrays[name], types[name] = _fed(variable, value), variable.type
+                if not shape_fits(types[name], arrays[name].shape):
+                    unlike = unlike or _unlike(variable, arrays[name])
+                    if variable.need_check_feed or not variable.is_data:
+                        raise unlike
                 _feed_levels(variable, value, arrays, types)
+        if unlike is not None:
+            types = with_fed_shapes(types, arrays)
         misfit = _misfit(block.vars, types, arrays) if len(arrays) > 1 else None
         if misfit is not None and not may_part(chosen, misfit.size):
             raise misfit.error
+        _check_positions(chosen, arrays)
         inside = global_scope() if scope is None else scope
         for rate_name, rate in chosen.schedules.items():
             inside.var(rate_name).array = np.asarray(rate(), block.vars[rate_name].type.dtype.np)
-        plan = self._fitting(chosen, types, names, arrays) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
+        try:
+            plan = self._fitting(chosen, types, names, arrays) if misfit is None else self._parted(chosen, types, names, arrays, misfit)
+        except PolyremeError:
+            if unlike is not None:
+                raise unlike from None
+            raise
         results, levels = plan.run_with_levels(arrays, inside)
         return [self._given(array, lod, return_numpy) for array, lod in zip(results, levels, strict=True)]
 
@@ -127,16 +145,16 @@ class Executor(Shown):
         key = (tuple(sorted((name, str(kind)) for name, kind in feeds.items())), tuple(names), self.place)
         # Translation takes hold of tensors that the program writes to, so that one thread at a time does it.
         with _making:
-            found: RunPlan | PolyremeError | None = program.plans.get(key)
+            found: RunPlan | None = program.plans.get(key)
+            if found is None and key in program.known:
+                raise program.known[key].with_traceback(None)
             if found is None:
                 try:
                     made = make_plan(program, feeds, names)
                 except PolyremeError as error:
-                    program.plans[key] = error
+                    program.known[key] = error
                     raise
                 found = program.plans[key] = made.load(self.place)
-        if isinstance(found, PolyremeError):
-            raise found.with_traceback(None)
         return found
 
 
@@ -200,7 +218,9 @@ def one_feed(feed: Any) -> Mapping[str, Any] | None:
 def _listed(fetch_list: Any) -> list[Any]:
     if fetch_list is None:
         return []
-    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
+    if not isinstance(fetch_list, (list, tuple)):
+        return [fetch_list]
+    return [item for part in fetch_list for item in (part if isinstance(part, (list, tuple)) else [part])]
 
 
 def _name(item: Any) -> str:
@@ -216,7 +236,7 @@ def _name(item: Any) -> str:
 
 
 def _fed(variable: Variable, value: Any) -> Array:
-    """The array for an input; its dtype and shape must be the variable's. Python numbers and lists take the dtype."""
+    """The array for an input; its dtype must be the variable's. Python numbers and lists take the dtype."""
     expected = variable.type
     if isinstance(value, Tensor):
         array = value._array("a feed")
@@ -236,10 +256,12 @@ def _fed(variable: Variable, value: Any) -> Array:
     if array.dtype != expected.dtype.np:
         message = f"the data type of the fed variable '{variable.name}': expected {variable.dtype.name} but got {array.dtype}"
         raise FeedError(Diagnostic(message, variable.location, _here()))
-    if len(expected.shape) != array.ndim or not all(_fits(d, n) for d, n in zip(expected.shape, array.shape, strict=True)):
-        message = f"the shape of the fed variable '{variable.name}': expected {list(variable.shape)} but got {list(array.shape)}"
-        raise FeedError(Diagnostic(message, variable.location, _here()))
     return array
+
+
+def _unlike(variable: Variable, array: Array) -> FeedError:
+    message = f"the shape of the fed variable '{variable.name}': expected {list(variable.shape)} but got {list(array.shape)}"
+    return FeedError(Diagnostic(message, variable.location, _here()))
 
 
 def _feed_levels(variable: Variable, value: Any, arrays: dict[str, Array], types: dict[str, TensorType]) -> None:
@@ -265,8 +287,18 @@ def _here() -> tuple[Diagnostic, ...]:
     return (Diagnostic("fed here", caller_location()),)
 
 
-def _fits(expected: Any, size: int) -> bool:
-    return isinstance(expected, Expr) or expected == size
+def _check_positions(program: Program, arrays: Mapping[str, Array]) -> None:
+    """Refuse classes and rows that are in none of the tables in which operators look them up."""
+    positions = program.known.get("positions")
+    if positions is None:
+        positions = program.known["positions"] = fed_positions(program)
+    wrong = misplaced(positions, arrays)
+    if wrong is not None:
+        place, number = wrong
+        first = -place.count if place.backward else 0
+        message = f"the values of the fed variable '{place.name}': expected {first} to {place.count - 1} but got {number}"
+        looked_up = Diagnostic(f"'{place.op.type}' looks them up among {place.count}", place.op.location)
+        raise FeedError(Diagnostic(message, program.global_block().vars[place.name].location, (looked_up, *_here())))
 
 
 @dataclass(frozen=True)

@@ -322,6 +322,7 @@ class Program:
         self.captured: dict[str, Tensor] = {}  # eager tensors that operators use, by the name of their variable
         self.schedules: dict[str, Any] = {}  # functions that give the learning rate before each run, by the name of its variable
         self.plans: dict[Any, Any] = {}  # what an executor has made of the program as it stands
+        self.known: dict[Any, Any] = {}  # what else it knows: errors of plans that cannot be made, what is looked up
         self._seed = 0
         self._role = OpRole.Forward
         self._role_vars: list[str] = []
@@ -329,6 +330,7 @@ class Program:
     def touch(self) -> None:
         """The program has changed: what was compiled of it no longer holds."""
         self.plans.clear()
+        self.known.clear()
 
     # --- blocks
 

@@ -89,7 +89,7 @@ def test_data_puts_the_batch_in_front_of_known_sizes(shape: Any, expected: list[
 
 
 def test_wrong_feeds_name_the_variable_and_both_shapes() -> None:
-    y = fluid.layers.mean(fluid.layers.data("x", [4]))
+    y = fluid.layers.mean(fluid.data("x", [None, 4]))
     with pytest.raises(ValueError, match=r"'x': expected \[-1, 4\] but got \[2, 3\]"):
         _run([y], {"x": np.zeros((2, 3), "float32")})
     with pytest.raises(ValueError, match="'x': expected float32 but got float64"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from polyreme.ir.dims import Dim, substitute, symbol, symbols
+from polyreme.ir.dims import Dim, Expr, substitute, symbol, symbols
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.transforms.solve_sizes import attribute_sizes
 from polyreme.static.input_spec import own_size
@@ -13,7 +13,35 @@ from polyreme.static.kinds import Host
 from polyreme.static.lod.travel import is_shared
 from polyreme.static.program import Program
 
-__all__ = ["may_part", "with_own_batches"]
+__all__ = ["may_part", "shape_fits", "with_fed_shapes", "with_own_batches"]
+
+
+def shape_fits(kind: TensorType, shape: tuple[int, ...]) -> bool:
+    """Whether an array of this shape is of the type; free sizes are what they are."""
+    return len(kind.shape) == len(shape) and all(isinstance(d, Expr) or d == n for d, n in zip(kind.shape, shape, strict=True))
+
+
+def with_fed_shapes(types: Mapping[str, TensorType], arrays: Mapping[str, Any]) -> dict[str, TensorType]:
+    """The types of feeds, where arrays have other shapes than were declared: a size that is another one becomes free, the same for all that
+    declare the same and are fed the same; of an array with another number of axes the first one stays.
+    """
+    taken = frozenset().union(*map(type_symbols, types.values()))
+    named: dict[tuple[Dim, int], Dim] = {}
+    made = {}
+    for name, kind in types.items():
+        shape = arrays[name].shape
+        if shape_fits(kind, shape):
+            made[name] = kind
+        elif len(kind.shape) == len(shape):
+            made[name] = kind.with_shape(
+                tuple(
+                    d if isinstance(d, Expr) or d == n else named.setdefault((d, n), own_size(name, axis, taken))
+                    for axis, (d, n) in enumerate(zip(kind.shape, shape, strict=True))
+                )
+            )
+        else:
+            made[name] = kind.with_shape((*kind.shape[: 1 if shape else 0], *shape[1:]))
+    return made
 
 
 def may_part(program: Program, size: str) -> bool:
