@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ from polyreme.jit.structure import LEAF, Nested, Plain, Template, flatten, paths
 from polyreme.jit.traced import TraceError
 from polyreme.tensor import Tensor
 
-__all__ = ["UNDEFINED", "branch", "gathered_steps", "is_traced", "loop", "steps"]
+__all__ = ["UNDEFINED", "branch", "gathered_steps", "is_traced", "loop", "on_trial", "steps"]
 
 
 
@@ -121,7 +122,7 @@ def loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequ
     """
     values = list(carried)
     while True:
-        pred = _probe(cond_fn, values)
+        pred = on_trial(partial(cond_fn, *values))
         if is_traced(pred):
             return _traced_loop(cond_fn, body_fn, values)
         if not bool(pred):
@@ -359,16 +360,16 @@ def _as_carried(made: Any, count: int) -> list[Any]:
     return values
 
 
-def _probe(cond_fn: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """What the condition says now: in a traced function without leaving anything in the program."""
+def on_trial(function: Callable[[], Any]) -> Any:
+    """What a function gives: in a traced function without leaving anything in the program."""
     if dispatch.active_trace() is None:
-        return cond_fn(*values)
+        return function()
     recorder = _recorder()
     body = CapturedBody()
     with recorder.inside(body):
-        pred = cond_fn(*values)
+        made = function()
     recorder.give_up(body)
-    return pred
+    return made
 
 
 def _traced_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: list[Any]) -> list[Any]:

@@ -24,9 +24,10 @@ from polyreme.loaders.attribute_kinds import VAR, VARS
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import ProgramBuilder, check_type
-from polyreme.loaders.program_desc import BlockDesc, OpDesc, ProgramDesc, read_program
+from polyreme.loaders.program_desc import LOD_TENSOR_ARRAY, BlockDesc, OpDesc, ProgramDesc, read_program
 from polyreme.loaders.reader import Cursor
 from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import BRANCHES, WHILE, run_branch, run_while
 from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static import InputSpec
@@ -177,8 +178,13 @@ class _ProtoReader:
         outside = [n for n in self._written(block) if n != condition and (n in self.values or n in op.outputs.get("Out", ()))]
         names = [condition, *outside]
         self._value(condition, where)
+
+        def run(wanted: Sequence[str], known: Mapping[str, Any]) -> list[Any]:
+            return self._run_block(number, block, wanted, known)
+
+        arrays = [name for name in names if name not in self.values and self._is_array(name)]
         with self.builder.operator(where, op.type):
-            made = run_while(condition, names, self.values, lambda wanted, known: self._run_block(number, block, wanted, known))
+            made = run_while(condition, names, {**self.values, **empty_arrays(arrays, self.values, run)}, run)
         self._write(names, made)
 
     def _write(self, names: Sequence[str], values: Sequence[Any]) -> None:
@@ -191,6 +197,9 @@ class _ProtoReader:
             if kind in (VAR, VARS):
                 raise self.builder.fail(where, f"the attribute '{name}' of '{op.type}' is a variable, which is not supported")
         inputs = {slot: [self._value(name, where) for name in names] for slot, names in op.inputs.items()}
+        if op.type == "write_to_array":
+            # It writes in place, and names what it writes to as its result alone.
+            inputs["Array"] = [self.values[name] for name in op.outputs.get("Out", ()) if name in self.values]
         with self.builder.operator(where, op.type, str(op.attrs.get("op_namescope", ""))):
             made = apply_legacy(op.type, inputs, op.attrs)
             for slot, names in op.outputs.items():
@@ -208,11 +217,15 @@ class _ProtoReader:
     def _agreeing(self, result: Tensor, name: str, where: str, first: bool) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
         variable = self.variables.get(name)
-        declared = variable.type if variable is not None and first else None
+        declared = variable.type if variable is not None and first and not self._is_array(name) else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))
         check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
         return result
+
+    def _is_array(self, name: str) -> bool:
+        variable = self.variables.get(name)
+        return variable is not None and variable.kind == LOD_TENSOR_ARRAY
 
     def _value(self, name: str, where: str) -> Tensor:
         if name in self.values:

@@ -308,8 +308,8 @@ def _copied(variable: Variable, block: Block, persistable: bool) -> Any:
     else:
         flags = {f: getattr(variable, f) for f in ("stop_gradient", "is_data", "need_check_feed", "lod_level", "location")}
         made = Variable(block, variable.name, None, variable.dtype, persistable, **flags)
-        made._type = variable._type
-        made.kind, made.desc_kept, made.error_clip = variable.kind, variable.desc_kept, variable.error_clip
+        for kept in ("_type", "kind", "desc_kept", "error_clip", "is_tensor_array", "level_kinds"):
+            setattr(made, kept, getattr(variable, kept))
     return made
 
 

@@ -118,3 +118,54 @@ def test_an_element_of_another_shape_is_an_error() -> None:
 
     with pytest.raises(ValueError, match="elements of one dtype and shape in a tensor array"):
         _values(build)
+
+
+def _written_in_the_loop(x: Any) -> tuple[Any, Any]:
+    """An array that is empty before the loop, which writes element `i` in round `i`: 2x + 1, 4x + 3, ..."""
+    i, n = _number(0), _number(4)
+    states, made = layers.array_write(layers.scale(x, 1.0), i=i), layers.create_array("float32")
+    going = layers.less_than(i, n)
+    loop = layers.While(going)
+    with loop.block():
+        state = layers.scale(layers.array_read(states, i), 2.0, bias=1.0)
+        layers.array_write(state, i=i, array=made)
+        layers.increment(i)
+        layers.array_write(state, i=i, array=states)
+        layers.less_than(i, n, cond=going)
+    return made, layers.array_read(made, _number(1)) + layers.array_read(made, _number(3))
+
+
+@pytest.mark.parametrize("form", ["as built", "clone", "bytes", "inference model", "jit.load"])
+def test_elements_that_only_the_loop_writes_all_stay(form: str, tmp_path: Any) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.program_guard(main, startup), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+        x = layers.data(name="x", shape=[3], dtype="float32")
+        made, total = _written_in_the_loop(x)
+        fetched: list[Any] = [total, layers.array_length(made)]
+        program = main
+        if form == "clone":
+            program = main.clone(for_test=True)
+        elif form == "bytes":
+            program, fetched = fluid.Program.parse_from_string(main.desc.serialize_to_string()), [v.name for v in fetched]
+        elif form == "inference model":
+            fluid.io.save_inference_model(str(tmp_path), ["x"], fetched, exe)
+            program, _, fetched = fluid.io.load_inference_model(str(tmp_path), exe)
+        elif form == "jit.load":
+            paddle.static.save_inference_model(str(tmp_path / "model"), [x], fetched, exe, program=main)
+            found = [value.numpy() for value in paddle.jit.load(str(tmp_path / "model"))(paddle.to_tensor(X))]
+        if form != "jit.load":
+            found = exe.run(program, feed={"x": X}, fetch_list=fetched)
+    np.testing.assert_allclose(found[0], (4 * X + 3) + (16 * X + 15), rtol=1e-6)
+    assert found[1].tolist() == [4]
+
+
+def test_elements_that_only_the_loop_writes_have_gradients() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = layers.data(name="x", shape=[3], dtype="float32")
+        x.stop_gradient = False
+        made, total = _written_in_the_loop(x)
+        (gradient,) = fluid.gradients(layers.reduce_sum(total), x)
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(main, feed={"x": X}, fetch_list=[gradient])
+    np.testing.assert_allclose(found, np.full((2, 3), 20.0), rtol=1e-6)

@@ -6,17 +6,18 @@ begins: a first loop, without gradients, finds how many there will be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from polyreme import dispatch, math
+from polyreme import dispatch, math, tape
+from polyreme.control_flow import on_trial
 from polyreme.dialects import host
 from polyreme.ir.types import TensorType, i64
 from polyreme.operators.array import array_length, array_read, array_write, check_element, index_of
 from polyreme.tensor import Tensor
 
-__all__ = ["ArrayContents", "Count", "Elements", "ElementsNeededError", "Room", "with_room"]
+__all__ = ["ArrayContents", "Count", "Elements", "ElementsNeededError", "Room", "empty_arrays", "with_room"]
 
 
 class ArrayContents(Protocol):
@@ -123,3 +124,17 @@ def with_room(contents: Elements, length: Tensor) -> Room:
     kind, count = contents.tensor.type, math.reshape(contents.length(), [])
     rows = math.concat([contents.tensor, dispatch.full((1, *kind.shape[1:]), 0, kind.dtype)], 0)
     return Room(math.gather(rows, math.minimum(places, count), 0), count)
+
+
+def empty_arrays(
+    names: Sequence[str], known: Mapping[str, Any], run: Callable[[Sequence[str], Mapping[str, Any]], Sequence[Any]]
+) -> dict[str, Tensor]:
+    """Arrays whose first element the block of a loop writes, as they are in front of it: of no elements, whose shape one round tells.
+    `run(names, known)` is as `run_while` wants it.
+    """
+    if not names:
+        return {}
+    with tape.no_grad():
+        made = on_trial(lambda: run(names, known))
+    types = {name: value.type for name, value in zip(names, made, strict=True) if isinstance(value, Tensor)}
+    return {name: dispatch.full((0, *kind.shape[1:]), 0, kind.dtype) for name, kind in types.items()}

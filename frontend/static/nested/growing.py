@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyreme.static.operator import Operator
     from polyreme.static.program import Block
 
-__all__ = ["LENGTH", "READ", "WRITE", "array_of", "carried_contents", "carried_names", "room_for_arrays"]
+__all__ = ["LENGTH", "READ", "WRITE", "array_of", "carried_contents", "carried_names", "new_arrays", "room_for_arrays"]
 
 WRITE, READ, LENGTH = "write_to_array", "read_from_array", "lod_array_length"
 # The slot that names the array.
@@ -58,6 +58,16 @@ def carried_names(array: str, contents: ArrayContents) -> list[str]:
     return [length_name(array)] if isinstance(contents, Count) else [array, length_name(array)]
 
 
+def new_arrays(block: Block, names: Sequence[str], known: Mapping[str, Any]) -> list[str]:
+    """The arrays among `names` that have no elements in front of a `while`, whose block writes the first one."""
+    return [name for name in names if name not in known and _is_array(block, name)]
+
+
+def _is_array(block: Block, name: str) -> bool:
+    variable = block._find_var_recursive(name)
+    return variable is not None and variable.is_tensor_array
+
+
 def room_for_arrays(block: Block, condition: str, names: Sequence[str], known: Mapping[str, Any], run: Any) -> dict[str, Tensor]:
     """The arrays of floats among `names`, which the block of a `while` writes, with room for what they hold behind the loop, and their
     numbers of elements. `run(names, known, ops)` is as `run_while` wants it, and runs only `ops` where they are given.
@@ -84,8 +94,7 @@ def room_for_arrays(block: Block, condition: str, names: Sequence[str], known: M
 
 def _grows(block: Block, name: str, value: Tensor) -> bool:
     """Whether a variable is an array of floats of which the block only writes and reads elements."""
-    variable = block._find_var_recursive(name)
-    if variable is None or not variable.is_tensor_array or not value.type.dtype.is_float:
+    if not _is_array(block, name) or not value.type.dtype.is_float:
         return False
     uses = [op for op in block.ops if name in (*op.input_arg_names, *op.output_arg_names)]
     return all(array_of(op) == name for op in uses)

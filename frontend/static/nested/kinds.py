@@ -13,6 +13,7 @@ from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn
 from polyreme.ir.core import Value
 from polyreme.ir.types import TensorType
+from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import (
     BRANCHES,
     OVER_SEQUENCES,
@@ -25,7 +26,7 @@ from polyreme.operators.control.blocks import (
 )
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
 from polyreme.static.lod.travel import LOD
-from polyreme.static.nested.growing import room_for_arrays
+from polyreme.static.nested.growing import new_arrays, room_for_arrays
 from polyreme.static.nested.rowwise import SEQUENCE_OPERATORS, MixedRows, OfSequences, check_rowwise
 from polyreme.static.nested.uses import block_of, names_from_outside
 from polyreme.static.nested.values import levels_around, run_nested, watching
@@ -132,6 +133,7 @@ class While(BlockKind):
         def run(wanted: Sequence[str], given: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
             return run_nested(block, wanted, given, ops)
 
+        known |= empty_arrays(new_arrays(block, changing, known), known, run)
         room = room_for_arrays(block, condition, changing, known, run) if tape.is_grad_enabled() else {}
         carried = [condition, *changing, *(name for name in room if name not in changing)]
         made = run_while(condition, carried, {**known, **room}, run)

@@ -265,6 +265,14 @@ class NestedValues(BlockValues):
             tensor = dispatch.active_trace().tensor(tensor._value)  # type: ignore[union-attr]
         super().write(name, tensor)
 
+    def inputs_of(self, op: Operator) -> Slots:
+        if op.type != WRITE:
+            return super().inputs_of(op)
+        # An array is written in place: what it holds counts, whether the operator names it or not.
+        inputs = {slot: [self.read(name, op) for name in op.inputs[slot]] for slot in ("X", "I")}
+        held = self.known(op.outputs["Out"][0])
+        return inputs if held is None else {**inputs, "Array": [held]}
+
     def add(self, op: Operator) -> None:
         array = array_of(op)
         contents = None if array is None else carried_contents(array, self.known)
