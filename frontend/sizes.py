@@ -52,14 +52,26 @@ class Size(list[Any]):
 class FreeSize(Expr):
     """The symbolic size that -1 in a variable's shape stands for.
 
-    In arithmetic and in shapes given to functions it is that size, so that `reshape(x, [x.shape[0], -1])` keeps the batch; compared with -1
-    it is equal.
+    In arithmetic and in shapes given to functions it is that size, so that `reshape(x, [x.shape[0], -1])` keeps the batch; compared with
+    numbers it is -1, so that `x.shape[0] < 0` tells that it is free.
     """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         return other == -1 if isinstance(other, int) else Expr.__eq__(self, other)
+
+    def __lt__(self, other: Any) -> bool:
+        return -1 < other if isinstance(other, int) else Expr.__lt__(self, other)
+
+    def __le__(self, other: Any) -> bool:
+        return -1 <= other if isinstance(other, int) else Expr.__le__(self, other)
+
+    def __gt__(self, other: Any) -> bool:
+        return -1 > other if isinstance(other, int) else Expr.__gt__(self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return -1 >= other if isinstance(other, int) else Expr.__ge__(self, other)
 
     def __hash__(self) -> int:
         return Expr.__hash__(self)

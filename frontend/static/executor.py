@@ -24,7 +24,7 @@ from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.plan import RunPlan, make_plan
 from polyreme.static.program import Program
 from polyreme.static.scope import Scope, global_scope
-from polyreme.static.variable import Variable, VariableError, named_variable
+from polyreme.static.variable import GRAD, Variable, VariableError, named_variable
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
@@ -130,7 +130,11 @@ class Executor(Shown):
                 raise unlike from None
             raise
         results, levels = plan.run_with_levels(arrays, inside)
-        return [self._given(array, lod, return_numpy) for array, lod in zip(results, levels, strict=True)]
+        return [
+            # Gradients have the rows of what they are of; nobody asks them for sequences.
+            self._given(array, [] if return_numpy and GRAD in name else lod, return_numpy)
+            for name, array, lod in zip(names, results, levels, strict=True)
+        ]
 
     def _given(self, array: Array, lod: list[Array], return_numpy: bool) -> Any:
         """A fetched value as the caller wants it."""

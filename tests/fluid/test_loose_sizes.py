@@ -182,3 +182,18 @@ def test_a_feed_is_by_name():
     x = layers.data("x", [2])
     with pytest.raises(TypeError, match="give the variable's name"):
         _run({x: _floats(1, 2)}, layers.scale(x, 2.0))
+
+
+def test_a_free_size_compares_as_minus_one():
+    batch = layers.data("x", [4]).shape[0]
+    assert batch == -1 and batch < 0 and batch <= -1 and not batch > 0 and not batch >= 0 and max(1, batch) == 1
+    assert [-1 if size < 0 else size for size in layers.data("y", [4, 2]).shape] == [-1, 4, 2]
+
+
+def test_gradients_of_sequences_are_arrays():
+    x = layers.data("x", [3], lod_level=1)
+    x.stop_gradient = False
+    fluid.gradients(layers.mean(layers.sequence_pool(x, "sum")), x)
+    rows = fluid.create_lod_tensor(_floats(3, 3), [[2, 1]], fluid.CPUPlace())
+    (found,) = _run({"x": rows}, "x@GRAD")
+    np.testing.assert_allclose(found, np.full((3, 3), 1 / 6), rtol=1e-6)
