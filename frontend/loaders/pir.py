@@ -162,6 +162,11 @@ def _operators(root: _Json) -> list[_Json]:
     return ops
 
 
+def _column(op: _Json) -> int:
+    column = _attributes(op).get("col") if op.get("#").value == "1.feed" else None
+    return column if isinstance(column, int) else 0
+
+
 class _PirReader:
     """Applies the operators in order. Values are tensors, lists of them, or None where a result is not computed."""
 
@@ -184,8 +189,10 @@ class _PirReader:
         return self.builder.finish([self.fetched[col] for col in sorted(self.fetched)])
 
     def _inputs(self) -> None:
-        """Inputs come first among the program's arguments, wherever they stand in the file."""
-        feeds = [op for op in self.ops if op.get("#").value in ("1.data", "1.feed")]
+        """Inputs come first among the program's arguments, wherever they stand in the file: `pd_op.data` in the file's order,
+        `pd_op.feed`, of programs that were translated, by their columns.
+        """
+        feeds = sorted((op for op in self.ops if op.get("#").value in ("1.data", "1.feed")), key=_column)
         described = []
         for op in feeds:
             attributes = _attributes(op)

@@ -43,6 +43,7 @@ OTHER_DEFAULTS_IN_PIR = {
     "arange dtype": "int64",  # files always have these two
     "full_int_array dtype": "int64",
     "group_norm groups": REQUIRED,
+    "shuffle_channel group": REQUIRED,
     "view_shape dims": REQUIRED,
     **{f"{name}_interp interp_method": name for name in ("nearest", "linear", "trilinear", "bicubic")},
 }

@@ -139,7 +139,10 @@ def pixel_unshuffle(x: Tensor, *, downscale_factor: int = 1, data_format: str = 
     return functional.pixel_unshuffle(x, downscale_factor, data_format)
 
 
-@operator("channel_shuffle", legacy=[spelled("channel_shuffle"), spelled("shuffle_channel", attributes={"group": "groups"})])
+@operator(
+    "channel_shuffle", "shuffle_channel", renamed={"group": "groups"},
+    legacy=[spelled("channel_shuffle"), spelled("shuffle_channel", attributes={"group": "groups"})],
+)  # fmt: skip
 def channel_shuffle(x: Tensor, *, groups: int, data_format: str = "NCHW") -> Tensor:
     if data_format != "NCHW":
         return math.transpose(channel_shuffle(math.transpose(x, [0, 3, 1, 2]), groups=groups), [0, 2, 3, 1])
