@@ -77,6 +77,8 @@ _METHODS: dict[str, object] = {
     "zero_": lambda self: edits.fill_(self, 0),
     "view_as": lambda self, other, name=None: manipulation.view(self, other.shape),
     "softmax": lambda self, *args, **kwargs: provided.named_function("softmax")(self, *args, **kwargs),
+    "stft": lambda self, *args, **kwargs: provided.stft(self, *args, **kwargs),
+    "istft": lambda self, *args, **kwargs: provided.istft(self, *args, **kwargs),
     "type_as": lambda self, other: elementwise.cast(self, other.dtype),
     "reshape_as": lambda self, other: manipulation.reshape(self, other.shape),
 }

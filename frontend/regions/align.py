@@ -71,7 +71,8 @@ class _Region:
         one = number(1, like)
         count = dispatch.call(ops.Where, there, multiply(rows, columns), none)
         columns = dispatch.call(ops.Maximum, columns, one)
-        rounds = cast(max(_with_none(count)), "int64")
+        # At least one round, so that gradients know the images.
+        rounds = cast(max(_with_one(count)), "int64")
 
         def again(n: Tensor, total: Tensor) -> Tensor:
             return dispatch.call(ops.Less, n, rounds)
@@ -121,6 +122,6 @@ class _Region:
         return total
 
 
-def _with_none(count: Tensor) -> Tensor:
-    """`count` and a 0, so that no boxes have a maximum."""
-    return concat([count, dispatch.full((1,), 0, count.type.dtype)], 0)
+def _with_one(count: Tensor) -> Tensor:
+    """`count` and a 1, so that no boxes have a maximum."""
+    return concat([count, dispatch.full((1,), 1, count.type.dtype)], 0)

@@ -18,6 +18,7 @@ from polyreme.math.manipulation import span
 from polyreme.math.scattering import index_add
 from polyreme.names import absent_from, listed
 from polyreme.nn.functional import pad
+from polyreme.provided import provides
 from polyreme.tensor import Tensor
 
 __all__ = ["frame", "istft", "overlap_add", "stft"]
@@ -100,6 +101,7 @@ def _added(x: Tensor, hop: int) -> Tensor:
     return span(reshape(total, [*lead, (count + blocks - 1) * hop]), len(lead), 0, size)
 
 
+@provides
 def stft(
     x: Tensor,
     n_fft: int,
@@ -140,6 +142,7 @@ def stft(
     return reshape(found, found.type.shape[1:]) if rank == 1 else found
 
 
+@provides
 def istft(
     x: Tensor,
     n_fft: int,
@@ -158,7 +161,7 @@ def istft(
     """
     rank = tensor_arg(x, "istft").ndim
     if not is_complex(x):
-        raise TypeError(f"istft expected complex64 or complex128 as 'x' but got {x.dtype.name}")
+        x = complex(x, zeros([], x.dtype))
     assert rank in (2, 3), f"x should be a 2D or 3D complex tensor, but got rank of x is {rank}"
     hop = n_fft // 4 if hop_length is None else hop_length
     wide = n_fft if win_length is None else win_length
