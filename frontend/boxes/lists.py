@@ -13,7 +13,9 @@ from polyreme.math.common import cast_to, number_like, select
 from polyreme.math.manipulation import positions_along
 from polyreme.tensor import Tensor
 
-__all__ = ["along", "best_first", "count_of", "flat", "kept_places", "marked", "numbers", "order_of", "put_back", "single", "take"]
+__all__ = [
+    "along", "best_first", "count_of", "ends_of", "flat", "kept_places", "marked", "numbers", "order_of", "put_back", "single", "take",
+]  # fmt: skip
 
 
 def single(value: float) -> float:
@@ -49,6 +51,11 @@ def put_back(x: Tensor, order: Tensor) -> Tensor:
 def count_of(mask: Tensor, axes: tuple[int, ...]) -> Tensor:
     """How many hold along some axes, int32."""
     return cast_to(dispatch.call(nn.Sum, cast_to(mask, i64), axis=axes, keepdims=False), i32)
+
+
+def ends_of(counts: Tensor) -> Tensor:
+    """0 and where each of so many parts ends, int64: the offsets of sequences."""
+    return math.concat([math.zeros([1], "int64"), math.cumsum(cast_to(counts, i64), 0)], 0)
 
 
 def order_of(x: Tensor, most: int = -1, descending: bool = False) -> Tensor:

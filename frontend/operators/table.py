@@ -17,7 +17,6 @@ from polyreme.operators import (
     array,
     conv,
     create,
-    detection,
     elementwise,
     fake_quantize,
     indexing,
@@ -36,6 +35,7 @@ from polyreme.operators import (
     spectrum,
 )
 from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.boxes import chosen, regions
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, regions, vision
@@ -60,9 +60,9 @@ FAMILIES = (
     activation,
     anchors,
     array,
+    chosen,
     conv,
     create,
-    detection,
     elementwise,
     fake_quantize,
     filling,

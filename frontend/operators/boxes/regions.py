@@ -1,73 +1,12 @@
-"""Boxes of detectors that are chosen among many: how many there are is known once the program has run."""
+"""Regions of images: proposed, given to the levels of a pyramid, collected from them."""
 
 from __future__ import annotations
 
-from polyreme.boxes import levels, matrix, plain, proposals
-from polyreme.boxes.found import Found
-from polyreme.boxes.multiclass import multiclass_nms, multiclass_nms_of_regions
+from polyreme.boxes import levels, proposals
+from polyreme.boxes.lists import ends_of
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
-
-_SLOTS = {"BBoxes": "bboxes", "Scores": "scores"}
-
-
-def _check_boxes(bboxes: Tensor, what: str) -> None:
-    size = bboxes.type.shape[-1]
-    if isinstance(size, int) and size != 4:
-        raise UnsupportedError(f"expected boxes of 4 edges for '{what}' but got {size} numbers each, of shape {list(bboxes.shape)}")
-
-
-@operator("multiclass_nms3", legacy=spelled("multiclass_nms3", {**_SLOTS, "RoisNum": "rois_num"}, "Out Index NmsRoisNum"))
-def multiclass_nms3(
-    bboxes: Tensor,
-    scores: Tensor,
-    rois_num: Tensor | None = None,
-    *,
-    score_threshold: float,
-    nms_top_k: int,
-    keep_top_k: int,
-    nms_threshold: float = 0.3,
-    normalized: bool = True,
-    nms_eta: float = 1.0,
-    background_label: int = 0,
-) -> Found:
-    """Rows of class, score and edges, the place of each among the boxes, and how many there are in each image."""
-    _check_boxes(bboxes, "multiclass_nms3")
-    attributes = score_threshold, nms_top_k, keep_top_k, nms_threshold, normalized, nms_eta, background_label
-    if scores.ndim == 3:
-        return multiclass_nms(bboxes, scores, *attributes)
-    if rois_num is None:
-        raise UnsupportedError("expected 'rois_num', how many boxes each image has, beside scores [boxes, classes] but got none")
-    return multiclass_nms_of_regions(bboxes, scores, rois_num, *attributes)
-
-
-@operator("matrix_nms", legacy=spelled("matrix_nms", _SLOTS, "Out Index RoisNum"))
-def matrix_nms(
-    bboxes: Tensor,
-    scores: Tensor,
-    *,
-    score_threshold: float,
-    nms_top_k: int,
-    keep_top_k: int,
-    post_threshold: float = 0.0,
-    use_gaussian: bool = False,
-    gaussian_sigma: float = 2.0,
-    background_label: int = 0,
-    normalized: bool = True,
-) -> Found:
-    """Rows of class, fallen score and edges, the place of each among the boxes, and how many there are in each image."""
-    _check_boxes(bboxes, "matrix_nms")
-    return matrix.matrix_nms(
-        bboxes, scores, score_threshold, nms_top_k, keep_top_k, post_threshold, use_gaussian, gaussian_sigma, background_label, normalized
-    )
-
-
-@operator("nms", legacy=spelled("nms", {"Boxes": "x"}, "KeepBoxesIdxs", attributes={"iou_threshold": "threshold"}))
-def nms(x: Tensor, *, threshold: float = 1.0) -> Tensor:
-    """The places of the boxes that stay, int64; they stand in the order of their scores."""
-    return plain.kept_boxes(x, threshold)
-
 
 _ANCHORS = {"Scores": "scores", "BboxDeltas": "bbox_deltas", "Anchors": "anchors", "Variances": "variances"}
 _TOPS = {"pre_nms_topN": "pre_nms_top_n", "post_nms_topN": "post_nms_top_n"}
@@ -97,7 +36,7 @@ def generate_proposals(
     )
 
 
-@operator(legacy=spelled("generate_proposals", {**_ANCHORS, "ImInfo": "im_info"}, _PROPOSED, attributes=_TOPS))
+@operator(legacy=spelled("generate_proposals", {**_ANCHORS, "ImInfo": "im_info"}, f"{_PROPOSED} RpnRois@LOD", attributes=_TOPS))
 def generate_proposals_of_scaled_images(
     scores: Tensor,
     bbox_deltas: Tensor,
@@ -110,11 +49,12 @@ def generate_proposals_of_scaled_images(
     nms_thresh: float,
     min_size: float,
     eta: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Boxes of pixels of images that were scaled by the third number of `im_info`."""
-    return proposals.generate_proposals(
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Boxes of pixels of images that were scaled by the third number of `im_info`, a sequence for each image."""
+    rois, scores, counts = proposals.generate_proposals(
         scores, bbox_deltas, im_info, anchors, variances, pre_nms_top_n, post_nms_top_n, nms_thresh, min_size, eta, True, True
     )
+    return rois, scores, counts, [ends_of(counts)]
 
 
 @operator(

@@ -1,0 +1,1 @@
+"""Operators of detectors that choose: how many boxes or regions there are is known once the program has run."""
