@@ -418,8 +418,8 @@ OF_FLUID = {
     "gru_unit", "hinge_loss", "isfinite", "isinf", "isnan", "label_smooth", "lamb", "lars_momentum", "lod_array_length",
     "lod_rank_table", "lod_reset", "lod_tensor_to_array", "log_loss", "lrn", "lstm", "lstm_unit", "lstmp", "margin_rank_loss",
     "max_sequence_len", "merge_lod_tensor", "momentum", "multiclass_nms2", "one_hot", "rank_loss", "read_from_array",
-    "reorder_lod_tensor_by_rank", "rmsprop", "rnn_memory_helper", "select_input", "select_output", "sequence_concat", "sequence_conv", "sequence_enumerate",
-    "sequence_expand", "sequence_expand_as", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse",
+    "reorder_lod_tensor_by_rank", "rmsprop", "rnn_memory_helper", "select_input", "select_output", "sequence_concat", "sequence_conv",
+    "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse",
     "sequence_slice", "sequence_softmax", "sequence_unpad", "sgd", "shrink_rnn_memory", "smooth_l1_loss", "soft_relu",
     "split_lod_tensor", "unique_with_counts", "write_to_array",
 }  # fmt: skip
