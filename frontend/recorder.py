@@ -132,9 +132,14 @@ class Recorder(ABC):
         """A name for a size that is known once the op recorded next has run."""
 
     def operator(
-        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
-    ) -> dict[str, Tensor] | None:
-        """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there.
+        self,
+        type: str,
+        inputs: Mapping[str, Tensor | None],
+        outputs: Mapping[str, Tensor | TensorType | Sequence[TensorType]],
+        attributes: Mapping[str, Any],
+    ) -> dict[str, Any] | None:
+        """What `type`, an operator of Paddle's with these slots, writes: into a tensor of `outputs`, or into a new one of a type there, or
+        a list of new ones.
 
         None where ops are recorded instead. For what Paddle's programs have as one operator that can be changed after, such as a batch
         norm.

@@ -121,15 +121,21 @@ class ProgramRecorder(Recorder):
         )
 
     def operator(
-        self, type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
+        self,
+        type: str,
+        inputs: Mapping[str, Tensor | None],
+        outputs: Mapping[str, Tensor | TensorType | Sequence[TensorType]],
+        attributes: Mapping[str, Any],
+    ) -> dict[str, Any]:
         """An operator under Paddle's name, as `append_op` makes it."""
         block = default_main_program().current_block()
+
+        def variable(into: Tensor | TensorType) -> Any:
+            return temporary(block, type, into) if isinstance(into, TensorType) else variable_of(into, block)
+
         read = {slot: [variable_of(t, block)] for slot, t in inputs.items() if t is not None}
-        written: dict[str, Tensor] = {
-            slot: temporary(block, type, t) if isinstance(t, TensorType) else variable_of(t, block) for slot, t in outputs.items()
-        }
-        block.append_op(type, read, {slot: [variable] for slot, variable in written.items()}, attributes)
+        written = {slot: variable(t) if isinstance(t, (Tensor, TensorType)) else list(map(variable, t)) for slot, t in outputs.items()}
+        block.append_op(type, read, {slot: made if isinstance(made, list) else [made] for slot, made in written.items()}, attributes)
         return written
 
 

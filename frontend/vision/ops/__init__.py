@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyreme.boxes.functions import distribute_fpn_proposals, generate_proposals, matrix_nms, nms
 from polyreme.names import absent_from, listed
 from polyreme.vision.ops.anchors import box_coder, prior_box, yolo_box
 from polyreme.vision.ops.deformable import DeformConv2D, deform_conv2d
@@ -18,6 +19,10 @@ __all__ = [
     "RoIPool",
     "box_coder",
     "deform_conv2d",
+    "distribute_fpn_proposals",
+    "generate_proposals",
+    "matrix_nms",
+    "nms",
     "prior_box",
     "psroi_pool",
     "roi_align",
