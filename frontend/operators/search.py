@@ -89,7 +89,7 @@ def unique_with_counts(x: Tensor, *, dtype: ScalarType | None = i64) -> tuple[Te
     return math.distinct.in_order_of_coming(x, _name_of(dtype))
 
 
-@operator("unique_consecutive", legacy=spelled("unique_consecutive", outputs="Out Index Counts"))
+@operator("unique_consecutive", legacy=spelled("unique_consecutive", outputs="Out Index Counts"), misdeclared=True)
 def unique_consecutive(
     x: Tensor, *, return_inverse: bool = False, return_counts: bool = False, axis: Sizes = (), dtype: ScalarType | None = f32
 ) -> tuple[Tensor | None, ...]:

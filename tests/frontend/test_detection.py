@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 
 import polyreme as paddle
 from polyreme.boxes.multiclass import multiclass_nms, multiclass_nms_of_regions
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.verify import verify
+from polyreme.loaders import read_model
 from polyreme.operators.table import apply_pir
 from polyreme.static import InputSpec
 from polyreme.vision import ops
@@ -31,6 +35,7 @@ def anchored() -> list[Array]:
     return [scores(2, 3, 3, 4), moves, np.float32([[90, 70], [40, 60]]), boxes(3, 4, 3), scores(3, 4, 3, 4)]
 
 
+SAVED = Path(__file__).parents[1] / "fixtures" / "models" / "selection"
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Array]]] = {
     "nms": (lambda b: ops.nms(b, 0.3), [boxes(20)]),
     "nms by scores": (lambda b, s: ops.nms(b, 0.3, s), [boxes(20), scores(20)]),
@@ -95,6 +100,24 @@ def test_a_static_program_gives_what_eager_mode_gives(name: str) -> None:
     same(got, expected)
     if name != "nms by classes":
         assert [op.type for op in main.global_block().ops] == [name]
+
+
+def calls_of(name: str) -> list[tuple[list[Array], list[Array]]]:
+    """Inputs and results of each call that Paddle was given."""
+    with np.load(SAVED / f"{name.removesuffix('_legacy')}.npz") as values:
+        found: dict[str, tuple[list[Array], list[Array]]] = {}
+        for key in values.files:
+            call, _, what = key.partition(".")
+            found.setdefault(call, ([], []))[what[0] == "y"].append(values[key])
+    return list(found.values())
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in SAVED.iterdir() if p.suffix != ".npz"))
+def test_a_model_that_paddle_saved_gives_what_paddle_gives(file: str) -> None:
+    module = read_model(SAVED / file).frozen()
+    verify(module)
+    for given, expected in calls_of(file.rpartition(".")[0]):
+        same(evaluate(module, given), expected)
 
 
 def test_gradients_do_not_pass_a_choice() -> None:

@@ -14,7 +14,9 @@ _PROPOSED = "RpnRois RpnRoiProbs RpnRoisNum"
 
 
 @operator(
-    "generate_proposals", legacy=spelled("generate_proposals_v2", {**_ANCHORS, "ImShape": "im_shape"}, _PROPOSED, attributes=_TOPS)
+    "generate_proposals",
+    legacy=spelled("generate_proposals_v2", {**_ANCHORS, "ImShape": "im_shape"}, _PROPOSED, attributes=_TOPS),
+    misdeclared=True,
 )
 def generate_proposals(
     scores: Tensor,
