@@ -55,4 +55,4 @@ def _stays(boxes: Tensor, held: Tensor, threshold: float, classes: Tensor | None
         met = math.greater_than(both / (area + rounds.current(area, i) - both), number_like(area, single(threshold)))
         return met if classes is None else math.logical_and(met, math.equal(classes, rounds.current(classes, i)))
 
-    return strike(over, held, rounds, True)
+    return strike(over, held, rounds)

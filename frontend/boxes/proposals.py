@@ -51,7 +51,7 @@ def generate_proposals(
     large = _large(edges, shapes, max(single(min_size), 1.0), offset, scaled)
     stays = large
     if nms_thresh > 0:
-        stays = suppress(Boxes.of(edges, not pixel_offset), large, Rounds.of_lists(large), nms_thresh, eta, True)
+        stays = suppress(Boxes.of(edges, not pixel_offset), large, Rounds.of_lists(large), nms_thresh, eta)
         if post_nms_top_n > 0:
             so_far = math.cumsum(math.cast(stays, "int64"), 1)
             stays = math.logical_and(stays, math.less_equal(so_far, number_like(so_far, post_nms_top_n)))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from polyreme import dispatch, math
-from polyreme.boxes.lists import numbers, single, take
+from polyreme.boxes.lists import along, numbers, single, take
 from polyreme.control_flow import loop
 from polyreme.ir.types import i64
 from polyreme.math.common import number_like, select
@@ -55,59 +55,56 @@ class Boxes:
 @dataclass(frozen=True)
 class Rounds:
     """How many rounds there are, the round in which each box acts, and how to find the box of a round: its value, of values of all boxes.
+
+    Where `apart`, each list may have a round of its own.
     """
 
     count: Tensor
     rank: Tensor
     current: Callable[[Tensor, Tensor], Tensor]
+    apart: bool = False
 
     @staticmethod
     def of_lists(held: Tensor) -> Rounds:
         """Those of lists [..., boxes]: each list has its first box in the first round. Behind the last held one nobody acts."""
         rank = numbers(held.type.shape[-1])
         last = select(held, rank + 1, number_like(rank, 0))
-        return Rounds(math.max(last), rank, lambda x, i: take(x, i, -1))
+        return Rounds(math.max(last), rank, lambda x, i: take(x, i, -1) if i.ndim == 1 else along(x, i), True)
 
-    def run(self, body: Callable[..., Sequence[Tensor]], state: Sequence[Tensor], skips: bool = False) -> list[Tensor]:
-        """The state behind `state = body(i, *state)` for each round i, which is an int64 of shape [1].
+    def run(self, body: Callable[..., Sequence[Tensor]], state: Sequence[Tensor]) -> list[Tensor]:
+        """The state behind `state = body(i, *state)` for each round i, which is an int64 of shape [1]."""
+        first = dispatch.full((1,), 0, i64)
+        return list(loop(lambda i, *now: math.less_than(i, self.count), lambda i, *now: [i + 1, *body(i, *now)], [first, *state])[1:])
 
-        With `skips` only for rounds in which a box acts where the first of the state, a mask, holds.
-        """
+    def run_skipping(self, body: Callable[[Tensor, Tensor], Tensor], mask: Tensor) -> Tensor:
+        """The mask behind `mask = body(i, mask)`, where i, [..., 1], goes on in each list from box to box for which the mask holds."""
+        last = self.count - 1
 
-        def step(i: Tensor, *now: Tensor) -> list[Tensor]:
-            if not skips:
-                return [i + 1, *body(i, *now)]
-            here = self._next(now[0], i)
-            # Where nobody is left, the last box acts again, behind which there are none.
-            return [here, *body(math.minimum(here, self.count - 1), *now)]
+        def step(i: Tensor, mask: Tensor) -> list[Tensor]:
+            behind = math.logical_and(mask, math.greater_than(self.rank, i))
+            here = math.min(select(behind, self.rank, self.count), -1, keepdim=True)
+            # In a list where nobody is left the last box acts again, behind which there are none.
+            return [here, body(math.minimum(here, last), mask)]
 
-        first = dispatch.full((1,), -1 if skips else 0, i64)
-        return list(loop(lambda i, *now: math.less_than(i, self.count), step, [first, *state])[1:])
-
-    def _next(self, mask: Tensor, i: Tensor) -> Tensor:
-        """The next round in which a box where a mask holds acts, and the number of rounds where there is none."""
-        behind = math.logical_and(mask, math.greater_than(self.rank, i))
-        return math.reshape(math.min(select(behind, self.rank, self.count)), [1])
+        first = dispatch.full((*mask.type.shape[:-1], 1), -1, i64)
+        return loop(lambda i, mask: math.less_than(math.min(i), self.count), step, [first, mask])[1]
 
 
-def strike(over: Callable[[Tensor], Tensor], held: Tensor, rounds: Rounds, skips: bool) -> Tensor:
+def strike(over: Callable[[Tensor], Tensor], held: Tensor, rounds: Rounds) -> Tensor:
     """Which of the held boxes stay: those that none before them that stays is over. `over(i)` says which boxes the one of round i is over.
-
-    With `skips` there are only rounds in which a box acts that stays, which pays for few lists: with many there is one in nearly all.
     """
 
-    def body(i: Tensor, stays: Tensor) -> list[Tensor]:
+    def body(i: Tensor, stays: Tensor) -> Tensor:
         struck = math.logical_and(math.logical_and(over(i), math.greater_than(rounds.rank, i)), rounds.current(stays, i))
-        return [math.logical_and(stays, math.logical_not(struck))]
+        return math.logical_and(stays, math.logical_not(struck))
 
-    return rounds.run(body, [held], skips)[0]
+    return rounds.run_skipping(body, held) if rounds.apart else rounds.run(lambda i, stays: [body(i, stays)], [held])[0]
 
 
-def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: float = 1.0, skips: bool = False) -> Tensor:
+def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: float = 1.0) -> Tensor:
     """Which of the held boxes stay: those that overlap no box before them that stays by more than the threshold.
 
-    With `eta` below 1 the threshold of a list is multiplied by it after each box that stays, as long as it is above 0.5. `skips` is as
-    `strike` has it.
+    With `eta` below 1 the threshold of a list is multiplied by it after each box that stays, as long as it is above 0.5.
     """
     limit = single(threshold)
 
@@ -119,7 +116,7 @@ def suppress(boxes: Boxes, held: Tensor, rounds: Rounds, threshold: float, eta: 
 
     if not eta < 1 or limit <= 0.5:
         # Of nan it is not known that it is no more than the threshold.
-        return strike(lambda i: math.logical_not(math.less_equal(meets(i), number_like(boxes.area, limit))), held, rounds, skips)
+        return strike(lambda i: math.logical_not(math.less_equal(meets(i), number_like(boxes.area, limit))), held, rounds)
 
     def strike_by_falling(i: Tensor, stays: Tensor, reach: Tensor, limit: Tensor) -> list[Tensor]:
         """`reach` is the most by which each box overlaps one before it that stays; `limit` the threshold of each box's list."""
