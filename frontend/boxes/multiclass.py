@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyreme import math
 from polyreme.boxes.found import Found, above, columns_of, of_classes, rows_of, size
 from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, marked, numbers, order_of, put_back, take
-from polyreme.boxes.suppression import Boxes, Rounds, suppress
+from polyreme.boxes.suppression import Boxes, Rounds, longest, suppress
 from polyreme.ir.types import f32, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.tensor import Tensor
@@ -87,8 +87,8 @@ def multiclass_nms_of_regions(
     edges = [take(flat(boxes[:, :, i]), rows) for i in range(4)]
     first = math.reshape(numbers(classes), [-1, 1]) * size(count) + start
     last = size(flat(scores).type.shape[0]) - 1
-    longest = math.max(select(held, rank + 1, number_like(rank, 0)))
-    rounds = Rounds(longest, rank, lambda x, i: take(flat(x), math.minimum(first + i, last)))
+    last_held = longest(select(held, rank + 1, number_like(rank, 0)))
+    rounds = Rounds(last_held, rank, lambda x, i: take(flat(x), math.minimum(first + i, last)))
     stays = suppress(Boxes.of(edges, normalized), held, rounds, nms_threshold, nms_eta)
     mask = flat(put_back(stays, order))
     # From here on lists are of all classes of an image, and stand image by image.

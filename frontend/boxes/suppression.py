@@ -15,7 +15,7 @@ from polyreme.ir.types import i64
 from polyreme.math.common import number_like, select
 from polyreme.tensor import Tensor
 
-__all__ = ["Boxes", "Rounds", "strike", "suppress"]
+__all__ = ["Boxes", "Rounds", "longest", "strike", "suppress"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Boxes:
         return select(apart, number_like(both, 0.0), both / (self.area + other.area - both))
 
 
+def longest(sizes: Tensor) -> Tensor:
+    """The greatest of sizes, 0 where there are none."""
+    return dispatch.full((), 0, i64) if 0 in sizes.type.shape else math.max(sizes)
+
+
 @dataclass(frozen=True)
 class Rounds:
     """How many rounds there are, the round in which each box acts, and how to find the box of a round: its value, of values of all boxes.
@@ -69,7 +74,7 @@ class Rounds:
         """Those of lists [..., boxes]: each list has its first box in the first round. Behind the last held one nobody acts."""
         rank = numbers(held.type.shape[-1])
         last = select(held, rank + 1, number_like(rank, 0))
-        return Rounds(math.max(last), rank, lambda x, i: take(x, i, -1) if i.ndim == 1 else along(x, i), True)
+        return Rounds(longest(last), rank, lambda x, i: take(x, i, -1) if i.ndim == 1 else along(x, i), True)
 
     def run(self, body: Callable[..., Sequence[Tensor]], state: Sequence[Tensor]) -> list[Tensor]:
         """The state behind `state = body(i, *state)` for each round i, which is an int64 of shape [1]."""
@@ -78,6 +83,8 @@ class Rounds:
 
     def run_skipping(self, body: Callable[[Tensor, Tensor], Tensor], mask: Tensor) -> Tensor:
         """The mask behind `mask = body(i, mask)`, where i, [..., 1], goes on in each list from box to box for which the mask holds."""
+        if 0 in mask.type.shape:
+            return mask
         last = self.count - 1
 
         def step(i: Tensor, mask: Tensor) -> list[Tensor]:
