@@ -6,11 +6,13 @@ In a static Program each is Paddle's operator, where that has one; else it is th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from polyreme import dispatch
 from polyreme.boxes import levels, matrix, plain, proposals
-from polyreme.ir.dims import Dim, symbol
+from polyreme.ir import dims
+from polyreme.ir.dims import Dim, product, symbol
 from polyreme.ir.types import TensorType, i32, i64
 from polyreme.math.common import tensor_arg
 from polyreme.tensor import Tensor
@@ -34,6 +36,32 @@ def _operator(
     return list(made.values())
 
 
+# Eager calls of so many pairs of boxes are compiled, which takes seconds once.
+LARGE = 1 << 22
+
+
+@lru_cache(maxsize=64)
+def _program(function: Callable[..., Any], kinds: tuple[tuple[tuple[int | None, ...], str], ...], attributes: tuple[Any, ...]) -> Any:
+    """A function with some attributes, compiled for tensors of these shapes, free sizes being None, and dtypes."""
+    from polyreme.jit.static_function import to_static
+    from polyreme.static.input_spec import InputSpec
+
+    specs = [InputSpec(list(shape), dtype, f"x{i}") for i, (shape, dtype) in enumerate(kinds)]
+    return to_static(lambda *tensors: function(*tensors, *attributes), specs, full_graph=True)
+
+
+def _run(
+    function: Callable[..., Any], tensors: Sequence[Tensor], free: Sequence[Sequence[int]], pairs: Any, attributes: Sequence[Any]
+) -> Any:
+    """The results for tensors with free axes each; in eager mode by compiled code where there are many pairs of boxes."""
+    if dispatch.active_trace() is not None or pairs < LARGE:
+        return function(*tensors, *attributes)
+    shapes = [tuple(None if i in axes else size for i, size in enumerate(x.shape)) for x, axes in zip(tensors, free, strict=True)]
+    kinds = tuple((shape, x.dtype.name) for shape, x in zip(shapes, tensors, strict=True))
+    with dispatch.at_once():
+        return _program(function, kinds, tuple(attributes))(*tensors)
+
+
 def nms(
     boxes: Tensor,
     iou_threshold: float = 0.3,
@@ -47,20 +75,20 @@ def nms(
     Without `scores` the boxes are taken to stand in that order. With `category_idxs` [n] only boxes of the `categories` count, those of
     different categories do not meet, and at most `top_k` stay.
     """
-    tensor_arg(boxes, "nms", "boxes")
+    count = tensor_arg(boxes, "nms", "boxes").type.shape[0]
     if scores is None:
         attributes = {"iou_threshold": float(iou_threshold)}
         made = _operator("nms", {"Boxes": boxes}, lambda rows: {"KeepBoxesIdxs": TensorType((rows,), i64)}, attributes)
-        return made[0] if made else plain.kept_boxes(boxes, iou_threshold)
+        return made[0] if made else _run(plain.kept_boxes, [boxes], [(0,)], count * count, [iou_threshold])
     tensor_arg(scores, "nms", "scores")
     if category_idxs is None:
-        return plain.kept_by_score(boxes, iou_threshold, scores)
-    count = scores.type.shape[0]
+        return _run(plain.kept_by_score, [boxes, scores], [(0,), (0,)], count * count, [iou_threshold])
     if top_k is not None and isinstance(count, int) and top_k > count:
         raise AssertionError(f"nms expected top_k of at most {count}, the number of boxes, but got {top_k}")
     if categories is None:
         raise AssertionError("nms expected categories, the numbers of all of them, beside category_idxs but got None")
-    return plain.kept_by_score(boxes, iou_threshold, scores, tensor_arg(category_idxs, "nms", "category_idxs"), categories, top_k)
+    given = [boxes, scores, tensor_arg(category_idxs, "nms", "category_idxs")]
+    return _run(plain.kept_of_classes, given, [(0,)] * 3, count * count, [iou_threshold, tuple(map(int, categories)), top_k])
 
 
 def matrix_nms(
@@ -98,7 +126,10 @@ def matrix_nms(
         return dict(zip(("Out", "Index", "RoisNum"), types, strict=True))
 
     made = _operator("matrix_nms", {"BBoxes": bboxes, "Scores": scores}, outputs, attributes)
-    rows, places, counts = made or matrix.matrix_nms(bboxes, scores, *attributes.values())
+    images, classes, count = scores.type.shape
+    taken = count if nms_top_k < 0 else dims.minimum(count, nms_top_k)
+    pairs = images * classes * taken * taken
+    rows, places, counts = made or _run(matrix.matrix_nms, [bboxes, scores], [(0, 1), (0, 2)], pairs, list(attributes.values()))
     return rows, counts if return_rois_num else None, places if return_index else None
 
 
@@ -137,8 +168,11 @@ def generate_proposals(
         return dict(zip(("RpnRois", "RpnRoiProbs", "RpnRoisNum"), types, strict=True))
 
     made = _operator("generate_proposals_v2", inputs, outputs, attributes)
-    rois, probabilities, counts = made or proposals.generate_proposals(
-        scores, bbox_deltas, img_size, anchors, variances, *attributes.values()
+    images, count = scores.type.shape[0], product(scores.type.shape[1:])
+    taken = count if pre_nms_top_n <= 0 else dims.minimum(count, pre_nms_top_n)
+    axes = [(0, 2, 3), (0, 2, 3), (0,), (0, 1), (0, 1)]
+    rois, probabilities, counts = made or _run(
+        proposals.generate_proposals, list(inputs.values()), axes, images * taken * taken, list(attributes.values())
     )
     return rois, probabilities, counts if return_rois_num else None
 

@@ -10,7 +10,7 @@ from polyreme.boxes.suppression import Rounds, strike
 from polyreme.math.common import number_like
 from polyreme.tensor import Tensor
 
-__all__ = ["kept_boxes", "kept_by_score"]
+__all__ = ["kept_boxes", "kept_by_score", "kept_of_classes"]
 
 
 def kept_boxes(boxes: Tensor, threshold: float) -> Tensor:
@@ -19,23 +19,23 @@ def kept_boxes(boxes: Tensor, threshold: float) -> Tensor:
     return kept_places(_stays(boxes, math.ones([boxes.type.shape[0]], "bool"), threshold, None))
 
 
-def kept_by_score(
-    boxes: Tensor, threshold: float, scores: Tensor, classes: Tensor | None = None, wanted: Sequence[int] = (), most: int | None = None
-) -> Tensor:
-    """The places of the boxes [n, 4] that stay, the highest score first.
-
-    With `classes` only boxes of the wanted ones count, those of different classes do not meet, and at most `most` stay.
-    """
-    boxes = boxes.detach()
+def kept_by_score(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
+    """The places of the boxes [n, 4] that stay, the highest score first."""
     order = order_of(scores.detach(), descending=True)
     held = math.ones([boxes.type.shape[0]], "bool")
-    own = None
-    if classes is not None:
-        own = take(classes.detach(), order)
-        held = math.zeros([boxes.type.shape[0]], "bool")
-        for number in wanted:
-            held = math.logical_or(held, math.equal(own, number_like(own, number)))
-    stays = _stays(take(boxes, order), held, threshold, own)
+    return take(order, kept_places(_stays(take(boxes.detach(), order), held, threshold, None)))
+
+
+def kept_of_classes(
+    boxes: Tensor, scores: Tensor, classes: Tensor, threshold: float, wanted: Sequence[int], most: int | None
+) -> Tensor:
+    """As `kept_by_score`, of the boxes of the wanted classes, of which those of different ones do not meet, and at most `most`."""
+    order = order_of(scores.detach(), descending=True)
+    own = take(classes.detach(), order)
+    held = math.zeros([boxes.type.shape[0]], "bool")
+    for number in wanted:
+        held = math.logical_or(held, math.equal(own, number_like(own, number)))
+    stays = _stays(take(boxes.detach(), order), held, threshold, own)
     if most is not None:
         so_far = math.cumsum(math.cast(stays, "int64"), 0)
         stays = math.logical_and(stays, math.less_equal(so_far, number_like(so_far, most)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.boxes import functions
 from polyreme.boxes.multiclass import multiclass_nms, multiclass_nms_of_regions
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.verify import verify
@@ -77,7 +78,12 @@ def same(made: list[Array], expected: list[Array]) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+def some(names: list[str], of: Any = FUNCTIONS) -> list[Any]:
+    """Those of these names, and the others for who has time."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in of]
+
+
+@pytest.mark.parametrize("name", some(["nms by classes", "multiclass_nms3", "generate_proposals"]))
 def test_a_compiled_function_of_free_sizes_gives_what_eager_mode_gives(name: str) -> None:
     function, given = FUNCTIONS[name]
     spec = [InputSpec([None, *array.shape[1:]], str(array.dtype), f"x{i}") for i, array in enumerate(given)]
@@ -85,7 +91,7 @@ def test_a_compiled_function_of_free_sizes_gives_what_eager_mode_gives(name: str
     same([one.numpy() for one in flat(traced(*map(paddle.to_tensor, given)))], eager(name))
 
 
-@pytest.mark.parametrize("name", ["nms by classes", "matrix_nms", "distribute_fpn_proposals"])
+@pytest.mark.parametrize("name", some(["matrix_nms"], ["nms by classes", "matrix_nms", "distribute_fpn_proposals"]))
 def test_a_static_program_gives_what_eager_mode_gives(name: str) -> None:
     function, given = FUNCTIONS[name]
     expected = eager(name)
@@ -100,6 +106,22 @@ def test_a_static_program_gives_what_eager_mode_gives(name: str) -> None:
     same(got, expected)
     if name != "nms by classes":
         assert [op.type for op in main.global_block().ops] == [name]
+
+
+@pytest.mark.parametrize("name", some(["nms by classes"], ["nms by classes", "matrix_nms", "generate_proposals"]))
+def test_eager_mode_compiles_what_is_large(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = eager(name)
+    monkeypatch.setattr(functions, "LARGE", 0)
+    same(eager(name), expected)
+
+
+@pytest.mark.parametrize("name", ["nms", "nms by scores", "multiclass_nms3", "multiclass_nms3 of regions", "matrix_nms"])
+def test_no_boxes_at_all_give_none(name: str) -> None:
+    function, given = FUNCTIONS[name]
+    sizes = [[0 if size in (20, 12) else size for size in array.shape] for array in given]
+    made = flat(function(*(paddle.zeros(size, str(array.dtype)) for size, array in zip(sizes, given, strict=True))))
+    assert made[0].shape[0] == 0
+    assert all(part.shape == [0, 1] or not part.numpy().any() for part in made[1:])
 
 
 def calls_of(name: str) -> list[tuple[list[Array], list[Array]]]:
