@@ -53,7 +53,7 @@ class Config:
     """The model's files and how it is to run.
 
     `Config(program, parameters)` takes `.json` or `.pdmodel` with `.pdiparams`; `Config(folder, prefix)` the files of that name in a
-    folder; `Config(prefix)` the files beginning with it, or a folder with `__model__`. Threads are set by `set_cpu_math_library_num_threads`.
+    folder; `Config(prefix)` the files beginning with it, or a folder with `__model__`.
     """
 
     Precision = PrecisionType
@@ -241,6 +241,9 @@ _WITHOUT_EFFECT: tuple[tuple[str, str, str, Any], ...] = (
     ("set_trt_dynamic_shape_info", "min_input_shape: dict[str, list[int]] = {}, max_input_shape: dict[str, list[int]] = {}, "
      "optim_input_shape: dict[str, list[int]] = {}, disable_trt_plugin_fp16: bool = False", "", None),
     ("enable_tuned_tensorrt_dynamic_shape", "shape_range_info_path: str = '', allow_build_at_runtime: bool = True", "", None),
+    ("exp_disable_tensorrt_dynamic_shape_ops", "x: bool", "", None),
+    ("exp_specify_tensorrt_subgraph_precision", "fp16: list[str], int8: list[str], bf16: list[str]", "", None),
+    ("exp_sparse_conv_using_buffer", "kernels: list[list[int]], strides: list[list[int]]", "", None),
     ("set_tensorrt_optimization_level", "level: int", "", None),
 )  # fmt: skip
 # What else is asked, and the answer of a fresh configuration.
@@ -251,6 +254,7 @@ _ANSWERS = {
     "tensorrt_dynamic_shape_enabled": False, "tensorrt_explicit_quantization_enabled": False, "tensorrt_inspector_enabled": False,
     "tensorrt_varseqlen_enabled": False, "trt_allow_build_at_runtime": False, "tuned_tensorrt_dynamic_shape": False,
     "openvino_engine_enabled": False,
+    "lite_engine_enabled": False, "use_opencl": False,
 }  # fmt: skip
 # The same question under two names.
 _SAME = {"mkldnn_enabled": "onednn_enabled", "onednn_enabled": "mkldnn_enabled"}
@@ -263,6 +267,9 @@ _REFUSED = {
     "enable_tensorrt_explicit_quantization": "TensorRT is not here", "enable_tensorrt_inspector": "TensorRT is not here",
     "enable_tensorrt_varseqlen": "TensorRT is not here", "mark_trt_engine_outputs": "TensorRT is not here",
     "enable_openvino_engine": "OpenVINO is not here", "enable_onnxruntime": "ONNX Runtime is not here",
+    "dist_config": "a predictor is one process", "set_dist_config": "a predictor is one process",
+    "to_native_config": "Paddle's first predictor is not here", "nnadapter": "Paddle Lite is not here",
+    "quantizer_config": _PRECISION,
     "enable_lite_engine": "Paddle Lite is not here", "enable_mkldnn_bfloat16": _PRECISION, "enable_onednn_bfloat16": _PRECISION,
     "set_bfloat16_op": _PRECISION, "enable_mkldnn_int8": _PRECISION, "enable_onednn_int8": _PRECISION, "enable_quantizer": _PRECISION,
     "enable_low_precision_io": _PRECISION, "exp_enable_mixed_precision_ops": _PRECISION, "exp_disable_mixed_precision_ops": _PRECISION,

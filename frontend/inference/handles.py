@@ -62,6 +62,11 @@ class Tensor:
         self._array = data.numpy()
         self._shape = list(self._array.shape)
 
+    def share_external_data_by_ptr_name(self, name: str, shape: Sequence[int], dtype: Any, place: Any) -> None:
+        """Refused: an address in a text is not looked at."""
+        message = f"expected a Tensor for '{self._name}', by share_external_data(), but got the name of memory"
+        raise InferenceError(message, caller_location())
+
     def copy_to_cpu(self) -> Array:
         """A copy of what it holds."""
         if self._array is None:
