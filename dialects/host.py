@@ -29,11 +29,12 @@ from polyreme.ir.define import BindsSizes, Pure, attr, op, operand, variadic
 from polyreme.ir.diagnostics import check, check_attr, check_type
 from polyreme.ir.dims import Dim
 from polyreme.ir.evaluate import EvaluateError, resolve, resolve_all
-from polyreme.ir.types import ScalarType, TensorType, Type, i64, u64
+from polyreme.ir.types import ScalarType, TensorType, Type, i1, i64, u64
 
 __all__ = [
     "NO_FUNCTIONS",
     "Call",
+    "First",
     "Functions",
     "Integers",
     "NonZero",
@@ -42,9 +43,13 @@ __all__ = [
     "Range",
     "SingularValues",
     "SingularVectors",
+    "Size",
     "function_of",
     "with_functions",
 ]
+
+# The largest size that there may be.
+MOST_ROWS = 1 << 48
 
 Functions = Mapping[int, Callable[[list[Array]], Sequence[Array]]]
 
@@ -118,6 +123,70 @@ class NonZero(Op):
     @staticmethod
     def reference(x: Array, *, count: Dim) -> Array:
         return np.stack(np.nonzero(x), 1) if x.ndim else np.zeros((int(bool(x)), 0), np.int64)
+
+
+@op("host.first", BindsSizes)
+class First(Op):
+    """The first rows of `x`, as many as a number says that the program has computed: so that becomes a size.
+
+        func @main(%x: tensor<12x2xi64>, %n: tensor<i64>) -> tensor<Kx2xi64> {
+          %kept = host.first %x, %n {count = K} : tensor<Kx2xi64>
+          return %kept
+        }
+
+    `count` says what the number is called from here on. `n` is one integer, of rank 0, from 0 to the number of rows. An op whose result has
+    a size that only its operands' elements tell is a result of the largest size, a count, and this op: it copies nothing.
+    """
+
+    x = operand()
+    n = operand()
+    count = attr(Dim)
+
+    @staticmethod
+    def infer(x: TensorType, n: TensorType, *, count: Dim) -> TensorType:
+        check(x.rank > 0, "expected rows but got a number of rank 0")
+        check(n.rank == 0, f"expected a number of rank 0 but got shape {shape_text(n.shape)}")
+        check_type(n.dtype.is_integer, f"expected an integer but got {n.dtype}")
+        return x.with_shape((count, *x.shape[1:]))
+
+    @staticmethod
+    def reference(x: Array, n: Array, *, count: Dim) -> Array:
+        if not 0 <= int(n) <= len(x):
+            raise EvaluateError(f"expected 'host.first' to keep from 0 to {len(x)} rows but got {int(n)}")
+        return x[: int(n)]
+
+
+@op("host.size", BindsSizes)
+class Size(Op):
+    """A number that the program has computed becomes a size: the result has so many rows, and no elements.
+
+        func @main(%n: tensor<i32>, %fits: tensor<i1>) -> tensor<Kx0xi64> {
+          %rows = host.size %n, %fits {count = K, need = "'k' to be from 1 to the size of the axis"} : tensor<Kx0xi64>
+          return %rows
+        }
+
+    `n` is one integer, of rank 0, and `fits` one bool: whether the number is one that is needed. A run in which it is not, or the number is
+    negative, is refused; `need` says in words what is expected. `count` says what the number is called from here on.
+    """
+
+    n = operand()
+    fits = operand()
+    count = attr(Dim)
+    need = attr(str)
+
+    @staticmethod
+    def infer(n: TensorType, fits: TensorType, *, count: Dim, need: str) -> TensorType:
+        for type in (n, fits):
+            check(type.rank == 0, f"expected a number of rank 0 but got shape {shape_text(type.shape)}")
+        check_type(n.dtype.is_integer, f"expected an integer but got {n.dtype}")
+        check_type(fits.dtype == i1, f"expected a bool but got {fits.dtype}")
+        return TensorType((count, 0), i64)
+
+    @staticmethod
+    def reference(n: Array, fits: Array, *, count: Dim, need: str) -> Array:
+        if not fits or not 0 <= int(n) <= MOST_ROWS:
+            raise EvaluateError(f"expected {need} but got {int(n)}")
+        return np.zeros((int(n), 0), np.int64)
 
 
 @op("host.range", BindsSizes)

@@ -24,6 +24,7 @@ from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
+from polyreme.lowering.decompose.places import ComputePlaces
 from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
@@ -46,7 +47,7 @@ from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
-from polyreme.lowering.schedule.regions import is_host_op, sizes_learnt
+from polyreme.lowering.schedule.regions import is_host_op, runs_in_parts, sizes_learnt, split_regions
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
 from polyreme.lowering.transforms.batch_tiling import TileBatch
 from polyreme.lowering.transforms.channels_last import ChannelsLast
@@ -319,11 +320,35 @@ class CompiledModule:
         from polyreme.lowering.link.artifact import build_artifact
         from polyreme.lowering.link.objects import EarlyObjects
 
+        if not isinstance(self.target, GpuTarget) and runs_in_parts(self.module.function()):
+            return self._in_parts()
         with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target) as early:
             if "lowered" not in self.__dict__ and not isinstance(self.target, GpuTarget) and not config.is_watched():
                 self.lowered = lower(self.module, self.target, "kernel", self.verify, prepare=self.prepare, progress=early.planned)
             final = Program.of(self.lowered)
             return build_artifact(final, self.target, self.name, outline_constants(final), room=self.room, early=early)
+
+    def _in_parts(self) -> Any:
+        """The artifact of a function with sizes that it computes: it is cut where it does, and its parts are compiled one by one."""
+        from polyreme.lowering.link.artifact import build_artifact
+        from polyreme.lowering.link.objects import EarlyObjects
+        from polyreme.lowering.link.parts import join_parts, part_name
+
+        whole = self.module.clone()
+        PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce())], verify_each=self.verify).run(whole)
+        cut = split_regions(whole.function())
+        regions = [func for func in cut.functions if func.sym_name != "main"]
+        parts = []
+        for number, region in enumerate(regions):
+            alone = Module.empty()
+            copy = region.clone()
+            copy.attributes["sym_name"] = "main"
+            alone.block.append(copy)
+            part, name = part_name(number), f"{self.name}_{region.sym_name}"
+            with reported(f"compile {name}"), without_collections(), EarlyObjects(self.target, part) as early:
+                final = Program.of(lower(alone, self.target, "kernel", self.verify, progress=early.planned))
+                parts.append(build_artifact(final, self.target, name, outline_constants(final), early=early, part=part))
+        return join_parts(cut.function(), [str(region.sym_name) for region in regions], parts, self.target, self.name)
 
     @cached_property
     def prepare_artifact(self) -> Any:

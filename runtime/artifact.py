@@ -117,6 +117,26 @@ class RangeSpec(NamedTuple):
 GUARD_KINDS = ("divisor", "equal", "bound", "fixed")
 
 
+class StepSpec(NamedTuple):
+    """One step of a model in parts: what is in the slots `takes` gives what goes into the slots `gives`.
+
+    "part" runs part number `part`. "first" gives the first rows of a slot, as many as the number in a second one says; "range" gives the
+    numbers 0, 1, … below the number in a slot; "size" gives so many rows without elements, if a flag in a second slot says that the number
+    is what is needed, which `need` says in words. All make a size of the number, called `size`.
+    """
+
+    kind: str
+    takes: tuple[int, ...]
+    gives: tuple[int, ...]
+    part: int = 0
+    size: str = ""
+    need: str = ""
+
+
+# How many slots a step of each kind takes and gives; of a part its manifest says.
+STEP_KINDS = {"part": None, "first": (2, 1), "range": (1, 1), "size": (2, 1)}
+
+
 class TargetSpec(NamedTuple):
     """The machine that the code is for, in LLVM's words."""
 
@@ -131,6 +151,10 @@ class Manifest:
 
     `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number). `objects` gives the bytes
     of each object file in the code, which is a single one when there are none.
+
+    A model with sizes that only a run tells is in parts: `steps` says what runs in which order. Values are in slots, of which the first are
+    the inputs and `results` the outputs, whose shapes may have sizes of the parts. What is said of constants and native functions is said
+    by the parts' own manifests then.
     """
 
     name: str
@@ -144,6 +168,9 @@ class Manifest:
     guards: tuple[GuardSpec, ...] = ()
     objects: tuple[int, ...] = ()
     ranges: tuple[RangeSpec, ...] = ()
+    parts: tuple[Manifest, ...] = ()
+    steps: tuple[StepSpec, ...] = ()
+    results: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check_consistent(self)
@@ -166,9 +193,14 @@ class Manifest:
         return " and ".join(guard.what for guard in [g for g in about if g.kind == kind] or about)
 
     @cached_property
+    def all_constants(self) -> tuple[ConstantSpec, ...]:
+        """The constants of the model, or of all of its parts."""
+        return (*self.constants, *(constant for part in self.parts for constant in part.constants))
+
+    @cached_property
     def constant_bytes(self) -> int:
         """Bytes of all constants together, to the end of the last."""
-        return max((c.offset + c.bytes for c in self.constants), default=0)
+        return max((c.offset + c.bytes for c in self.all_constants), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""
@@ -201,6 +233,18 @@ class Manifest:
                 else {}
             )
             | ({"objects": list(self.objects)} if self.objects else {})
+            | (
+                {
+                    "parts": [part.to_json() for part in self.parts],
+                    "steps": [
+                        {"kind": s.kind, "takes": list(s.takes), "gives": list(s.gives), "part": s.part, "size": s.size, "need": s.need}
+                        for s in self.steps
+                    ],
+                    "results": list(self.results),
+                }
+                if self.steps
+                else {}
+            )
         )
 
     def to_bytes(self) -> bytes:
@@ -208,8 +252,8 @@ class Manifest:
         return json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=True).encode()
 
     @staticmethod
-    def from_json(data: Any) -> Manifest:
-        """The manifest in `data`; `ArtifactError` names the first field that is missing or wrong."""
+    def from_json(data: Any, parts: bool = True) -> Manifest:
+        """The manifest in `data`; `ArtifactError` names the first field that is missing or wrong. That of a part has no `parts`."""
         top = _Reader(data, "manifest")
         found = top.integer("format", 0, 1 << 31)
         if found != FORMAT:
@@ -226,6 +270,9 @@ class Manifest:
             guards=tuple(_guard(item) for item in top.items("guards")) if "guards" in top.data else (),
             objects=top.counts("objects") if "objects" in top.data else (),
             ranges=tuple(_range(item) for item in top.items("ranges")) if "ranges" in top.data else (),
+            parts=tuple(Manifest.from_json(item, parts=False) for item in top.entries("parts")) if "parts" in top.data and parts else (),
+            steps=tuple(_step(item) for item in top.items("steps")) if "steps" in top.data and parts else (),
+            results=top.counts("results") if "results" in top.data and parts else (),
         )
         top.finish()
         return manifest
@@ -368,6 +415,16 @@ def _range(reader: _Reader) -> RangeSpec:
     return spec
 
 
+def _step(reader: _Reader) -> StepSpec:
+    kind = reader.choice("kind", tuple(STEP_KINDS))
+    part, size = reader.integer("part", 0, MAX_ARGUMENTS), reader.text("size")
+    if size and not NAME.match(size):
+        raise ArtifactError(f"expected '{reader.path}.size' to be an identifier but got {size!r}")
+    spec = StepSpec(kind, reader.counts("takes"), reader.counts("gives"), part, size, reader.text("need", 4 * MAX_NAME))
+    reader.finish()
+    return spec
+
+
 def _argument(item: Any, index: int) -> tuple[str, int]:
     kinds = ("input", "constant", "output")
     if not isinstance(item, list) or len(item) != 2 or item[0] not in kinds or not _is_int(item[1]):
@@ -399,11 +456,12 @@ def _check_consistent(manifest: Manifest) -> None:
                 f"expected axis {size.axis} of the input '{manifest.inputs[size.input].name}' to be the size '{size.name}' but got "
                 f"'{manifest.inputs[size.input].shape[size.axis]}'"
             )
+    later = frozenset(step.size for step in manifest.steps if step.size)
     for tensor in (*manifest.inputs, *manifest.outputs):
         for dim in tensor.shape:
             if isinstance(dim, str):
                 try:
-                    parse_size(dim, names)
+                    parse_size(dim, later.union(names) if tensor.role == "output" else names)
                 except ValueError as error:
                     raise ArtifactError(f"in the shape of '{tensor.name}': {error}") from error
     for guard in manifest.guards:
@@ -428,6 +486,28 @@ def _check_consistent(manifest: Manifest) -> None:
     expected = {(kind, i) for kind, count in counts.items() for i in range(count)}
     if len(manifest.arguments) != len(expected) or set(manifest.arguments) != expected:
         raise ArtifactError(f"expected the arguments to be {counts} but got {len(manifest.arguments)} that do not match")
+    _check_steps(manifest)
+
+
+def _check_steps(manifest: Manifest) -> None:
+    """That each slot is given by an input or one step, before it is taken, and that steps and parts agree."""
+    known = set(range(len(manifest.inputs)))
+    for number, step in enumerate(manifest.steps):
+        counts = STEP_KINDS[step.kind]
+        if step.kind == "part":
+            if step.part >= len(manifest.parts):
+                raise ArtifactError(f"expected step {number} to run one of {len(manifest.parts)} parts but got part {step.part}")
+            counts = len(manifest.parts[step.part].inputs), len(manifest.parts[step.part].outputs)
+        if (len(step.takes), len(step.gives)) != counts:
+            raise ArtifactError(f"expected step {number} to take and give {counts} values but got {len(step.takes)}, {len(step.gives)}")
+        if not known.issuperset(step.takes) or not known.isdisjoint(step.gives) or len(set(step.gives)) != len(step.gives):
+            values = f"{step.takes}, {step.gives}"
+            raise ArtifactError(f"expected step {number} to take values that are there and to give others but got {values}")
+        known.update(step.gives)
+    if known != set(range(len(known))):
+        raise ArtifactError("expected the slots of the steps to be numbered without gaps")
+    if manifest.steps and (len(manifest.results) != len(manifest.outputs) or not known.issuperset(manifest.results)):
+        raise ArtifactError(f"expected {len(manifest.outputs)} results that steps give but got {manifest.results}")
 
 
 def _is_line(text: int | str, size: SizeSpec) -> bool:

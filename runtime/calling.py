@@ -26,8 +26,10 @@ class CallableModel:
         self.manifest = manifest
         self._slots = {argument: slot for slot, argument in enumerate(manifest.arguments)}
         self._inputs = [(self._slots["input", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.inputs)]
-        self._outputs = [(self._slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(manifest.outputs)]
-        texts = {size for t in (*manifest.inputs, *manifest.outputs) for size in t.shape if isinstance(size, str)}
+        # What a model in parts gives is as large as its parts say.
+        outputs = () if manifest.steps else manifest.outputs
+        self._outputs = [(self._slots["output", i], numpy_dtype(t.dtype), t) for i, t in enumerate(outputs)]
+        texts = {size for t in (*manifest.inputs, *outputs) for size in t.shape if isinstance(size, str)}
         texts.update(guard.size for guard in manifest.guards)
         self._size_of = {text: parse_size(text, manifest.size_names) for text in texts}
 

@@ -12,9 +12,7 @@
 %range = type { i32, i32, i64, i64, ptr }                 ; 0 input, 1 kind of its elements, 2 least, 3 most, 4 what they are, in words
 %guard = type { i64, i64, ptr }                           ; 0 least, 1 most, 2 what it is about, in words
 
-declare hidden void @polyreme_model_run(ptr, ptr, ptr, ptr)
-declare hidden i64 @polyreme_model_arena_bytes(ptr)
-declare hidden void @polyreme_model_output_shapes(ptr, ptr)
+$model_functions
 declare hidden ptr @polyreme_pool_create(i32)
 declare hidden void @polyreme_pool_destroy(ptr)
 declare hidden i32 @polyreme_pool_threads(ptr)
@@ -37,7 +35,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 $tables
 
-@text = internal thread_local global [512 x i8] zeroinitializer
+$text
 
 $messages
 
@@ -59,7 +57,7 @@ define internal ptr @create(ptr %path, i32 %threads, ptr %error) nounwind {
 entry:
   call void @say(ptr %error, ptr null)
   %bytes = ptrtoint ptr getelementptr (%model, ptr null, i64 1) to i64
-  %model = call ptr @calloc(i64 1, i64 %bytes)
+  %model = call ptr @calloc(i64 $models, i64 %bytes)
   %failed = icmp eq ptr %model, null
   br i1 %failed, label %out_of_memory, label %machine
 
@@ -80,6 +78,7 @@ start_pool:
   br i1 %no_pool, label %no_pool_memory, label %done
 
 done:
+  call void @share(ptr %model)
   ret ptr %model
 
 no_pool_memory:
@@ -95,6 +94,31 @@ out_of_memory:
   %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_memory, i64 %bytes)
   call void @say(ptr %error, ptr @text)
   ret ptr null
+}
+
+; Parts of a model, behind it in memory, have its pool and weights, and working memory of their own.
+define internal void @share(ptr %model) nounwind {
+entry:
+  %pool = load ptr, ptr %model, align 8
+  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
+  %weights = load ptr, ptr %weights_at, align 8
+  br label %part
+
+part:
+  %i = phi i64 [ 1, %entry ], [ %i_next, %set ]
+  %more = icmp slt i64 %i, $models
+  br i1 %more, label %set, label %done
+
+set:
+  %pool_at = getelementptr %model, ptr %model, i64 %i, i32 0
+  store ptr %pool, ptr %pool_at, align 8
+  %own_weights_at = getelementptr %model, ptr %model, i64 %i, i32 1
+  store ptr %weights, ptr %own_weights_at, align 8
+  %i_next = add i64 %i, 1
+  br label %part
+
+done:
+  ret void
 }
 
 define internal void @say(ptr %error, ptr %message) nounwind {
@@ -119,9 +143,21 @@ end_pool:
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
   %pool = load ptr, ptr %pool_at, align 8
   call void @polyreme_pool_destroy(ptr %pool)
-  %arena_at = getelementptr %model, ptr %model, i64 0, i32 3
+  br label %next_arena
+
+next_arena:
+  %i = phi i64 [ 0, %end_pool ], [ %i_next, %free_arena ]
+  %more = icmp slt i64 %i, $models
+  br i1 %more, label %free_arena, label %arenas_gone
+
+free_arena:
+  %arena_at = getelementptr %model, ptr %model, i64 %i, i32 3
   %arena = load ptr, ptr %arena_at, align 8
   call void @free(ptr %arena)
+  %i_next = add i64 %i, 1
+  br label %next_arena
+
+arenas_gone:
   %mapped_at = getelementptr %model, ptr %model, i64 0, i32 2
   %mapped = load i64, ptr %mapped_at, align 8
   %is_mapped = icmp sgt i64 %mapped, 0
@@ -252,7 +288,7 @@ ranges:
   br i1 %in_range, label %memory, label %data_bad
 
 memory:
-  %need = call i64 @polyreme_model_arena_bytes(ptr %sizes)
+  %need = call i64 @${model}_arena_bytes(ptr %sizes)
   ; Rounded up to 64, and never 0, as aligned_alloc wants it.
   %need_more = add i64 %need, 127
   %rounded = and i64 %need_more, -64
@@ -295,7 +331,7 @@ run:
   %arena = phi ptr [ %kept, %own ], [ %grown, %keep ], [ %borrowed, %borrow ]
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
   %pool = load ptr, ptr %pool_at, align 8
-  call void @polyreme_model_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena)
+  call void @${model}_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena)
   br i1 %claimed, label %unclaim, label %give_back
 
 unclaim:
@@ -335,6 +371,60 @@ data_bad:
 bad_shapes:
   ret i32 %code
 }
+
+; --- running with room for results
+
+define i32 @${name}_run_sized(ptr %model, ptr %inputs, ptr %shapes, ptr %outputs, ptr %capacities, ptr %output_shapes) nounwind {
+entry:
+  %sizes = alloca [$size_slots x i64], align 8
+  %input_dims = alloca [$input_dim_slots x i64], align 8
+  %output_dims = alloca [$output_dim_slots x i64], align 8
+  %places = alloca [$output_slots x ptr], align 8
+  store i8 0, ptr @text, align 1
+  %outputs_null = icmp eq ptr %outputs, null
+  %missing = and i1 %outputs_null, $has_outputs
+  br i1 %missing, label %pointers_missing, label %bind
+
+bind:
+  %code = call i32 @bind(ptr %shapes, ptr %sizes, ptr %input_dims, ptr %output_dims)
+  %bound = icmp eq i32 %code, 0
+  br i1 %bound, label %output, label %bad_shapes
+
+output:
+  %i = phi i64 [ 0, %bind ], [ %i_next, %place ]
+  %more = icmp slt i64 %i, $outputs_count
+  br i1 %more, label %place, label %room
+
+place:
+  %first_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 3
+  %first = load i32, ptr %first_at, align 4
+  %dims_at = getelementptr i64, ptr %output_dims, i32 %first
+  %place_at = getelementptr ptr, ptr %places, i64 %i
+  store ptr %dims_at, ptr %place_at, align 8
+  %i_next = add i64 %i, 1
+  br label %output
+
+room:
+  %room_code = call i32 @make_room(ptr %places, ptr %outputs, ptr %capacities, ptr %output_shapes)
+  %fit = icmp eq i32 %room_code, 0
+  br i1 %fit, label %run, label %no_room
+
+run:
+  %outcome = call i32 @${name}_run(ptr %model, ptr %inputs, ptr %shapes, ptr %outputs)
+  ret i32 %outcome
+
+pointers_missing:
+  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_inputs)
+  ret i32 1
+
+bad_shapes:
+  ret i32 %code
+
+no_room:
+  ret i32 %room_code
+}
+
+; --- sizes
 
 define i32 @${name}_output_shapes(ptr %shapes, ptr %output_shapes) nounwind {
 entry:
@@ -455,7 +545,7 @@ fill:
 
 known:
   call void @input_sizes(ptr %sizes, ptr %input_dims)
-  call void @polyreme_model_output_shapes(ptr %sizes, ptr %output_dims)
+  call void @${model}_output_shapes(ptr %sizes, ptr %output_dims)
   br i1 %unknown, label %check_guards, label %tensor
 
 tensor:
@@ -526,7 +616,7 @@ guard_holds:
 
 tensor_out:
   %o = phi i64 [ 0, %guard ], [ %o_next, %out_done ]
-  %more_outputs = icmp slt i64 %o, $outputs_count
+  %more_outputs = icmp slt i64 %o, $checked_outputs
   br i1 %more_outputs, label %start_out, label %done
 
 start_out:
@@ -783,6 +873,156 @@ tell:
 
 fine:
   ret i1 true
+}
+
+; --- room for results
+
+; How many elements there are of these sizes; -1 where a size is negative, or the number has more than 48 bits.
+define internal i64 @count(ptr %sizes, i32 %rank) nounwind {
+entry:
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %entry ], [ %a_next, %times ]
+  %product = phi i64 [ 1, %entry ], [ %larger, %times ]
+  %empty = phi i1 [ false, %entry ], [ %empty_now, %times ]
+  %more = icmp slt i32 %a, %rank
+  br i1 %more, label %look, label %done
+
+look:
+  %at = getelementptr i64, ptr %sizes, i32 %a
+  %size = load i64, ptr %at, align 8
+  %zero = icmp eq i64 %size, 0
+  %empty_now = or i1 %empty, %zero
+  ; What is empty has no elements, however large its other sizes are.
+  %factor = select i1 %zero, i64 1, i64 %size
+  %bad = icmp ugt i64 %size, 281474976710656
+  br i1 %bad, label %lost, label %times
+
+times:
+  %larger = mul i64 %product, %factor
+  %a_next = add i32 %a, 1
+  %most = udiv i64 281474976710656, %factor
+  %too_many = icmp ugt i64 %product, %most
+  br i1 %too_many, label %maybe, label %axis
+
+maybe:
+  br label %rest
+
+rest:
+  %r = phi i32 [ %a_next, %maybe ], [ %r_next, %rest_more ]
+  %found = phi i1 [ %empty_now, %maybe ], [ %found_now, %rest_more ]
+  %rest_left = icmp slt i32 %r, %rank
+  br i1 %rest_left, label %rest_more, label %rest_done
+
+rest_more:
+  %rest_at = getelementptr i64, ptr %sizes, i32 %r
+  %rest_size = load i64, ptr %rest_at, align 8
+  %rest_zero = icmp eq i64 %rest_size, 0
+  %found_now = or i1 %found, %rest_zero
+  %r_next = add i32 %r, 1
+  br label %rest
+
+rest_done:
+  br i1 %found, label %none, label %lost
+
+done:
+  %counted = select i1 %empty, i64 0, i64 %product
+  ret i64 %counted
+
+none:
+  ret i64 0
+
+lost:
+  ret i64 -1
+}
+
+; Tells the sizes of the results, of which `shapes` are the addresses, and looks whether there is room for all of them: 0, or an error code
+; with the text set.
+define internal i32 @make_room(ptr %shapes, ptr %outputs, ptr %capacities, ptr %output_shapes) nounwind {
+entry:
+  %limited = icmp ne ptr %capacities, null
+  %wanted = icmp ne ptr %output_shapes, null
+  br i1 %wanted, label %shape, label %check
+
+shape:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %shaped ]
+  %more = icmp slt i64 %i, $outputs_count
+  br i1 %more, label %look, label %check
+
+look:
+  %rank_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 2
+  %rank = load i32, ptr %rank_at, align 4
+  %sizes_at = getelementptr ptr, ptr %shapes, i64 %i
+  %sizes = load ptr, ptr %sizes_at, align 8
+  %target_at = getelementptr ptr, ptr %output_shapes, i64 %i
+  %target = load ptr, ptr %target_at, align 8
+  %unwanted = icmp eq ptr %target, null
+  br i1 %unwanted, label %shaped, label %axis
+
+axis:
+  %a = phi i32 [ 0, %look ], [ %a_next, %copy ]
+  %more_axes = icmp slt i32 %a, %rank
+  br i1 %more_axes, label %copy, label %shaped
+
+copy:
+  %size_at = getelementptr i64, ptr %sizes, i32 %a
+  %size = load i64, ptr %size_at, align 8
+  %to_at = getelementptr i64, ptr %target, i32 %a
+  store i64 %size, ptr %to_at, align 8
+  %a_next = add i32 %a, 1
+  br label %axis
+
+shaped:
+  %i_next = add i64 %i, 1
+  br label %shape
+
+check:
+  %c = phi i64 [ 0, %entry ], [ 0, %shape ], [ %c_next, %fits ]
+  %more_checks = icmp slt i64 %c, $outputs_count
+  br i1 %more_checks, label %check_one, label %done
+
+check_one:
+  %checked_rank_at = getelementptr %tensor, ptr @outputs, i64 %c, i32 2
+  %checked_rank = load i32, ptr %checked_rank_at, align 4
+  %checked_at = getelementptr ptr, ptr %shapes, i64 %c
+  %checked = load ptr, ptr %checked_at, align 8
+  %elements = call i64 @count(ptr %checked, i32 %checked_rank)
+  %name_at = getelementptr %tensor, ptr @outputs, i64 %c, i32 0
+  %name = load ptr, ptr %name_at, align 8
+  br i1 %limited, label %compare, label %check_place
+
+compare:
+  %capacity_at = getelementptr i64, ptr %capacities, i64 %c
+  %capacity = load i64, ptr %capacity_at, align 8
+  ; As unsigned, what cannot be counted is too much for any.
+  %negative = icmp slt i64 %capacity, 0
+  %less = icmp ult i64 %capacity, %elements
+  %small = or i1 %negative, %less
+  br i1 %small, label %too_small, label %check_place
+
+check_place:
+  %place_at = getelementptr ptr, ptr %outputs, i64 %c
+  %place = load ptr, ptr %place_at, align 8
+  %nowhere = icmp eq ptr %place, null
+  %any = icmp ne i64 %elements, 0
+  %lacking = and i1 %nowhere, %any
+  br i1 %lacking, label %no_place, label %fits
+
+fits:
+  %c_next = add i64 %c, 1
+  br label %check
+
+done:
+  ret i32 0
+
+too_small:
+  %told_small = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @small_output, ptr %name, i64 %elements, i64 %capacity)
+  ret i32 6
+
+no_place:
+  %told_no = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_data, ptr @word_output, ptr %name)
+  ret i32 1
 }
 
 ; --- what the model takes and gives

@@ -21,6 +21,7 @@ from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.memory import address_of, near_constants
+from polyreme.runtime.schedule import Schedule, schedule_of_parts
 from polyreme.runtime.shared_code import load_code
 from polyreme.runtime.threads import PoolFunctions, library_pool
 
@@ -32,6 +33,10 @@ TRAILER = struct.Struct("<16sIIQ32s32s")
 WEIGHTS_MAGIC = b"polyreme-weights"
 # Magic, digest of the weights, their bytes, zero.
 WEIGHTS_HEADER = struct.Struct("<16s32sQ8s")
+
+
+# The table of a library in parts: the three functions of each.
+PARTS = "polyreme_parts"
 
 
 class _Table(ctypes.Structure):
@@ -99,8 +104,9 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
         raise ArtifactError(f"{name}: {error.message}", error.code) from error
 
 
-def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
-    """Open a compiled library, ready to be called with arrays.
+def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable | Schedule:
+    """Open a compiled library, ready to be called with arrays; one in parts, since sizes of its results are known after the run, as a
+    schedule of these.
 
     `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without
     its weights, or one for another machine is an `ArtifactError`.
@@ -114,7 +120,7 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     weights_file = found.manifest.extra.get("weights")
     if weights_file:
         constants = map_weights(path.parent / weights_file, found.manifest)
-    elif found.manifest.constants and not constants_at:
+    elif found.manifest.all_constants and not constants_at:
         raise ArtifactError(f"{path}: expected constants in the library but got none")
     else:
         count = found.manifest.constant_bytes
@@ -123,7 +129,15 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     keep.append(constants)
     functions = PoolFunctions(table.pool_create, table.pool_destroy, table.pool_threads, table.pool_set_threads)
     pool = library_pool(functions, threads, library)
-    return Executable(found.manifest, ModelFunctions(table.run, table.arena_bytes, table.output_shapes), address_of(constants), pool, keep)
+    if not found.manifest.steps:
+        functions_of_model = ModelFunctions(table.run, table.arena_bytes, table.output_shapes)
+        return Executable(found.manifest, functions_of_model, address_of(constants), pool, keep)
+    addresses = (ctypes.c_void_p * (3 * len(found.manifest.parts))).in_dll(library, PARTS)
+    parts = [
+        Executable(part, ModelFunctions(*(a or 0 for a in addresses[3 * i : 3 * i + 3])), address_of(constants), pool, keep)
+        for i, part in enumerate(found.manifest.parts)
+    ]
+    return schedule_of_parts(found.manifest, parts)
 
 
 def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:

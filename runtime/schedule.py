@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from polyreme.runtime.artifact import Manifest
+import numpy as np
+
+from polyreme.runtime.artifact import MAX_SIZE, Manifest
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
 
-__all__ = ["Schedule", "ScheduledStep"]
+__all__ = ["Schedule", "ScheduledStep", "schedule_of_parts"]
 
 # Shapes that were found to fit are not looked at again: those of so many calls.
 MOST_SHAPES = 256
@@ -99,3 +102,39 @@ class Schedule(CallableModel):
 
     def __repr__(self) -> str:
         return f"<schedule {self.name}: {len(self.steps)} steps>"
+
+
+def schedule_of_parts(manifest: Manifest, parts: Sequence[CallableModel]) -> Schedule:
+    """What runs a model in parts, each of which can be called, by the steps of its manifest."""
+    steps = []
+    for step in manifest.steps:
+        own: dict[str, Callable[[list[Any]], Sequence[Any]]] = {
+            "first": _first,
+            "range": _range,
+            "size": partial(_size, manifest.name, step.need),
+        }
+        run = parts[step.part].run if step.kind == "part" else own[step.kind]
+        name = f"part {step.part}" if step.kind == "part" else step.kind
+        steps.append(ScheduledStep(name, run, step.takes, step.gives))
+    return Schedule(manifest, steps, manifest.results, [spec.name for spec in manifest.outputs])
+
+
+def _first(given: list[Any]) -> Sequence[Any]:
+    """The first rows of an array, as many as a number says."""
+    rows, number = given
+    if not 0 <= (count := int(number)) <= len(rows):
+        raise CallError(f"expected a number from 0 to {len(rows)}, as many rows as there are at most, but got {count}")
+    return [rows[:count]]
+
+
+def _size(name: str, need: str, given: list[Any]) -> Sequence[Any]:
+    """As many rows as a number says, without elements."""
+    number, fits = given
+    if not fits or not 0 <= (count := int(number)) <= MAX_SIZE:
+        raise CallError(f"'{name}' expected {need} but got {int(number)}")
+    return [np.empty((count, 0), np.int64)]
+
+
+def _range(given: list[Any]) -> Sequence[Any]:
+    """The numbers below one."""
+    return [np.arange(max(int(given[0]), 0), dtype=np.int64)]

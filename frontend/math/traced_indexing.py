@@ -18,6 +18,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
+from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.math.manipulation import expand, gather_nd, reshape, stack, transpose
 from polyreme.math.search import nonzero
@@ -78,17 +79,7 @@ def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
             place,
         )
 
-    places = dispatch.call(ops.Iota, shape=(size,), axis=0, dtype=i64)
-    first = placed(0 if item.start is None else item.start)
-    holds = dispatch.call(ops.GreaterEqual, places, first)
-    if item.stop is not None:
-        holds = dispatch.call(ops.BitwiseAnd, holds, dispatch.call(ops.Less, places, placed(item.stop)))
-    if step != 1:
-        behind = dispatch.call(ops.Mod, dispatch.call(ops.Sub, places, first), dispatch.full((), step, i64))
-        holds = dispatch.call(ops.BitwiseAnd, holds, dispatch.call(ops.Equal, behind, dispatch.full((), 0, i64)))
-    (index,) = nonzero(holds, as_tuple=True)
-    made: Tensor = dispatch.call(ops.Gather, x, index, axis=axis)
-    return made
+    return fed_sizes.every(x, axis, placed(0 if item.start is None else item.start), None if item.stop is None else placed(item.stop), step)
 
 
 def selected(x: Tensor, items: list[Any]) -> Tensor:

@@ -2,6 +2,8 @@
 
     Tensor, Tensor | None, list[Tensor]     values of the running program
     Sizes, Numbers, Number                  whole numbers or sizes, numbers, one number: attributes, or tensors whose contents are known
+    FedSizes                                as Sizes, but what is known only when the program runs is a tensor of one integer
+    Extents                                 sizes of a result, which become sizes when the program runs where they are not known before
     Scalar                                  a number where it is known, else the tensor
     ScalarType | None                       a dtype, by name or number; None where the program leaves it open
     int, float, bool, str, Any              attributes as they are
@@ -22,6 +24,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType
 from polyreme.math.common import axis_of
 from polyreme.math.contents import known_contents
+from polyreme.math.fed_sizes import extent
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -30,6 +33,8 @@ __all__ = [
     "UnsupportedError",
     "Scalar",
     "Sizes",
+    "FedSizes",
+    "Extents",
     "axis_in",
     "channel_axis",
     "check_count",
@@ -39,9 +44,15 @@ __all__ = [
 ]
 
 Sizes = Sequence[Dim]
+FedSizes = Sequence[Dim | Tensor]
+Extents = Sequence[Dim]
 Numbers = Sequence[Any]
 Number = Any  # an int, float or symbolic size
 Scalar = Any  # as Number, or a Tensor
+
+
+# As many axes as a shape that is fed may have.
+MOST_FED = 64
 
 
 class UnsupportedError(PolyremeError, ValueError):
@@ -128,6 +139,24 @@ def _sizes(value: Any, name: str) -> list[Dim]:
     return found
 
 
+def _fed_sizes(value: Any, name: str) -> list[Dim | Tensor]:
+    found: list[Dim | Tensor] = []
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if not isinstance(item, Tensor) or known_contents(item) is not None:
+            found += _sizes(item, name)
+            continue
+        count = item.type.elements
+        if not item.type.dtype.is_integer or item.ndim > 1 or not isinstance(count, int):
+            raise UnsupportedError(f"expected a number of whole numbers as '{name}' but got {_text(item)}")
+        check_count(count, MOST_FED, f"sizes in '{name}'")
+        found += [item[i] for i in range(count)] if item.ndim else [item]
+    return found
+
+
+def _extents(value: Any, name: str) -> list[Dim]:
+    return [extent(size, name) for size in _fed_sizes(value, name)]
+
+
 def _contents(tensor: Tensor, name: str) -> list[Any]:
     known = known_contents(tensor)
     if known is None:
@@ -199,6 +228,9 @@ _CONVERT: dict[str, Callable[[Any, str], Any]] = {
     "Tensor": _one_tensor,
     "Tensor | None": _one_tensor,
     "list[Tensor]": _tensors,
+    "FedSizes": _fed_sizes,
+    "Extents": _extents,
+    "Extents | None": _extents,
     "Sizes": _sizes,
     "Sizes | None": _sizes,
     "Numbers": _numbers,

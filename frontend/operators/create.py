@@ -11,8 +11,9 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import ScalarType, f32, i32, i64
+from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
-from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, number
+from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, converted
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -56,7 +57,7 @@ def full_like(x: Tensor, value: Scalar = 0.0, *, dtype: ScalarType | None = None
 
 
 @operator("full_with_tensor")
-def full_with_tensor(value: Scalar, shape: Sizes, *, dtype: ScalarType | None = f32) -> Tensor:
+def full_with_tensor(value: Scalar, shape: Extents, *, dtype: ScalarType | None = f32) -> Tensor:
     return _spread(value, shape, dtype or f32)
 
 
@@ -70,7 +71,7 @@ def full_with_tensor(value: Scalar, shape: Sizes, *, dtype: ScalarType | None = 
     nn=nn.Full,
 )
 def fill_constant(
-    shape: Sizes, value_tensor: Scalar | None = None, *, value: Number = 0.0, str_value: str = "", dtype: ScalarType | None = f32
+    shape: Extents, value_tensor: Scalar | None = None, *, value: Number = 0.0, str_value: str = "", dtype: ScalarType | None = f32
 ) -> Tensor:
     """What a tensor holds, or the number that `str_value` spells exactly, or `value`, everywhere."""
     if value_tensor is None:
@@ -138,10 +139,16 @@ def first_given(*lists: Any) -> Any:
 
 
 @operator("arange")
-def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None = i64) -> Tensor:
+def arange(start: Scalar, end: Scalar, step: Scalar, *, dtype: ScalarType | None = i64) -> Tensor:
     """Numbers from `start` on, below `end`. A symbolic number of them is counted when the program runs."""
     kind = dtype or i64
     numbers = (start, end, step)
+    if fed_sizes.are_fed(numbers):
+        integral = [v.type.dtype.is_integer if isinstance(v, Tensor) else isinstance(v, Expr) or float(v).is_integer() for v in numbers]
+        if not all(integral) or isinstance(step, (Tensor, Expr)) or not step:
+            raise UnsupportedError("expected whole numbers where the program is fed one, and a step that is known and not 0")
+        first, last = (v if isinstance(v, (Tensor, Expr)) else int(v) for v in (start, end))
+        return fed_sizes.numbers(first, last, int(step), kind)
     if not any(isinstance(v, Expr) for v in numbers):
         if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
             raise UnsupportedError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
@@ -151,9 +158,10 @@ def arange(start: Number, end: Number, step: Number, *, dtype: ScalarType | None
 
 
 @operator(legacy=spelled("range", {"Start": "start", "End": "end", "Step": "step"}, without="end step dtype"))
-def range(start: Tensor, end: Number, step: Number, *, dtype: ScalarType | None = None) -> Tensor:
+def range(start: Tensor, end: Scalar, step: Scalar, *, dtype: ScalarType | None = None) -> Tensor:
     """As `arange`, by default in the dtype of the first number."""
-    return arange(number(start, "start"), end, step, dtype=dtype or start.type.dtype)
+    first = converted(start, "Scalar", "start")
+    return arange(first, end, step, dtype=dtype or start.type.dtype)
 
 
 @operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}, without="start stop number"))

@@ -83,7 +83,8 @@ class LegacyAttribute:
 
 # The `AttrType` that attributes of a kind usually have.
 _TYPES = {
-    "int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "str": "STRING", "Sizes": "INTS", "Sizes | None": "INTS", "Numbers": "FLOATS",
+    "int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "str": "STRING", "Sizes": "INTS", "Sizes | None": "INTS", "FedSizes": "INTS",
+    "Extents": "INTS", "Extents | None": "INTS", "Numbers": "FLOATS",
     "Numbers | None": "FLOATS", "Number": "FLOAT", "Scalar": "FLOAT", "Scalar | None": "FLOAT", "ScalarType | None": "INT",
     "Any": "SCALARS",
 }  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, f32, i32, i64
-from polyreme.operators.arguments import Number, Sizes, UnsupportedError
+from polyreme.math import fed_sizes
+from polyreme.math.manipulation import span
+from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -35,9 +37,14 @@ def _name_of(dtype: ScalarType | None) -> str:
         spelled("top_k", {"X": "x", "K": "k"}, "Out Indices", types={"k": "INT"}, without="axis largest sorted"),
     ],
 )
-def topk(x: Tensor, k: Number = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, k: Scalar = 1, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` largest elements along `axis` and where they stand, the first of equals first."""
-    return math.topk(x, k, axis, largest)
+    if not isinstance(k, Tensor):
+        return math.topk(x, k, axis, largest)
+    place = axis_in(axis, x)
+    index = math.argsort(x, place, largest)
+    index = span(index, place, 0, fed_sizes.axis_count(k, x.type.shape[place], "k"))
+    return math.take_along_axis(x, index, place, broadcast=False), index
 
 
 @operator("argsort", legacy=spelled("argsort", outputs="Out Indices"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, product
+from polyreme.math import fed_sizes
 from polyreme.math.common import common_shape
-from polyreme.operators.arguments import Number, Sizes, UnsupportedError, axis_in, check_count
+from polyreme.operators.arguments import Extents, FedSizes, Number, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -20,8 +21,8 @@ _AXES = {"X": "x", "AxesTensor": "axis", "AxesTensorList": "axis"}
 
 
 @operator("reshape", legacy=[spelled("reshape2", _SHAPE, "Out XShape"), spelled("reshape", _SHAPE)], nn=nn.Reshape)
-def reshape(x: Tensor, shape: Sizes) -> Tensor:
-    return math.reshape(x, shape)
+def reshape(x: Tensor, shape: FedSizes) -> Tensor:
+    return fed_sizes.reshaped(x, shape) if fed_sizes.are_fed(shape) else math.reshape(x, shape)
 
 
 @operator("view_shape")
@@ -66,8 +67,8 @@ def unsqueeze(x: Tensor, axis: Sizes) -> Tensor:
 
 
 @operator("expand", legacy=spelled("expand_v2", {"X": "x", "Shape": "shape", "expand_shapes_tensor": "shape"}), nn=nn.BroadcastTo)
-def expand(x: Tensor, shape: Sizes) -> Tensor:
-    return math.expand(x, shape)
+def expand(x: Tensor, shape: FedSizes) -> Tensor:
+    return fed_sizes.expanded(x, shape) if fed_sizes.are_fed(shape) else math.expand(x, shape)
 
 
 @operator("expand_as", legacy=spelled("expand_as_v2", {"X": "x", "Y": "y"}, constant="Y"))
@@ -79,7 +80,7 @@ _TIMES = {"X": "x", "ExpandTimes": "times", "expand_times_tensor": "times"}
 
 
 @operator(legacy=spelled("expand", _TIMES, attributes={"expand_times": "times"}))
-def expand_by_times(x: Tensor, times: Sizes) -> Tensor:
+def expand_by_times(x: Tensor, times: Extents) -> Tensor:
     """Repeated so many times along each axis: what Paddle 2 calls `tile`."""
     return math.tile(x, list(times))
 
@@ -122,7 +123,7 @@ def meshgrid(inputs: list[Tensor]) -> tuple[list[Tensor]]:
 
 
 @operator("tile", legacy=spelled("tile", {"X": "x", "RepeatTimes": "repeat_times", "repeat_times_tensor": "repeat_times"}))
-def tile(x: Tensor, repeat_times: Sizes) -> Tensor:
+def tile(x: Tensor, repeat_times: Extents) -> Tensor:
     return math.tile(x, repeat_times)
 
 

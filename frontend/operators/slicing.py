@@ -11,7 +11,7 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType
 from polyreme.math.common import cast_to
 from polyreme.math.traced_indexing import replaced
-from polyreme.operators.arguments import Sizes, UnsupportedError, axis_in
+from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, axis_in
 from polyreme.operators.create import assign_value, first_given
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -21,9 +21,11 @@ _BOUNDS = {"StartsTensor": "starts", "StartsTensorList": "starts", "EndsTensor":
 
 
 @operator("slice", legacy=spelled("slice", {"Input": "input", **_BOUNDS}))
-def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()) -> Tensor:
+def slice(
+    input: Tensor, starts: FedSizes, ends: FedSizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+) -> Tensor:
     """`starts:ends` along `axes`; those in `decrease_axis`, of size 1 then, are taken away."""
-    return _without(_sliced(input, axes, starts, ends, [1] * len(axes)), decrease_axis)
+    return _without(_sliced(input, axes, starts, ends, [1] * len(axes), decrease_axis), decrease_axis)
 
 
 @operator(
@@ -31,12 +33,13 @@ def slice(input: Tensor, starts: Sizes, ends: Sizes, *, axes: Sizes, decrease_ax
     legacy=spelled("strided_slice", {"Input": "x", **_BOUNDS, "StridesTensor": "strides", "StridesTensorList": "strides"}),
 )
 def strided_slice(
-    x: Tensor, starts: Sizes, ends: Sizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+    x: Tensor, starts: FedSizes, ends: FedSizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
 ) -> Tensor:
-    return _without(_sliced(x, axes, starts, ends, strides), decrease_axis)
+    return _without(_sliced(x, axes, starts, ends, strides, decrease_axis), decrease_axis)
 
 
-def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) -> Tensor:
+def _sliced(x: Tensor, axes: Sizes, starts: FedSizes, ends: FedSizes, strides: Sizes, single: Sizes) -> Tensor:
+    """Along the axes in `single` there is one element, wherever it stands."""
     if not len(axes) == len(starts) == len(ends) == len(strides):
         raise UnsupportedError(
             f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
@@ -44,6 +47,11 @@ def _sliced(x: Tensor, axes: Sizes, starts: Sizes, ends: Sizes, strides: Sizes) 
     places = [axis_in(a, x) for a in axes]
     # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
     ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
+    for axis in {axis_in(a, x) for a in single}:
+        start = starts[places.index(axis)] if axis in places else 0
+        if isinstance(start, Tensor):
+            x = math.unsqueeze(x[(*[builtins.slice(None)] * axis, math.reshape(start, []))], axis)
+            starts, ends = ([*v[: places.index(axis)], e, *v[places.index(axis) + 1 :]] for v, e in ((starts, 0), (ends, 1)))
     return math.strided_slice(x, places, starts, ends, strides)
 
 

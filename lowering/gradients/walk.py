@@ -31,6 +31,7 @@ NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
             nn.StopGradient,
             nn.QuantizeLinear,
             host.Range,
+            host.Size,
         ),
     }
 )

@@ -27,6 +27,7 @@ from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble
 from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
+from polyreme.lowering.link.c_parts import interfaces_in_parts
 from polyreme.lowering.link.gpu import build_gpu_artifact
 from polyreme.lowering.link.manifest import make_manifest
 from polyreme.lowering.link.objects import EarlyObjects, kept_object, make_objects
@@ -95,13 +96,15 @@ def build_artifact(
     extra: Mapping[str, str] | None = None,
     room: Room | None = None,
     early: EarlyObjects | None = None,
+    part: str = "",
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
     `constants` gives the data of `main`'s arguments by name: of every argument of role "constant", and of those of other roles that are to
     be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the
     manifest. `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are
-    made when somebody asks for them. `early` was told of the kernels as they were planned.
+    made when somebody asks for them. `early` was told of the kernels as they were planned. `part` tells the names of its functions from
+    those of others in one library.
     """
     if isinstance(target, GpuTarget):
         return build_gpu_artifact(module, target, name, constants or {})
@@ -110,7 +113,7 @@ def build_artifact(
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
     draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= MIN_BYTES_FOR_FILE else None
-    objects, written = make_objects(module, target, MODEL, _writing(data, draft), early)
+    objects, written = make_objects(module, target, f"polyreme_{part}" if part else MODEL, _writing(data, draft), early, part)
     manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
     artifact = Artifact(manifest, b"".join(objects), data)
     if draft is None or not all(written):
@@ -270,14 +273,15 @@ def write_library(
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         # It looks at the processor before anything else runs, and so takes no more than all of them have.
-        "interface.o": native_object(c_interface(manifest, name, place, identity), base_of(target)),
+        **{file: native_object(text, base_of(target)) for file, text in _interfaces(manifest, name, place, identity).items()},
         "pool.o": native_object(pool_text(target), target),
     }
-    if manifest.constants and not own_file:
+    if manifest.all_constants and not own_file:
         # Constants without elements have an address all the same.
         objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
     if form == "shared":
-        code = library_bytes(link_shared(objects, [f"{name}_*", "polyreme_library"], path.name, target), manifest, identity)
+        exports = [f"{name}_*", "polyreme_library", *(["polyreme_parts"] if manifest.steps else [])]
+        code = library_bytes(link_shared(objects, exports, path.name, target), manifest, identity)
     else:
         code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name), target)
     written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
@@ -320,6 +324,13 @@ def _without_folder(spec: Spec) -> Spec:
     # A place that has no line is no file's: a Layer path of a loaded model.
     found = re.fullmatch(r"(.* \(\S+ at ).*[/\\]([^/\\]+:\d+(?::\d+)?\))", spec.what)
     return spec if found is None else spec._replace(what=found[1] + found[2])
+
+
+def _interfaces(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> dict[str, str]:
+    """The text of the C interface by the name of its object file."""
+    if manifest.steps:
+        return interfaces_in_parts(manifest, name, weights, identity)
+    return {"interface.o": c_interface(manifest, name, weights, identity)}
 
 
 def _identity(manifest: Manifest, artifact: Artifact) -> bytes:

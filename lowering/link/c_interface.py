@@ -42,6 +42,10 @@ _MESSAGES = {
     "bad_form": "input '%s': expected %s but got %lld on axis %d",
     "bad_guard": "expected %s but got %lld",
     "bad_range": "input '%s': expected %s from %lld to %lld but got %lld",
+    "bad_number": "expected a number from 0 to %lld, as many rows as there are at most, but got %lld",
+    "large_value": "the sizes are too large: a value on the way would have more than 2^48 elements",
+    "small_output": "output '%s': expected room for %lld elements but got room for %lld",
+    "needs_sized": "expected a call that takes sizes of results after the run (the function that ends in _run_sized)",
     "word_input": "input",
     "word_output": "output",
     "no_file": "cannot open the file of the weights: %s",
@@ -86,11 +90,22 @@ def c_name_of(text: str) -> str:
 # --- code
 
 
+MODEL_FUNCTIONS = """\
+declare hidden void @$model_run(ptr, ptr, ptr, ptr)
+declare hidden i64 @$model_arena_bytes(ptr)
+declare hidden void @$model_output_shapes(ptr, ptr)"""
+
+
 def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> str:
     """LLVM IR (without triple and layout) of the functions `NAME_…` and of the table `polyreme_library` that `load_compiled` reads.
 
     `identity` stands in the library and in its trailer, so that a loader can tell whether the two belong together.
     """
+    return Template(native_text("capi.ll")).substitute(placeholders(manifest, name, weights, identity))
+
+
+def placeholders(manifest: Manifest, name: str, weights: Weights, identity: bytes, model: str = "polyreme_model") -> dict[str, object]:
+    """What stands in `capi.ll` for its placeholders, for a model whose native functions are called after `model`."""
     text = _Tables()
     input_rows = _tensor_rows(text, manifest.inputs, manifest)
     output_rows = _tensor_rows(text, manifest.outputs, manifest)
@@ -107,21 +122,27 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         _array("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
         _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
-        _library_table(bool(manifest.constants) and not weights.file),
+        _library_table(bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
         "",
-        _fit_function(manifest),
-        _sizes_function("input_sizes", [size for t in manifest.inputs for size in t.shape], manifest),
-        _sizes_function("guard_sizes", [guard.size for guard in manifest.bounds], manifest),
+        # What a model in parts gives is measured by these.
+        _fit_function(manifest, manifest.inputs if manifest.steps else (*manifest.inputs, *manifest.outputs)),
+        sizes_function("input_sizes", [size for t in manifest.inputs for size in t.shape], manifest),
+        sizes_function("guard_sizes", [guard.size for guard in manifest.bounds], manifest),
     ]
-    placeholders = {
+    return {
         "name": name,
+        "model": model,
+        "models": 1,
+        "model_functions": MODEL_FUNCTIONS.replace("$model", model),
+        "text": "@text = internal thread_local global [512 x i8] zeroinitializer",
+        "checked_outputs": len(manifest.outputs),
         "messages": "\n".join(
             f"@{key} = private constant [{len(m) + 1} x i8] {_bytes(m.encode() + bytes(1))}" for key, m in _MESSAGES.items()
         ),
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
         "machine": machine_check(manifest.target),
-        "weights": _weights(bool(manifest.constants), weights),
+        "weights": _weights(bool(manifest.all_constants), weights),
         "check": _check(name, weights),
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
@@ -136,10 +157,10 @@ def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes
         "size_slots": max(1, len(manifest.sizes)),
         "input_dim_slots": max(1, _dims_count(manifest.inputs)),
         "output_dim_slots": max(1, _dims_count(manifest.outputs)),
+        "output_slots": max(1, len(manifest.outputs)),
         "argument_slots": max(1, len(manifest.arguments)),
         "guard_slots": max(1, len(manifest.bounds)),
     }
-    return Template(native_text("capi.ll")).substitute(placeholders)
 
 
 def _flag(items: Sequence[object]) -> str:
@@ -153,6 +174,12 @@ def _dims_count(tensors: Sequence[TensorSpec]) -> int:
 def _bytes(data: bytes) -> str:
     plain = frozenset(range(32, 127)) - frozenset(b'"\\')
     return 'c"' + "".join(chr(b) if b in plain else f"\\{b:02X}" for b in data) + '"'
+
+
+def text_constant(text: str) -> str:
+    """A text as C has it: its type and its bytes."""
+    data = text.encode() + bytes(1)
+    return f"[{len(data)} x i8] {_bytes(data)}"
 
 
 def _array(name: str, type: str, rows: Sequence[str]) -> str:
@@ -169,8 +196,7 @@ class _Tables:
 
     def text(self, value: str) -> str:
         if value not in self._texts:
-            data = value.encode() + bytes(1)
-            self._texts[value] = self.add(f"[{len(data)} x i8] {_bytes(data)}")
+            self._texts[value] = self.add(text_constant(value))
         return self._texts[value]
 
     def add(self, initializer: str) -> str:
@@ -222,10 +248,11 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manif
     return rows
 
 
-def _library_table(constants_inside: bool) -> str:
-    """What `runtime/library.py` needs; the fields are listed there too."""
+def _library_table(constants_inside: bool, in_parts: bool) -> str:
+    """What `runtime/library.py` needs; the fields are listed there too. A model in parts has a table of these."""
+    functions = ["run", "arena_bytes", "output_shapes"]
     fields = [
-        "ptr @identity", "ptr @polyreme_model_run", "ptr @polyreme_model_arena_bytes", "ptr @polyreme_model_output_shapes",
+        "ptr @identity", *("ptr null" if in_parts else f"ptr @polyreme_model_{function}" for function in functions),
         "ptr @polyreme_constants" if constants_inside else "ptr null",
         "ptr @polyreme_pool_create", "ptr @polyreme_pool_destroy", "ptr @polyreme_pool_threads", "ptr @polyreme_pool_set_threads",
     ]  # fmt: skip
@@ -292,7 +319,7 @@ def _getters(name: str, side: str, count: int) -> str:
     return "\n".join(lines)
 
 
-def _sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) -> str:
+def sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) -> str:
     """`name(sizes, out)`: what `dims` are, one after another. `sizes_fit` has found that they can be told."""
     code = SizeCode(manifest.size_names)
     for i, size in enumerate(dims):
@@ -302,12 +329,12 @@ def _sizes_function(name: str, dims: Sequence[int | str], manifest: Manifest) ->
     return "\n".join([f"define internal void @{name}(ptr %sizes, ptr %out) nounwind {{", *code.lines, "  ret void", "}"])
 
 
-def _fit_function(manifest: Manifest) -> str:
-    """`sizes_fit(sizes)`: whether all sizes, and the bytes of each array, are numbers of 63 bits for these. Sizes that no array can have,
-    such as negative ones, are told later.
+def _fit_function(manifest: Manifest, tensors: Sequence[TensorSpec]) -> str:
+    """`sizes_fit(sizes)`: whether all sizes, and the bytes of each of these arrays, are numbers of 63 bits for these. Sizes that no array
+    can have, such as negative ones, are told later.
     """
     code = CheckedSizeCode(manifest.size_names)
-    for tensor in (*manifest.inputs, *manifest.outputs):
+    for tensor in tensors:
         sizes = [code.emit(parse_dim(size)) if isinstance(size, str) else str(size) for size in tensor.shape]
         count = str(DTYPES[tensor.dtype])
         for size in sizes:
@@ -345,6 +372,8 @@ def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "share
         guards="".join(f"\n * Expects {_comment(guard.what)}." for guard in manifest.guards),
         build=_comment(_BUILD[form].format(name=name)),
         weights=_comment(f"; keep {weights.file} beside {'it' if form == 'shared' else 'the program'}" if weights.file else ""),
+        learnt=_LEARNT.replace("$name", name) if manifest.steps else "",
+        unknown=", -1 for one that only a run tells" if manifest.steps else "",
         create_with=Template(create_with).substitute(name=name, file=_comment(weights.file)),
         inputs_count=len(manifest.inputs),
         outputs_count=len(manifest.outputs),
@@ -384,6 +413,9 @@ _BUILD = {
     "object": "cc program.c path/to/{name}.o -lm",
 }
 
+_LEARNT = """ Sizes of this
+ * model's results are known once it has run: $name_run refuses then."""
+
 _HEADER = """\
 /* ${name}: a model compiled by polyreme for ${target}.
  *
@@ -415,7 +447,8 @@ enum {
   ${NAME}_BAD_SHAPE = 2,    /* a size is not what the model takes */
   ${NAME}_NO_MEMORY = 3,
   ${NAME}_BAD_WEIGHTS = 4,  /* the file of the weights is missing or not this library's */
-  ${NAME}_BAD_DATA = 5      /* an input holds a position that is outside of what it is one in, such as an id beyond a table */
+  ${NAME}_BAD_DATA = 5,     /* an input holds a position that is outside of what it is one in, such as an id beyond a table */
+  ${NAME}_TOO_SMALL = 6     /* there is not enough room for a result */
 };
 
 typedef struct ${name}_model ${name}_model;
@@ -433,7 +466,13 @@ void ${name}_destroy(${name}_model *model);
  * On failure outputs are untouched. Nothing is allocated, except where the sizes are larger than before or runs overlap. */
 int32_t ${name}_run(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs);
 
-/* Writes the sizes that output i will have to output_shapes[i][0 .. rank). */
+/* The same where outputs[i] has room for capacities[i] elements. Writes the sizes of output i to output_shapes[i][0 .. rank), unless
+ * output_shapes or output_shapes[i] is NULL. Returns ${NAME}_TOO_SMALL where a result does not fit: outputs are untouched then, and the
+ * sizes are written all the same, so that a second call has enough room.${learnt} */
+int32_t ${name}_run_sized(${name}_model *model, const void *const *inputs, const int64_t *const *input_shapes, void *const *outputs,
+                          const int64_t *capacities, int64_t *const *output_shapes);
+
+/* Writes the sizes that output i will have to output_shapes[i][0 .. rank)${unknown}. */
 int32_t ${name}_output_shapes(const int64_t *const *input_shapes, int64_t *const *output_shapes);
 
 /* Text of the calling thread's last error; empty when its last run succeeded. */

@@ -38,8 +38,10 @@ class EarlyObjects:
     promise, the object is made anew.
     """
 
-    def __init__(self, target: Target):
+    def __init__(self, target: Target, kernels: str = ""):
+        """`kernels`: see `split_llvm`."""
         self._target = target
+        self._kernels = kernels
         self._works: EarlyWorks[tuple[Any, bytes]] = EarlyWorks()
         self._numbers: dict[str, int] = {}
         self._program: Program | None = None
@@ -71,7 +73,7 @@ class EarlyObjects:
     def _object(self, name: str) -> tuple[Any, bytes]:
         if not self._parts:
             assert self._program is not None
-            self._parts = {part.functions[0].sym_name: part for part in split_llvm(self._program, self._target)}
+            self._parts = {part.functions[0].sym_name: part for part in split_llvm(self._program, self._target, kernels=self._kernels)}
         part = self._parts[name]
         return part.premises, _object(part, self._target, _kept())
 
@@ -93,15 +95,16 @@ def make_objects(
     name: str,
     other_work: Sequence[tuple[int, Callable[[], T]]] = (),
     early: EarlyObjects | None = None,
+    kernels_named: str = "",
 ) -> tuple[list[bytes], list[T]]:
     """The object files of a kernel-level module whose memory is planned; its native functions are called after `name`. The first has
     `main`.
 
     `other_work` is other work for the same processes, each with the bytes that it makes; its outcomes are the second result. `early` has
-    some of the objects already.
+    some of the objects already. `kernels_named`: as `split_llvm` has `kernels`.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
-    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT)
+    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT, kernels_named)
     kept = _kept()
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.

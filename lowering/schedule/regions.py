@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from polyreme.dialects import nn, tensor
+from polyreme.dialects import host, nn, tensor
 from polyreme.dialects.control import local_sizes
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
@@ -23,10 +23,12 @@ from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.gradients.autodiff import bound_symbols, op_symbols
 
-__all__ = ["HOST_DIALECTS", "has_host_ops", "is_host_op", "sizes_learnt", "split_regions"]
+__all__ = ["HOST_DIALECTS", "PART_OPS", "has_host_ops", "is_host_op", "runs_in_parts", "sizes_learnt", "split_regions"]
 
 # Their ops are no part of compiled code.
 HOST_DIALECTS = frozenset({"dist", "host"})
+# What a library does itself between its parts.
+PART_OPS = (host.First, host.Range, host.Size)
 
 
 def is_host_op(op: Op, branches: bool = False) -> bool:
@@ -59,6 +61,14 @@ def sizes_learnt(op: Op) -> tuple[str, ...]:
 def has_host_ops(func: Func, branches: bool = False) -> bool:
     """Whether the function has to be split before it can be compiled; `branches` as in `is_host_op`."""
     return any(is_host_op(op, branches) for op in func.block)
+
+
+def runs_in_parts(func: Func) -> bool:
+    """Whether the function is compiled in parts, between which a library makes sizes of what it has computed: it has ops for that, and none
+    that only Python runs.
+    """
+    own = [op for op in func.block if is_host_op(op)]
+    return bool(own) and all(isinstance(op, (*PART_OPS, host.NonZero)) for op in own)
 
 
 def split_regions(func: Func, branches: bool = False) -> Module:

@@ -11,7 +11,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
-from polyreme.operators.arguments import Numbers, Sizes, UnsupportedError, channel_axis, check_count
+from polyreme.operators.arguments import Extents, Numbers, Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.definition import Legacy, operator, spelled
 from polyreme.operators.shape import MOST_PARTS
 from polyreme.tensor import Tensor
@@ -40,8 +40,8 @@ def _declare(method: str, steps_by_scale: bool, *names: str, legacy: Legacy) -> 
     @operator(*names, legacy=legacy)
     def interpolate(
         x: Tensor,
-        out_size: Sizes | None = None,
-        size_tensor: Sizes = (),
+        out_size: Extents | None = None,
+        size_tensor: Extents = (),
         scale_tensor: Numbers | None = None,
         *,
         data_format: str = "NCHW",

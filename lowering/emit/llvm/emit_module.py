@@ -84,21 +84,21 @@ class Part:
         return emission.sizes, [(emission.symbols[name], emission.facts[name]) for name in names]
 
 
-def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0) -> list[Part]:
+def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0, kernels: str = "") -> list[Part]:
     """The LLVM IR of a kernel-level module with planned memory, in parts. `main` and everything small are in the first.
 
-    A module of fewer than `worth` ops is a single part.
+    A module of fewer than `worth` ops is a single part. `kernels` begins the names of kernels, "kernel" where it is empty.
     """
-    emission = Emission(module, target, symbol_text(name), EMIT, split=True)
-    main, kernels = [], []
+    emission = Emission(module, target, symbol_text(name), EMIT, split=True, kernels=kernels)
+    main, others = [], []
     whole = sum(facts.ops for facts in emission.facts.values()) < worth
     for func in module.functions:
         ops = emission.facts[func.sym_name].ops
         if whole or func is emission.main or ops < LEAST_OPS:
             main.append((func, ops))
         else:
-            kernels.append(Part(emission, (func,), ops))
-    return [Part(emission, tuple(func for func, _ in main), sum(ops for _, ops in main)), *kernels]
+            others.append(Part(emission, (func,), ops))
+    return [Part(emission, tuple(func for func, _ in main), sum(ops for _, ops in main)), *others]
 
 
 def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:

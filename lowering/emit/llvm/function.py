@@ -57,8 +57,12 @@ class Emission:
     Values are numbered and no comment gives their source, so that a text depends on nothing but its machine code.
     """
 
-    def __init__(self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False):
+    def __init__(
+        self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False, kernels: str = ""
+    ):
+        """`kernels` begins the names of kernels, where several modules are linked into one library."""
         self.split = split
+        self.kernels = kernels or "kernel"
         self.module = module
         self.table = table
         self.target = target
@@ -81,7 +85,7 @@ class Emission:
         """The LLVM name of a kernel."""
         name = func.sym_name
         if name not in self.symbols:
-            self.symbols[name] = self.unique(f"kernel.{name}" if self.split else name)
+            self.symbols[name] = self.unique(f"{self.kernels}.{name}" if self.split else name)
         return self.symbols[name]
 
     def unique(self, name: str) -> str:
@@ -90,7 +94,7 @@ class Emission:
         fresh, count = plain, 0
         while fresh in self.taken or fresh.startswith("llvm."):
             count += 1
-            fresh = f"kernel.{plain}" if count == 1 else f"kernel.{plain}.{count}"
+            fresh = f"{self.kernels}.{plain}" if count == 1 else f"{self.kernels}.{plain}.{count}"
         self.taken.add(fresh)
         return fresh
 

@@ -1,0 +1,173 @@
+"""Libraries whose results have sizes that only a run tells: in parts, from Python and from C."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyreme.ir.evaluate import evaluate
+from polyreme.ir.text import parse_module
+from polyreme.lowering.link.artifact import write_library
+from polyreme.lowering.pipeline import compile_module
+from polyreme.runtime.artifact import Artifact, Manifest, StepSpec
+from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.library import load_compiled
+from tests.runtime.test_library import build, needs_cc
+
+# Places, what stands there times a weight of its column, the numbers below a sum of rows: both kinds of steps, weights in two parts.
+PLACES = """
+    func @main(%x: tensor<Nx4xf32>) -> (tensor<Kx2xi64>, tensor<Kxf32>, tensor<Lxi64>, tensor<Nx4xf32>) {
+      %zero = nn.full {value = 0.0, shape = [], dtype = f32} : tensor<f32>
+      %w = nn.constant {value = dense<[3.0, 0.5, 7.0, -2.0]>} : tensor<4xf32>
+      %v = nn.constant {value = dense<[-3.0, 2.5, 9.0, 4.0]>} : tensor<4xf32>
+      %twice = nn.mul %x, %w : tensor<Nx4xf32>
+      %mask = nn.greater %x, %zero : tensor<Nx4xi1>
+      %places = host.nonzero %mask {count = K} : tensor<Kx2xi64>
+      %flat = nn.reshape %x {shape = [4*N]} : tensor<(4*N)xf32>
+      %rows = nn.slice %places {starts = [0, 0], stops = [K, 1], strides = [1, 1]} : tensor<Kx1xi64>
+      %columns = nn.slice %places {starts = [0, 1], stops = [K, 2], strides = [1, 1]} : tensor<Kx1xi64>
+      %column = nn.reshape %columns {shape = [K]} : tensor<Kxi64>
+      %weights = nn.gather %v, %column : tensor<Kxf32>
+      %found = nn.gather %flat, %column : tensor<Kxf32>
+      %scaled = nn.mul %found, %weights : tensor<Kxf32>
+      %total = nn.sum %rows {axis = [0, 1]} : tensor<i64>
+      %numbers = host.range %total {count = L} : tensor<Lxi64>
+      return %places, %scaled, %numbers, %twice
+    }"""
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    made: Artifact = compile_module(parse_module(PLACES)).artifact
+    return made
+
+
+@pytest.fixture(scope="module", params=["inside", "beside"])
+def path(artifact: Artifact, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp(request.param) / "places.so"
+    write_library(artifact, path, weights=request.param)
+    return path
+
+
+def image(rows: int, kept: str) -> Any:
+    x = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
+    return {"some": x, "all": abs(x) + 1, "none": -abs(x)}[kept]
+
+
+@pytest.mark.parametrize("kept", ["some", "all", "none"])
+@pytest.mark.parametrize("rows", [3, 0, 50])
+def test_a_library_gives_results_as_large_as_the_run_tells(path: Path, rows: int, kept: str) -> None:
+    library, x = load_compiled(path), image(rows, kept)
+    given, expected = library(x), evaluate(parse_module(PLACES), [x])
+    assert len(given) == len(expected) == 4 and given[0].shape == (np.count_nonzero(x > 0), 2)
+    for one, other in zip(given, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_library_in_parts_refuses_like_any_other(path: Path) -> None:
+    library = load_compiled(path)
+    with pytest.raises(CallError, match=r"expected the input 'x' to be float32\[N, 4\] but got float64\[2, 3\]"):
+        library(np.zeros((2, 3)))
+    with pytest.raises(CallError, match="expected 2 axes but got 1"):
+        library(np.zeros(3, np.float32))
+
+
+def test_a_manifest_in_parts_is_read_back(artifact: Artifact) -> None:
+    manifest = artifact.manifest
+    assert [step.kind for step in manifest.steps] == ["part", "first", "part", "range"]
+    assert Manifest.from_bytes(manifest.to_bytes()) == manifest
+    assert str(manifest.outputs[0]) == "places: int64[K, 2]"
+
+
+@pytest.mark.parametrize(
+    "number, step, message",
+    [
+        (0, StepSpec("part", (0,), (1, 2, 3), 7), "step 0 to run one of 2 parts but got part 7"),
+        (0, StepSpec("part", (0, 0), (1, 2, 3), 0), r"step 0 to take and give \(1, 3\) values but got 2, 3"),
+        (1, StepSpec("first", (1, 99), (4,), 0, "K"), "step 1 to take values that are there"),
+        (1, StepSpec("first", (1, 2), (0,), 0, "K"), "step 1 to take values that are there and to give others"),
+    ],
+)
+def test_steps_that_do_not_fit_are_refused(artifact: Artifact, number: int, step: StepSpec, message: str) -> None:
+    steps = [*artifact.manifest.steps[:number], step, *artifact.manifest.steps[number + 1 :]]
+    with pytest.raises(ArtifactError, match=message):
+        dataclasses.replace(artifact.manifest, steps=tuple(steps))
+
+
+C_PROGRAM = r"""
+#include <inttypes.h>
+#include <stdio.h>
+#include "places.h"
+
+static int failures = 0;
+
+static void check(int holds, const char *what) {
+  if (!holds) { printf("failed: %s (error text: '%s')\n", what, places_error()); failures++; }
+}
+
+int main(void) {
+  const char *error = "unset";
+  places_model *model = places_create(2, &error);
+  if (!model) { printf("cannot create: %s\n", error); return 1; }
+  float x[12], found[12], twice[12];
+  for (int i = 0; i < 12; i++) x[i] = (float)(i % 3 - 1);
+  int64_t x_shape[] = {3, 4}, places[24], numbers[64];
+  const int64_t *shapes[] = {x_shape};
+  const void *inputs[] = {x};
+  void *outputs[] = {places, found, numbers, twice};
+  int64_t room[] = {24, 12, 64, 12}, p[2], f[1], n[1];
+  int64_t *sizes[] = {p, f, n, NULL};
+
+  check(places_output_shapes(shapes, (int64_t *[]){p, f, n, p}) == PLACES_OK && f[0] == -1 && p[0] == 3 && p[1] == 4, "sizes before");
+  check(places_run(model, inputs, shapes, outputs) == PLACES_BAD_ARGUMENT, "a run without room");
+  printf("%s\n", places_error());
+  check(places_run_sized(model, inputs, shapes, outputs, room, sizes) == PLACES_OK && !*places_error(), "run");
+  check(p[0] == 4 && p[1] == 2 && f[0] == 4 && n[0] == 5, "sizes after");
+  check(places[0] == 0 && places[1] == 2 && places[6] == 2 && places[7] == 3 && twice[0] == -3 && found[1] == 0, "values");
+  check(numbers[0] == 0 && numbers[4] == 4, "numbers");
+
+  places[0] = 77;
+  p[0] = 0;
+  room[0] = 7;
+  check(places_run_sized(model, inputs, shapes, outputs, room, sizes) == PLACES_TOO_SMALL, "too little room");
+  printf("%s\n", places_error());
+  check(p[0] == 4 && places[0] == 77, "sizes are told and outputs untouched");
+  check(places_run_sized(model, inputs, shapes, outputs, NULL, sizes) == PLACES_BAD_ARGUMENT, "no room told");
+  check(places_run_sized(NULL, inputs, shapes, outputs, room, sizes) == PLACES_BAD_ARGUMENT, "no model");
+  int64_t negative[] = {-1, 4};
+  const int64_t *bad[] = {negative};
+  check(places_run_sized(model, inputs, bad, outputs, room, NULL) == PLACES_BAD_SHAPE, "negative size");
+  printf("%s\n", places_error());
+
+  for (int i = 0; i < 12; i++) x[i] = -1;
+  int64_t none[] = {0, 0, 0, 12};
+  void *nowhere[] = {NULL, NULL, NULL, twice};
+  check(places_run_sized(model, inputs, shapes, nowhere, none, sizes) == PLACES_OK && p[0] == 0 && f[0] == 0, "nothing kept");
+  x_shape[0] = 0;
+  check(places_run_sized(model, inputs, shapes, nowhere, none, sizes) == PLACES_OK && p[0] == 0, "no elements");
+  places_destroy(model);
+  printf("failures: %d\n", failures);
+  return failures != 0;
+}
+"""
+
+
+@needs_cc
+def test_a_c_program_is_told_the_sizes_after_the_run(path: Path, tmp_path: Path) -> None:
+    program = build(tmp_path, C_PROGRAM, path, options=("-std=c99",))
+    result = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout.splitlines()) == (
+        0,
+        [
+            "expected a call that takes sizes of results after the run (the function that ends in _run_sized)",
+            "output 'places': expected room for 8 elements but got room for 7",
+            "input 'x': expected a size of at least 0 on axis 0 but got -1",
+            "failures: 0",
+        ],
+    ), result.stdout + result.stderr
