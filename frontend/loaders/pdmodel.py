@@ -28,7 +28,7 @@ from polyreme.loaders.program_desc import LOD_TENSOR_ARRAY, BlockDesc, OpDesc, P
 from polyreme.loaders.reader import Cursor
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control.arrays import empty_arrays
-from polyreme.operators.control.blocks import BRANCHES, WHILE, run_branch, run_while
+from polyreme.operators.control.blocks import BRANCHES, WHILE, has_no_value, run_branch, run_while
 from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
@@ -220,7 +220,8 @@ class _ProtoReader:
         declared = variable.type if variable is not None and first and not self._is_array(name) else None
         if declared is not None and declared.rank == 1 and declared.shape in ((1,), (-1,)) and result.ndim == 0:
             result = dispatch.call(nn.Reshape, result, shape=(1,))
-        check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
+        if not has_no_value(result):
+            check_type(result.type, declared, lambda text: self.builder.fail(where, f"the variable '{name}': {text}"))
         return result
 
     def _is_array(self, name: str) -> bool:

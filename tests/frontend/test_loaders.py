@@ -17,6 +17,7 @@ from polyreme.loaders import read_model
 from polyreme.loaders.errors import LoaderError
 from polyreme.runtime.errors import CallError
 from polyreme.static import InputSpec
+from tests.frontend.static_mode import static_mode
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
 FORMATS = ["pir", "legacy"]
@@ -225,3 +226,27 @@ def test_models_with_branches_and_loops_give_what_paddle_gives(tmp_path, name):
         for y, i in (model(paddle.to_tensor(x), paddle.to_tensor(n)), library.run([x, n])):
             np.testing.assert_allclose(np.asarray(y), wanted[f"y{k}"], rtol=1e-5, atol=1e-5)
             assert np.asarray(i).tolist() == wanted[f"i{k}"].tolist()
+
+
+def test_a_name_that_only_a_loop_gives_a_value_may_be_declared_as_what_it_becomes(tmp_path):
+    """Paddle's translator of Python fills such a variable with a certain number in front of the loop."""
+    with static_mode() as (main, _):
+        block = main.global_block()
+        x = paddle.static.data("x", [-1, 3])
+        y, i, n = paddle.assign(x), paddle.full([1], 0, "int64"), paddle.full([1], 2, "int64")
+        again = paddle.less_than(i, n)
+        made = block.create_var(name="made", dtype="float32", shape=[1])
+        block.append_op("assign_value", {}, {"Out": made}, {"dtype": 5, "shape": [1], "fp32_values": [1.77113e27]})
+        body = main.create_block()
+        body.append_op("scale", {"X": y}, {"Out": made}, {"scale": 2.0})
+        body.append_op("assign", {"X": made}, {"Out": y}, {})
+        body.append_op("increment", {"X": i}, {"Out": i}, {"step": 1.0})
+        body.append_op("less_than", {"X": i, "Y": n}, {"Out": again})
+        main.rollback()
+        block.append_op("while", {"X": [], "Condition": again}, {"Out": [y, made]}, {"sub_block": body})
+        executor, feed = paddle.static.Executor(), np.ones((2, 3), np.float32)
+        (found,) = executor.run(main, {"x": feed}, [y])
+        paddle.static.save_inference_model(str(tmp_path / "net"), [x], [y], executor, program=main)
+    loaded = paddle.jit.load(str(tmp_path / "net.pdmodel"))
+    for result in (found, loaded(paddle.to_tensor(feed)).numpy()):
+        np.testing.assert_array_equal(result, feed * 4)

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from polyreme import dispatch, math
 from polyreme.control_flow import UNDEFINED, branch, gathered_steps, loop
 from polyreme.dialects import nn
+from polyreme.ir.core import OpResult
 from polyreme.ir.dims import product
 from polyreme.ir.types import i1, i64
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.tensor import Tensor
 
-__all__ = ["BRANCHES", "OVER_SEQUENCES", "RECURRENT", "WHILE", "is_not_empty", "run_branch", "run_recurrent", "run_while"]
+__all__ = [
+    "BRANCHES", "OVER_SEQUENCES", "RECURRENT", "WHILE", "has_no_value", "is_not_empty", "run_branch", "run_recurrent", "run_while",
+]  # fmt: skip
 
 WHILE = "while"
 BRANCHES = ("conditional_block", "conditional_block_infer")
@@ -28,9 +33,31 @@ OVER_SEQUENCES = "recurrent_over_sequences"
 Run = Callable[[Sequence[str], Mapping[str, Any]], list[Any]]
 
 
+# What Paddle's translator of Python fills a variable with that will have a value only in a branch or loop.
+_NO_VALUE = (1.77113e27, float(np.float32(1.77113e27)))
+
+
+def has_no_value(tensor: Tensor) -> bool:
+    """Whether a tensor stands for a Python name that has no value yet: a certain number, declared as what the name will be."""
+    held = tensor._value
+    if tensor.type.shape not in ((), (1,)) or not tensor.type.dtype.is_float:
+        return False
+    if isinstance(held, OpResult):
+        op = held.op
+        number = op.value if isinstance(op, nn.Full) else op.value.made() if isinstance(op, nn.Constant) else None
+    else:
+        number = held if isinstance(held, np.ndarray) else None
+    return number is not None and float(np.asarray(number).reshape(-1)[0]) in _NO_VALUE
+
+
+def _values(known: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in known.items() if not (isinstance(value, Tensor) and has_no_value(value))}
+
+
 def run_branch(condition: Tensor, names: Sequence[str], known: Mapping[str, Any], run: Run) -> list[Any]:
     """A block that runs if a condition holds: what it writes, `names`, is what it was before if it does not, and zeros if it was nothing.
     """
+    known = _values(known)
     before = [known.get(name, UNDEFINED) for name in names]
     made: list[Any] = branch(condition, lambda: run(names, known), lambda: list(before))
     return made
@@ -50,6 +77,7 @@ def is_not_empty(tensors: Sequence[Tensor]) -> Tensor:
 
 def run_while(condition: str, names: Sequence[str], known: Mapping[str, Any], run: Run) -> list[Any]:
     """A block that runs as long as the variable `condition`, which it writes to, holds: what the variables `names` hold then."""
+    known = _values(known)
     carried = [condition, *(name for name in names if name != condition)]
 
     def step(*given: Any) -> list[Any]:
