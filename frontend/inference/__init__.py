@@ -7,7 +7,7 @@ have an effect here.
 from __future__ import annotations
 
 from polyreme.inference.config import Config, PassBuilder, XpuConfig
-from polyreme.inference.handles import Tensor
+from polyreme.inference.handles import Handle
 from polyreme.inference.kinds import DataType, InferenceError, PlaceType, PrecisionType
 from polyreme.inference.predictor import (
     Predictor,
@@ -19,6 +19,8 @@ from polyreme.inference.predictor import (
     get_trt_runtime_version,
     get_version,
 )
+
+Tensor = Handle
 
 __all__ = [
     "Config", "DataType", "InferenceError", "PassBuilder", "PlaceType", "PrecisionType", "Predictor", "PredictorPool", "Tensor",

@@ -15,10 +15,10 @@ from polyreme.tensor import Tensor as Eager
 
 Array = np.ndarray[Any, Any]
 
-__all__ = ["Tensor"]
+__all__ = ["Handle"]
 
 
-class Tensor:
+class Handle:
     """An input or output of a predictor, by its name. It has its own copy of what is given to it; what it gives is a copy, too."""
 
     def __init__(self, name: str, dtype: Any, is_input: bool):

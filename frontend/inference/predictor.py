@@ -10,7 +10,7 @@ from typing import Any
 import polyreme
 from polyreme.grad_mode import no_grad
 from polyreme.inference.config import Config
-from polyreme.inference.handles import Tensor, fitted
+from polyreme.inference.handles import Handle, fitted
 from polyreme.inference.kinds import DataType, InferenceError, PlaceType, PrecisionType
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.jit.loading import TranslatedLayer, load
@@ -31,9 +31,9 @@ class Predictor:
         self._model, self._keep = model, keep
         traced = model.traced
         self._inputs = {
-            name: Tensor(name, type.dtype.np, True) for name, type in zip(traced.input_names, traced.inputs, strict=True)
+            name: Handle(name, type.dtype.np, True) for name, type in zip(traced.input_names, traced.inputs, strict=True)
         }
-        self._outputs = {name: Tensor(name, "float32", False) for name in traced.output_names}
+        self._outputs = {name: Handle(name, "float32", False) for name in traced.output_names}
 
     def get_input_names(self) -> list[str]:
         return list(self._inputs)
@@ -41,11 +41,11 @@ class Predictor:
     def get_output_names(self) -> list[str]:
         return list(self._outputs)
 
-    def get_input_handle(self, name: str) -> Tensor:
+    def get_input_handle(self, name: str) -> Handle:
         """The input of this name."""
         return _named(self._inputs, name, "input")
 
-    def get_output_handle(self, name: str) -> Tensor:
+    def get_output_handle(self, name: str) -> Handle:
         """The output of this name; it holds something once `run` is done."""
         return _named(self._outputs, name, "output")
 
@@ -74,7 +74,7 @@ class Predictor:
             handle._hold(output.numpy())
         return None
 
-    def _fitting(self, tensor: Eager, handle: Tensor) -> Eager:
+    def _fitting(self, tensor: Eager, handle: Handle) -> Eager:
         if tensor.type.dtype.np == handle._dtype:
             return tensor
         return polyreme.to_tensor(fitted(tensor.numpy(), handle._dtype, handle.name))
@@ -99,7 +99,7 @@ class Predictor:
     register_output_hook = register_input_hook
 
 
-def _named(handles: dict[str, Tensor], name: str, what: str) -> Tensor:
+def _named(handles: dict[str, Handle], name: str, what: str) -> Handle:
     found = handles.get(name)
     if found is None:
         raise InferenceError(f"expected an {what} ({', '.join(handles)}) but got '{name}'{did_you_mean(name, handles)}", caller_location())

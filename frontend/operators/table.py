@@ -35,7 +35,7 @@ from polyreme.operators import (
     spectrum,
 )
 from polyreme.operators.arguments import UnsupportedError
-from polyreme.operators.boxes import chosen, regions
+from polyreme.operators.boxes import chosen, proposals
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, regions, vision
@@ -75,6 +75,7 @@ FAMILIES = (
     padding,
     pool,
     pooling,
+    proposals,
     quantize,
     random,
     recurrent,
