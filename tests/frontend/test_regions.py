@@ -48,6 +48,7 @@ def given(images: int, height: int, width: int, boxes: tuple[int, ...]) -> list[
     return [drawn(images, 3, height, width), boxes_in(sum(boxes), height, width), count, drawn(images, 18, height, width), drawn(8, 3, 3, 3)]
 
 
+@pytest.mark.slow
 def test_a_library_for_free_sizes_gives_what_eager_mode_gives(tmp_path: Path) -> None:
     library = paddle.compile(seen, tmp_path / "seen.so", input_spec=SPECS)
     for arrays in (given(2, 9, 14, (3, 4)), given(1, 5, 5, (2,)), given(1, 8, 6, (0,))):
