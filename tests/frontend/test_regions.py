@@ -1,4 +1,4 @@
-"""Regions, deformable windows and boxes by anchors, compiled for free sizes: as in eager mode, which cases of `tests/api` hold to Paddle's."""
+"""Regions, deformable windows and boxes by anchors, compiled for free sizes: as in eager mode, which `tests/api` holds to Paddle."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ SPECS = [
 
 
 def given(images: int, height: int, width: int, boxes: tuple[int, ...]) -> list[Any]:
-    count = np.int32(boxes)
-    return [drawn(images, 3, height, width), boxes_in(sum(boxes), height, width), count, drawn(images, 18, height, width), drawn(8, 3, 3, 3)]
+    image, offset = drawn(images, 3, height, width), drawn(images, 18, height, width)
+    return [image, boxes_in(sum(boxes), height, width), np.int32(boxes), offset, drawn(8, 3, 3, 3)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Regions of images in few pixels."""
+"""What is read between pixels: regions of images in few pixels, windows that have places of their own."""
 
 from __future__ import annotations
 
