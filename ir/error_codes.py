@@ -24,6 +24,7 @@ GROUPS = {
     "E09": "distributed",
     "E10": "data loading and training",
     "E11": "quantisation",
+    "E12": "inference",
 }
 
 ERROR_CODES = {

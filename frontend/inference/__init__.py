@@ -7,7 +7,7 @@ have an effect here.
 from __future__ import annotations
 
 from polyreme.inference.config import Config, PassBuilder, XpuConfig
-from polyreme.inference.handles import Handle
+from polyreme.inference.handles import Handle as Tensor
 from polyreme.inference.kinds import DataType, InferenceError, PlaceType, PrecisionType
 from polyreme.inference.predictor import (
     Predictor,
@@ -19,11 +19,11 @@ from polyreme.inference.predictor import (
     get_trt_runtime_version,
     get_version,
 )
-
-Tensor = Handle
+from polyreme.names import listed
 
 __all__ = [
     "Config", "DataType", "InferenceError", "PassBuilder", "PlaceType", "PrecisionType", "Predictor", "PredictorPool", "Tensor",
     "XpuConfig", "convert_to_mixed_precision", "create_predictor", "get_num_bytes_of_data_type", "get_trt_compile_version",
     "get_trt_runtime_version", "get_version",
 ]  # fmt: skip
+__dir__ = listed(__name__)

@@ -10,8 +10,10 @@ from typing import Any
 
 from polyreme.inference.kinds import InferenceError, PrecisionType
 from polyreme.ir.diagnostics import caller_location
+from polyreme.names import listed
 
 __all__ = ["Config", "PassBuilder", "XpuConfig"]
+__dir__ = listed(__name__)
 
 
 class XpuConfig:

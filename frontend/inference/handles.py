@@ -11,11 +11,13 @@ import numpy as np
 from polyreme.from_data import to_tensor
 from polyreme.inference.kinds import DataType, InferenceError, data_type_of
 from polyreme.ir.diagnostics import caller_location
+from polyreme.names import listed
 from polyreme.tensor import Tensor as Eager
 
 Array = np.ndarray[Any, Any]
 
 __all__ = ["Handle"]
+__dir__ = listed(__name__)
 
 
 class Handle:

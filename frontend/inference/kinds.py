@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.names import listed
 
 __all__ = ["DataType", "InferenceError", "PlaceType", "PrecisionType", "data_type_of"]
+__dir__ = listed(__name__)
 
 
 class InferenceError(PolyremeError, ValueError, RuntimeError):

@@ -15,6 +15,7 @@ from polyreme.inference.kinds import DataType, InferenceError, PlaceType, Precis
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.jit.loading import TranslatedLayer, load
 from polyreme.jit.structure import flatten, is_tensor
+from polyreme.names import listed
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.tensor import Tensor as Eager
 
@@ -22,6 +23,7 @@ __all__ = [
     "Predictor", "PredictorPool", "convert_to_mixed_precision", "create_predictor", "get_num_bytes_of_data_type",
     "get_trt_compile_version", "get_trt_runtime_version", "get_version",
 ]  # fmt: skip
+__dir__ = listed(__name__)
 
 
 class Predictor:

@@ -81,7 +81,6 @@ FAMILIES = (
     recurrent,
     reduce,
     read_between,
-    regions,
     repeating,
     search,
     selection,
