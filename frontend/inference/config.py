@@ -11,16 +11,17 @@ from typing import Any
 from polyreme.inference.kinds import InferenceError, PrecisionType
 from polyreme.ir.diagnostics import caller_location
 from polyreme.names import listed
+from polyreme.utils.shown import Shown
 
 __all__ = ["Config", "PassBuilder", "XpuConfig"]
 __dir__ = listed(__name__)
 
 
-class XpuConfig:
+class XpuConfig(Shown):
     """Settings of Kunlun's processors, which are not here: whatever is set is kept and not used."""
 
 
-class PassBuilder:
+class PassBuilder(Shown):
     """The names of Paddle's passes. Here models go through Polyreme's own compiler, so that the list changes nothing."""
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class PassBuilder:
         return "\n".join(self._passes)
 
 
-class Config:
+class Config(Shown):
     """The model's files and how it is to run.
 
     `Config(program, parameters)` takes `.json` or `.pdmodel` with `.pdiparams`; `Config(folder, prefix)` the files of that name in a

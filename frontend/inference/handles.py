@@ -13,6 +13,7 @@ from polyreme.inference.kinds import DataType, InferenceError, data_type_of
 from polyreme.ir.diagnostics import caller_location
 from polyreme.names import listed
 from polyreme.tensor import Tensor as Eager
+from polyreme.utils.shown import Shown
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +21,7 @@ __all__ = ["Handle"]
 __dir__ = listed(__name__)
 
 
-class Handle:
+class Handle(Shown):
     """An input or output of a predictor, by its name. It has its own copy of what is given to it; what it gives is a copy, too."""
 
     def __init__(self, name: str, dtype: Any, is_input: bool):

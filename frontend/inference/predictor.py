@@ -18,6 +18,7 @@ from polyreme.jit.structure import flatten, is_tensor
 from polyreme.names import listed
 from polyreme.runtime.errors import RuntimeFault
 from polyreme.tensor import Tensor as Eager
+from polyreme.utils.shown import Shown
 
 __all__ = [
     "Predictor", "PredictorPool", "convert_to_mixed_precision", "create_predictor", "get_num_bytes_of_data_type",
@@ -26,7 +27,7 @@ __all__ = [
 __dir__ = listed(__name__)
 
 
-class Predictor:
+class Predictor(Shown):
     """Made by `create_predictor`. Each has inputs and outputs of its own: threads take a clone each, of which all share one model."""
 
     def __init__(self, model: TranslatedLayer, keep: object = None):
@@ -135,7 +136,7 @@ def create_predictor(config: Config) -> Predictor:
     return Predictor(load(program, **({"params_filename": str(Path(parameters).absolute())} if parameters else {})), keep)
 
 
-class PredictorPool:
+class PredictorPool(Shown):
     """As many predictors of one model."""
 
     def __init__(self, config: Config, size: int = 1):
