@@ -132,3 +132,14 @@ for whole in (True, False):
     attrs = {"box_normalized": whole, "code_type": "decode_center_size"}
     case("box_coder", attrs, "OutputBox", PriorBox=PRIOR, PriorBoxVar=positive(3, 4), TargetBox=normal(2, 3, 4))
     case("box_coder", {**attrs, "axis": 1}, "OutputBox", PriorBox=PRIOR, PriorBoxVar=positive(3, 4), TargetBox=normal(3, 2, 4))
+
+TRUE = {
+    "GTBox": np.float32([
+        [[0.3, 0.4, 0.2, 0.3], [0.7, 0.1, 0.05, 0.1], [0, 0, 0, 0]], [[0.31, 0.42, 0.1, 0.3], [0.3, 0.45, 0.12, 0.2], [0.9, 0.9, 0.5, 0.6]],
+    ]),
+    "GTLabel": np.int32([[0, 1, 0], [2, 1, 0]]),
+}  # fmt: skip
+LEARNT = {"anchors": [10, 13, 16, 30, 33, 23, 30, 61], "anchor_mask": [1, 2], "class_num": 3, "downsample_ratio": 16}
+for attrs in ({}, {"ignore_thresh": 0.2, "use_label_smooth": False}, {"scale_x_y": 1.2, "ignore_thresh": 0.1, "anchor_mask": [0, 3]}):
+    case("yolov3_loss", {**LEARNT, **attrs}, "Loss ObjectnessMask GTMatchMask", X=normal(2, 16, 5, 5), **TRUE)
+case("yolov3_loss", LEARNT, "Loss ObjectnessMask GTMatchMask", X=normal(2, 16, 4, 4), GTScore=positive(2, 3), **TRUE)

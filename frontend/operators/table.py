@@ -38,7 +38,7 @@ from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.boxes import chosen, proposals
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.images import anchors, read_between, vision
+from polyreme.operators.images import anchors, read_between, vision, yolo
 from polyreme.operators.sequence import filling, gates, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
@@ -93,6 +93,7 @@ FAMILIES = (
     vision,
     ways,
     windows,
+    yolo,
 )
 
 

@@ -78,6 +78,20 @@ def _(c):
     c(normal(2, 20, 3, 4), sizes, anchors, 2, 0.3, 16, _raises=True)
 
 
+@cases(V + "yolo_loss")
+def _(c):
+    # No two of one place and anchor, whose gradients replace each other in Paddle.
+    true = [
+        [[0.3, 0.4, 0.2, 0.3], [0.7, 0.1, 0.05, 0.1], [0, 0, 0, 0]], [[0.31, 0.42, 0.1, 0.3], [0.3, 0.85, 0.12, 0.2], [0.9, 0.9, 0.5, 0.6]],
+    ]  # fmt: skip
+    labels, anchors = array([[0, 1, 0], [2, 1, 0]], "int32"), [10, 13, 16, 30, 33, 23, 30, 61]
+    for dtype in FLOATS:
+        boxes = array(true, dtype).fixed()
+        c(normal(2, 16, 5, 5, dtype=dtype), boxes, labels, anchors, [1, 2], 3, 0.5, 16)
+        score = uniform(2, 3, low=0.1, dtype=dtype).fixed()
+        c(normal(2, 16, 4, 4, dtype=dtype), boxes, labels, anchors, [0, 3], 3, 0.1, 8, score, False, scale_x_y=1.2)
+
+
 @cases(V + "box_coder")
 def _(c):
     priors, targets = array([[0, 0, 4, 8], [2, 1, 5, 3], [1, 1, 9, 2]]), array([[1, 1, 6, 4], [0, 2, 3, 9]])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from polyreme.boxes.functions import distribute_fpn_proposals, generate_proposals, matrix_nms, nms
 from polyreme.names import absent_from, listed
-from polyreme.vision.ops.anchors import box_coder, prior_box, yolo_box
+from polyreme.vision.ops.anchors import box_coder, prior_box, yolo_box, yolo_loss
 from polyreme.vision.ops.deformable import DeformConv2D, deform_conv2d
 from polyreme.vision.ops.norm_activation import ConvNormActivation
 from polyreme.vision.ops.regions import PSRoIPool, RoIAlign, RoIPool, psroi_pool, roi_align, roi_pool
@@ -28,6 +28,7 @@ __all__ = [
     "roi_align",
     "roi_pool",
     "yolo_box",
+    "yolo_loss",
 ]
 
 if not TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import Any
 
 from polyreme.math.common import tensor_arg
 from polyreme.regions import anchors as boxes
+from polyreme.regions.yolo_loss import yolo_loss as loss
 from polyreme.tensor import Tensor
 
-__all__ = ["box_coder", "prior_box", "yolo_box"]
+__all__ = ["box_coder", "prior_box", "yolo_box", "yolo_loss"]
 
 
 def prior_box(
@@ -71,6 +72,34 @@ def yolo_box(
     return boxes.yolo_box(
         x, img_size, list(anchors), class_num, conf_thresh, downsample_ratio, clip_bbox, scale_x_y, iou_aware, iou_aware_factor
     )
+
+
+def yolo_loss(
+    x: Tensor,
+    gt_box: Tensor,
+    gt_label: Tensor,
+    anchors: Sequence[int],
+    anchor_mask: Sequence[int],
+    class_num: int,
+    ignore_thresh: float,
+    downsample_ratio: int,
+    gt_score: Tensor | None = None,
+    use_label_smooth: bool = True,
+    name: str | None = None,
+    scale_x_y: float = 1.0,
+) -> Tensor:
+    """The loss [N] of what YOLOv3 says of a grid, `x` [N, masked anchors * (5 + class_num), H, W], for true boxes [N, B, 4] (middle, width
+    and height, of an image with sides of 1), labels and, if given, scores [N, B].
+
+    A true box is looked for at the place that its middle is in, with the anchor of all `anchors` that is most like it, if that is in
+    `anchor_mask`. Boxes that share more than `ignore_thresh` with a true one are not asked whether they are one.
+    """
+    for what, given in (("x", x), ("gt_box", gt_box), ("gt_label", gt_label)):
+        tensor_arg(given, "yolo_loss", what)
+    return loss(
+        x, gt_box, gt_label, gt_score, list(anchors), list(anchor_mask), class_num, ignore_thresh, downsample_ratio, use_label_smooth,
+        scale_x_y,
+    )[0]  # fmt: skip
 
 
 def box_coder(
