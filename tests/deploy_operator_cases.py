@@ -143,3 +143,10 @@ LEARNT = {"anchors": [10, 13, 16, 30, 33, 23, 30, 61], "anchor_mask": [1, 2], "c
 for attrs in ({}, {"ignore_thresh": 0.2, "use_label_smooth": False}, {"scale_x_y": 1.2, "ignore_thresh": 0.1, "anchor_mask": [0, 3]}):
     case("yolov3_loss", {**LEARNT, **attrs}, "Loss ObjectnessMask GTMatchMask", X=normal(2, 16, 5, 5), **TRUE)
 case("yolov3_loss", LEARNT, "Loss ObjectnessMask GTMatchMask", X=normal(2, 16, 4, 4), GTScore=positive(2, 3), **TRUE)
+
+# --- volumes
+
+VOLUME = {"Input": normal(1, 4, 3, 2, 3), "Filter": normal(4, 2, 2, 3, 2)}
+case("conv3d_transpose", {"data_format": "NCDHW"}, "Output", **VOLUME)
+attrs = {"data_format": "NCDHW", "strides": [2, 1, 2], "paddings": [1, 1, 0], "groups": 2, "dilations": [1, 2, 1]}
+case("conv3d_transpose", attrs, "Output", **VOLUME)

@@ -23,6 +23,7 @@ OTHER_DEFAULTS = {
     "affine_channel data_layout": "NCHW",
     "assign_value values": [],  # older programs have numbers in an attribute per type
     "cast in_dtype": None,  # the operand's
+    "conv3d_transpose data_format": "NCDHW",  # what Paddle's functions write
     "flatten_contiguous_range start_axis": 1,  # those of Paddle 2
     "flatten_contiguous_range stop_axis": 1,
     "group_norm groups": REQUIRED,
@@ -40,6 +41,7 @@ OTHER_DEFAULTS = {
 }
 OTHER_DEFAULTS_IN_PIR = {
     "affine_channel data_layout": "NCHW",
+    "conv3d_transpose data_format": "NCDHW",
     "arange dtype": "int64",  # files always have these two
     "full_int_array dtype": "int64",
     "group_norm groups": REQUIRED,
