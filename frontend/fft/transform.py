@@ -3,7 +3,8 @@
 A length n = a b is a transform of length a of every b-th number, turned by the numbers between, and one of length b of those (Cooley and
 Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965). A prime length beyond `DIRECT` is a convolution, of a
 length that has factors (Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970). So the work is
-that of n times the sum of factors up to `DIRECT`. A length that is known only when the program runs is one product.
+that of n times the sum of factors up to `DIRECT`. A length that is known only when the program runs is one product, and at
+most `MOST_FREE`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ Array = np.ndarray[Any, Any]
 
 # The greatest length that is one product.
 DIRECT = 64
+# The greatest length that may be free, since its product grows with the square.
+MOST_FREE = 2048
 
 
 def of_complex(x: Tensor, axes: Sequence[int], norm: str, forward: bool) -> Tensor:
@@ -132,7 +135,10 @@ def _by_matrix(parts: Parts, n: int, sign: int) -> Parts:
 
 def _by_free_matrix(parts: Parts, n: Expr, sign: int) -> Parts:
     dtype = parts[0].type.dtype
-    count, here = dispatch.full((), n, i64), [dispatch.call(ops.Iota, shape=s, axis=i, dtype=i64) for i, s in enumerate([(n, 1), (1, n)])]
+    count = dispatch.full((), n, i64)
+    # A part of so many places, which says that a length fits.
+    places = span(dispatch.call(ops.Iota, shape=(MOST_FREE,), axis=0, dtype=i64), 0, 0, n)
+    here = [reshape(places, [n, 1]), reshape(places, [1, n])]
     turn = divide(cast(dispatch.call(ops.Mod, multiply(*here), count), "float64"), cast(count, "float64"))
     angle = multiply(turn, dispatch.full((), sign * 2 * numbers.pi, turn.type.dtype))
     c, s = (dispatch.call(ops.Cast, part, dtype=dtype) for part in (cos(angle), sin(angle)))
