@@ -405,6 +405,20 @@ def test_batches_that_an_operator_needs_to_be_equal_are_an_error_unless_one_is_r
     np.testing.assert_array_equal(got, rows(3, 2) + rows(1, 2))
 
 
+def test_labels_of_flattened_rows_are_a_feed_of_their_own(programs, executor):
+    x, y = static.data("x", [None, 5, 3]), static.data("y", [None], "int64")
+    loss = F.cross_entropy(paddle.reshape(x, [-1, 3]), y, reduction="none")
+    for batch in (2, 4):
+        feed = {"x": rows(batch, 5, 3), "y": np.arange(batch * 5) % 3}
+        (got,) = executor.run(feed=feed, fetch_list=[loss])
+        scores = feed["x"].reshape(-1, 3)
+        expected = np.log(np.exp(scores).sum(1)) - scores[np.arange(batch * 5), feed["y"]]
+        np.testing.assert_allclose(got.reshape(-1), expected, rtol=1e-5, atol=1e-6)
+    assert len(static.default_main_program().plans) == 1
+    with pytest.raises(FeedError, match="expected 2 on axis 0"):
+        executor.run(feed={"x": rows(2, 5, 3), "y": np.zeros(9, "int64")}, fetch_list=[loss])
+
+
 def test_a_batch_that_an_operator_speaks_of_is_one(programs, executor):
     x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
     flat = paddle.reshape(y, [y.shape[0], -1]).sum() + x.sum()

@@ -50,7 +50,9 @@ def may_part(program: Program, size: str) -> bool:
     """
     if not is_shared(size):
         return False
-    return not any(isinstance(op.kind, Host) or _speaks_of(op.attrs, size) for op in program.global_block().ops)
+    # A reshape has as many elements as it reads, so that no other batch can be meant unnoticed.
+    ops = [op for op in program.global_block().ops if op.type not in ("reshape", "reshape2")]
+    return not any(isinstance(op.kind, Host) or _speaks_of(op.attrs, size) for op in ops)
 
 
 def _speaks_of(attributes: Mapping[str, Any], size: str) -> bool:
