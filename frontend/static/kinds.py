@@ -7,7 +7,8 @@ recorded. A `Gradient` goes by the rules of `lowering.gradients.autodiff`, by wa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.ir.dims import Expr, substitute
 from polyreme.ir.types import TensorType, i64
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
@@ -40,6 +42,7 @@ __all__ = [
     "kind_named",
     "kind_of_nn_op",
     "kind_of_update",
+    "with_numbers",
 ]
 
 Slots = dict[str, list[Tensor]]
@@ -108,6 +111,27 @@ class OperatorKind:
 # --- ops of the nn dialect
 
 
+_numbers: list[Mapping[str, int]] = [{}]
+
+
+@contextmanager
+def with_numbers(sizes: Mapping[str, int]) -> Iterator[None]:
+    """Inside the `with`, operators are applied with these numbers for sizes that were free when the program was built."""
+    _numbers.append(sizes)
+    try:
+        yield
+    finally:
+        _numbers.pop()
+
+
+def _in_numbers(value: Any) -> Any:
+    if not _numbers[-1]:
+        return value
+    if isinstance(value, Expr):
+        return substitute(value, _numbers[-1])
+    return tuple(map(_in_numbers, value)) if isinstance(value, tuple) else value
+
+
 class Nn(OperatorKind):
     """An op of the `nn` dialect. Slots are its declared operands, capitalised, and `Out` for all results."""
 
@@ -134,7 +158,7 @@ class Nn(OperatorKind):
         if self.cls is ops.Dropout and op.attrs.get("is_test"):
             (x,) = inputs["X"]
             return {"Out": [functional.dropout(x, op.attrs["p"], training=False, mode=op.attrs["mode"])]}
-        attributes = {name: op.attrs[name] for name in self.cls.definition.attributes if name in op.attrs}
+        attributes = {name: _in_numbers(op.attrs[name]) for name in self.cls.definition.attributes if name in op.attrs}
         operands = self.operands(inputs)
         regions = {}
         if self.cls.definition.regions:

@@ -21,13 +21,14 @@ from polyreme.dialects import host
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.dims import symbols
+from polyreme.ir.dims import SYMBOL, symbols
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes
 from polyreme.static.concurrency.channels import session
 from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
+from polyreme.static.kinds import with_numbers
 from polyreme.static.lod.travel import LOD, is_level
 from polyreme.static.nested.uses import block_of
 from polyreme.static.nested.values import BlockValues
@@ -128,11 +129,24 @@ def _value_of(source: ProgramSource, feed: Mapping[str, Array], scope: Any) -> A
     return stored.array
 
 
+def _numbers(program: Program, feeds: Mapping[str, TensorType]) -> dict[str, int]:
+    """The free sizes of feeds that are numbers here, the same one wherever they stand."""
+    found: dict[str, set[Any]] = {}
+    block = program.global_block()
+    for name, kind in feeds.items():
+        declared = block.vars[name].type.shape if name in block.vars else ()
+        if len(declared) == kind.rank:
+            for size, number in zip(declared, kind.shape, strict=True):
+                if SYMBOL.match(str(size)):
+                    found.setdefault(str(size), set()).add(number)
+    return {size: number for size, (number, *others) in found.items() if not others and isinstance(number, int)}
+
+
 def make_plan(program: Program, feeds: Mapping[str, TensorType], fetches: Sequence[str]) -> RunPlan:
     """Translate block 0 of a program. Nothing is compiled yet."""
     translation = _Translation(program, feeds)
     try:
-        with dispatch.trace_into(translation.emitter), tape.recording(False):
+        with dispatch.trace_into(translation.emitter), tape.recording(False), with_numbers(_numbers(program, feeds)):
             translation.store_fed()
             for op in program.global_block().ops:
                 translation.add(op)
