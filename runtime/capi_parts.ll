@@ -409,7 +409,8 @@ placed:
 sizes_of_inputs:
   ; The sizes of the inputs stand first, one after the other, as they do in `input_dims`.
   %copied = call ptr @memcpy(ptr %dims, ptr %input_dims, i64 $input_dim_bytes)
-  br label %steps
+  %in_range = call i1 @check_ranges(ptr %inputs, ptr %input_dims)
+  br i1 %in_range, label %steps, label %data_bad
 
 steps:
 $steps
@@ -445,6 +446,9 @@ pointers_missing:
 
 data_missing:
   ret i32 1
+
+data_bad:
+  ret i32 5
 
 bad_shapes:
   ret i32 %code

@@ -11,6 +11,7 @@ import hashlib
 import mmap
 import os
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,10 +134,11 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
         functions_of_model = ModelFunctions(table.run, table.arena_bytes, table.output_shapes)
         return Executable(found.manifest, functions_of_model, address_of(constants), pool, keep)
     addresses = (ctypes.c_void_p * (3 * len(found.manifest.parts))).in_dll(library, PARTS)
-    parts = [
-        Executable(part, ModelFunctions(*(a or 0 for a in addresses[3 * i : 3 * i + 3])), address_of(constants), pool, keep)
-        for i, part in enumerate(found.manifest.parts)
-    ]
+    parts = []
+    for i, part in enumerate(found.manifest.parts):
+        run, arena_bytes, output_shapes = (at or 0 for at in addresses[3 * i : 3 * i + 3])
+        model = replace(part, name=found.manifest.name)
+        parts.append(Executable(model, ModelFunctions(run, arena_bytes, output_shapes), address_of(constants), pool, keep))
     return schedule_of_parts(found.manifest, parts)
 
 

@@ -98,6 +98,8 @@ class Schedule(CallableModel):
             if len(self._fitting) >= MOST_SHAPES:
                 self._fitting.clear()
             self._fitting.add(shapes)
+        if self.manifest.ranges:
+            self._check_ranges(arrays)
         return arrays
 
     def __repr__(self) -> str:

@@ -266,9 +266,7 @@ def write_library(
         header = weights_header(artifact.constants)
         place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
-    guards = artifact.manifest.guards if folders else tuple(map(_without_folder, artifact.manifest.guards))
-    ranges = artifact.manifest.ranges if folders else tuple(map(_without_folder, artifact.manifest.ranges))
-    manifest = replace(artifact.manifest, name=name, extra=extra, guards=guards, ranges=ranges)
+    manifest = replace(artifact.manifest if folders else _without_folders(artifact.manifest), name=name, extra=extra)
     identity = _identity(manifest, artifact)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
@@ -317,6 +315,12 @@ def base_of(target: Target) -> Target:
     """The least machine of the target's architecture."""
     base = TARGETS.get(target.arch.replace("_", "-"))
     return replace(base, triple=target.triple) if base is not None else target
+
+
+def _without_folders(manifest: Manifest) -> Manifest:
+    """The manifest with file names in place of places in folders, and those of its parts."""
+    guards, ranges = tuple(map(_without_folder, manifest.guards)), tuple(map(_without_folder, manifest.ranges))
+    return replace(manifest, guards=guards, ranges=ranges, parts=tuple(map(_without_folders, manifest.parts)))
 
 
 def _without_folder(spec: Spec) -> Spec:

@@ -47,7 +47,7 @@ def manifest_of_inputs(main: Func, name: str) -> Manifest:
     sizes = find_sizes(tuple(told), inputs, main.location)
     guards = guard_specs((g for text in main.guards if symbols((g := Guard.parse(text)).size) <= told.keys()), sizes, inputs)
     arguments = tuple(("input", i) for i in range(len(inputs)))
-    return Manifest(name, tuple(inputs), (), (), sizes, arguments, TargetSpec(""), guards=guards)
+    return Manifest(name, tuple(inputs), (), (), sizes, arguments, TargetSpec(""), guards=guards, ranges=_range_specs(main, inputs))
 
 
 def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str, Array | Dense]) -> tuple[Manifest, Pieces]:

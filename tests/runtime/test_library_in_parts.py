@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import subprocess
 from pathlib import Path
@@ -98,6 +99,58 @@ def test_steps_that_do_not_fit_are_refused(artifact: Artifact, number: int, step
     steps = [*artifact.manifest.steps[:number], step, *artifact.manifest.steps[number + 1 :]]
     with pytest.raises(ArtifactError, match=message):
         dataclasses.replace(artifact.manifest, steps=tuple(steps))
+
+
+# A table that is looked into before the size is known, guards of the whole and of a part, and a number that is fed.
+FED = """
+    func @main(%ids: tensor<Nxi64>, %k: tensor<i32>) -> (tensor<Kxf32>, tensor<Nxf32>) attributes {
+        guards = ["N >= 2 [N-2] nn.slice /builder/net.py:3:4"], ranges = ["ids from 0 below 4 at /builder/net.py:5:6"]} {
+      %table = nn.constant {value = dense<[3.0, 0.5, 7.0, -2.0]>} : tensor<4xf32>
+      %rows = nn.gather %table, %ids : tensor<Nxf32>
+      %zero = nn.full {value = 0, shape = [], dtype = i32} : tensor<i32>
+      %fits = nn.greater %k, %zero : tensor<i1>
+      %told = host.size %k, %fits {count = K, need = "'k' to be at least 1"} : tensor<Kx0xi64>
+      %first = nn.slice %rows {starts = [0], stops = [K], strides = [1]} : tensor<Kxf32>
+      return %first, %rows
+    }"""
+
+
+def test_positions_numbers_and_sizes_are_checked_and_no_folder_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "fed.so"
+    write_library(compile_module(parse_module(FED)).artifact, path)
+    assert b"/builder" not in path.read_bytes()
+    library = load_compiled(path)
+    ids = np.array([1, 3, 0])
+    first, rows = library(ids, np.int32(2))
+    assert (first.tolist(), rows.tolist()) == ([0.5, -2], [0.5, -2, 3])
+    with pytest.raises(CallError, match="the input 'ids' to hold positions .* from 0 to 3 but got 1 to 4"):
+        library(np.array([1, 4]), np.int32(2))
+    with pytest.raises(CallError, match="'fed' expected 'k' to be at least 1 but got 0"):
+        library(ids, np.int32(0))
+    with pytest.raises(CallError, match="'fed' expected K-N to be at most 0 .* but got 1"):
+        library(ids, np.int32(4))
+    with pytest.raises(CallError, match=r"expected N to be at least 2 \(nn.slice at net.py:3:4\) but got 1"):
+        library(ids[:1], np.int32(1))
+    code = ctypes.CDLL(str(path))
+    code.fed_error.restype, code.fed_create.restype = ctypes.c_char_p, ctypes.c_void_p
+    model = ctypes.c_void_p(code.fed_create(1, None))
+    place = lambda array: array.ctypes.data_as(ctypes.c_void_p)
+    room, sizes = np.array([3, 3]), np.zeros((2, 1), np.int64)
+    outputs = [np.zeros(3, np.float32) for _ in range(2)]
+
+    def run(ids: Any, k: int) -> tuple[int, str]:
+        lengths, number = np.array(ids.shape), np.array(k, np.int32)
+        shapes = (ctypes.c_void_p * 2)(place(lengths), None)
+        found = code.fed_run_sized(
+            model, (ctypes.c_void_p * 2)(place(ids), place(number)), shapes, (ctypes.c_void_p * 2)(*map(place, outputs)), place(room),
+            (ctypes.c_void_p * 2)(*map(place, sizes)),
+        )  # fmt: skip
+        return found, code.fed_error().decode()
+
+    assert run(ids, 2) == (0, "") and sizes.tolist() == [[2], [3]] and outputs[0][:2].tolist() == [0.5, -2]
+    assert run(np.array([1, 4]), 2)[0] == 5 and run(ids, 4)[0] == 2
+    assert run(ids, 0) == (2, "expected 'k' to be at least 1 but got 0") and run(ids, -5)[1] == "expected 'k' to be at least 1 but got -5"
+    code.fed_destroy(model)
 
 
 C_PROGRAM = r"""
