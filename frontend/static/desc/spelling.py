@@ -31,7 +31,7 @@ _PLAIN = (
     nn.Abs, nn.Acos, nn.Asin, nn.Atan, nn.BitwiseNot, nn.Ceil, nn.Cos, nn.Cosh, nn.Erf, nn.Exp, nn.Expm1, nn.Floor, nn.Gelu, nn.IsFinite,
     nn.IsInf, nn.IsNan, nn.LeakyRelu, nn.Log, nn.Log10, nn.Log1p, nn.Log2, nn.LogSoftmax, nn.LogicalNot, nn.Reciprocal, nn.Relu, nn.Round,
     nn.Rsqrt, nn.Sigmoid, nn.Sign, nn.Silu, nn.Sin, nn.Sinh, nn.Softmax, nn.Softplus, nn.Sqrt, nn.Square, nn.Tan, nn.Tanh, nn.Trunc,
-    nn.Concat,
+    nn.Complex, nn.Concat, nn.Conj, nn.Imag, nn.Real,
 )  # fmt: skip
 _PAIRS = (
     nn.Add, nn.Sub, nn.Mul, nn.Div, nn.FloorDivide, nn.Mod, nn.Maximum, nn.Minimum, nn.Pow, nn.Equal, nn.NotEqual, nn.Less, nn.LessEqual,
@@ -265,10 +265,26 @@ def _values(w: Words, array: np.ndarray[Any, Any]) -> None:
 @rule(nn.Iota)
 def _counting(w: Words) -> None:
     kind = w.type(w.out)
+    axis = w.attrs["axis"] % kind.rank
+    if not all(isinstance(size, int) for size in kind.shape):
+        _counting_to_size(w, kind, axis)
+        return
     shape = w.numbers(kind.shape)
-    axis = w.attrs["axis"] % len(shape)
     along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     _values(w, np.broadcast_to(along, shape).astype(kind.dtype.np))
+
+
+def _counting_to_size(w: Words, kind: TensorType, axis: int) -> None:
+    """0, 1, … up to a size that is known when the program runs, repeated along the other axes."""
+    count = kind.shape[axis]
+    numbers, counted = w.new((count,), i32), w.new((count,), kind.dtype)
+    w.say("range", {"Start": w.amount(0), "End": w.amount(count), "Step": w.amount(1)}, {"Out": numbers})
+    w.say("cast", {"X": numbers}, {"Out": counted}, in_dtype=number_of(i32), out_dtype=number_of(kind.dtype))
+    alone = [size if i == axis else 1 for i, size in enumerate(kind.shape)]
+    if tuple(alone) == kind.shape:
+        w.reshaped(counted, kind.shape, w.out)
+    else:
+        w.expanded(w.reshaped(counted, alone), kind.shape, w.out)
 
 
 @rule(nn.DimValue)
