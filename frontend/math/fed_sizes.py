@@ -39,7 +39,7 @@ def axis_count(count: Tensor, size: Dim, name: str) -> Dim:
     """How many there are to be along an axis of `size`: from 1 to all."""
     number, most = _number(count), _number(size)
     fits = _call(ops.LogicalAnd, _compare(ops.GreaterEqual, number, 1), _call(ops.LessEqual, number, most))
-    return _size(number, fits, f"'{name}' to be from 1 to the size of the axis ({size})")
+    return _size(number, fits, f"'{name}' to be from 1 to the size of the axis")
 
 
 def reshaped(x: Tensor, shape: Sequence[Fed]) -> Tensor:
@@ -57,9 +57,10 @@ def reshaped(x: Tensor, shape: Sequence[Fed]) -> Tensor:
     large = _call(ops.Equal, _all(ops.Prod, _cast(found, f64)), _cast(count, f64))
     none_negative = _all(ops.All, _compare(ops.GreaterEqual, found, 0))
     fits = _call(ops.LogicalAnd, none_negative, _call(ops.LogicalAnd, exact, large))
-    need = f"a shape for the {whole} elements of [{', '.join(map(str, old))}]"
     sizes = [
-        size if not isinstance(size, Tensor) and size not in (0, -1) else _size(_at(found, axis), fits, need)
+        size
+        if not isinstance(size, Tensor) and size not in (0, -1)
+        else _size(_at(found, axis), fits, f"size {axis} of a shape that the tensor's elements fill")
         for axis, size in enumerate(shape)
     ]
     flat = _call(ops.Reshape, x, shape=(whole,))
@@ -87,7 +88,7 @@ def expanded(x: Tensor, shape: Sequence[Fed]) -> Tensor:
             continue
         fits = _call(ops.LogicalOr, _call(ops.Equal, number, _number(old)), _compare(ops.Equal, _number(old), 1))
         fits = _call(ops.LogicalAnd, fits, _compare(ops.GreaterEqual, number, 0))
-        made = _size(number, fits, f"size {axis} of 'shape' to be -1 or that of the tensor ({old}), which may be 1")
+        made = _size(number, fits, f"size {axis} of 'shape' to be -1 or that of the tensor, which may be 1")
         # A single one is the last one, which stands for all behind it.
         places = _call(ops.Minimum, _call(ops.Iota, shape=(made,), axis=0, dtype=i64), _number(old - 1))
         x = _call(ops.Gather, x, places, axis=axis - front)
