@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polyreme.jit.traced import Traced
+    from polyreme.loaders.unsupported import Use
 
-__all__ = ["PROGRAM_SUFFIXES", "files_of", "find_program", "read_model"]
+__all__ = ["PROGRAM_SUFFIXES", "files_of", "find_program", "read_model", "uses_of"]
 
 PROGRAM_SUFFIXES = (".json", ".pdmodel")
 
@@ -56,3 +57,19 @@ def read_model(
     from polyreme.loaders.pdmodel import read_pdmodel
 
     return read_pdmodel(file, parameters, specs, mapped)
+
+
+def uses_of(path: str | os.PathLike[str]) -> list[Use]:
+    """The operators of a program, those of inner blocks too, with what is wrong with each; parameters are not read. Errors are those of
+    `read_model`.
+    """
+    file = find_program(path)
+    if file is None:
+        raise FileNotFoundError(f"expected a model saved by Paddle but there is no file {path}, {path}.json or {path}.pdmodel")
+    if file.suffix == ".json":
+        from polyreme.loaders.pir import pir_uses
+
+        return pir_uses(file)
+    from polyreme.loaders.pdmodel import legacy_uses
+
+    return legacy_uses(file)

@@ -8,7 +8,7 @@ value, so the table from names to values turns the program into one where each v
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,15 @@ from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import ProgramBuilder, check_type
 from polyreme.loaders.program_desc import LOD_TENSOR_ARRAY, BlockDesc, OpDesc, ProgramDesc, read_program
 from polyreme.loaders.reader import Cursor
+from polyreme.loaders.unsupported import Use, refuse_unsupported
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import BRANCHES, WHILE, has_no_value, run_branch, run_while
-from polyreme.operators.table import apply_legacy, find_legacy
+from polyreme.operators.table import apply_legacy, fault_of_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
-__all__ = ["read_pdmodel"]
+__all__ = ["legacy_uses", "read_pdmodel"]
 
 _CONTROL = {"recurrent", "run_program"}
 MAX_NESTING = 32
@@ -55,6 +56,7 @@ def read_pdmodel(
     if not file.is_file():
         raise FileNotFoundError(f"there is no file '{file}'")
     program = read_program(file.read_bytes(), str(file))
+    refuse_unsupported(str(file), _uses(program))
     names = program.parameters()
     arrays: dict[str, Any] = {}
     if names and (parameters is not None or file is given):
@@ -64,6 +66,31 @@ def read_pdmodel(
     elif names:
         arrays = {name: read_parameter_in(file.parent, name) for name in names}
     return _ProtoReader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
+
+
+def legacy_uses(path: str | os.PathLike[str]) -> list[Use]:
+    """The operators of a program, with what is wrong with each."""
+    given = Path(path)
+    file = given / "__model__" if given.is_dir() else given
+    return list(_uses(read_program(file.read_bytes(), str(file))))
+
+
+def _uses(program: ProgramDesc) -> Iterator[Use]:
+    for number, block in enumerate(program.blocks):
+        for i, op in enumerate(block.ops):
+            if op.type in ("feed", "fetch"):
+                continue
+            if op.type in BRANCHES or op.type == WHILE:
+                fault = ""
+            elif op.type in _CONTROL or op.has_block:
+                fault = f"control flow ('{op.type}') is not supported yet"
+            else:
+                variables = [name for name, kind in op.kinds.items() if kind in (VAR, VARS)]
+                fault = fault_of_legacy(op.type)
+                if not fault and variables:
+                    fault = f"the attribute '{variables[0]}' of '{op.type}' is a variable, which is not supported"
+            where = f"at byte {op.at}, blocks[{number}].ops[{i}] ('{op.type}')"
+            yield Use(op.type, where, str(op.attrs.get("op_namescope", "")).rstrip("/") or where, fault)
 
 
 def read_parameter_in(folder: Path, name: str) -> np.ndarray[Any, Any]:

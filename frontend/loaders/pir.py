@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,12 @@ from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters
 from polyreme.loaders.program import ProgramBuilder, check_type
 from polyreme.loaders.program_desc import MAX_OPERATORS, MAX_RANK
-from polyreme.operators.table import apply_pir, is_misdeclared
+from polyreme.loaders.unsupported import Use, refuse_unsupported
+from polyreme.operators.table import apply_pir, fault_of_pir, is_misdeclared
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
-__all__ = ["read_pir"]
+__all__ = ["pir_uses", "read_pir"]
 
 MAX_BYTES = 1 << 30
 MAX_ATTRIBUTE_DEPTH = 8
@@ -107,6 +108,7 @@ def read_pir(
     file = Path(path)
     root = _parse(file)
     ops = _operators(root)
+    refuse_unsupported(str(file), _uses(ops))
     arrays = {}
     declared = {op.get("A").items()[3].text(): op for op in ops if op.get("#").value == "p" and len(op.get("A").items()) > 3}
     if declared:
@@ -160,6 +162,47 @@ def _operators(root: _Json) -> list[_Json]:
     if len(ops) > MAX_OPERATORS:
         raise blocks[0].fail(f"expected at most {MAX_OPERATORS} operators but got {len(ops)}")
     return ops
+
+
+def pir_uses(path: str | os.PathLike[str]) -> list[Use]:
+    """The operators of a program, with what is wrong with each."""
+    return list(_uses(_operators(_parse(Path(path)))))
+
+
+def _uses(ops: Sequence[_Json], nesting: int = 0) -> Iterator[Use]:
+    """Those of inner blocks too. Parts of a wrong kind are passed over: whoever reads the operator tells them with their place."""
+    for op in ops:
+        code = op.value.get("#") if isinstance(op.value, dict) else None
+        dialect, _, name = code.partition(".") if isinstance(code, str) else ("", "", "")
+        if dialect not in DIALECTS or dialect in "02" or (dialect == "1" and name in ("data", "feed", "fetch")):
+            continue
+        full = f"{DIALECTS[dialect]}.{name}"
+        has_regions = op.has("regions")
+        if dialect != "1":
+            fault = f"operators of the dialect '{DIALECTS[dialect]}' are not supported"
+        elif has_regions and name not in _CONTROL:
+            fault = f"the operator '{full}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are"
+        else:
+            fault = "" if name in _CONTROL else fault_of_pir(name)
+        where = f"{op.path.rpartition('.')[2]} ('{full}')"
+        yield Use(full, where, _layer_of(op) or where, fault)
+        if has_regions and nesting < MAX_NESTING:
+            for region in _list(op.value["regions"]):
+                for block in _list(region.get("blocks") if isinstance(region, dict) else None):
+                    inner = _list(block.get("ops") if isinstance(block, dict) else None)
+                    yield from _uses([_Json(o, op.file, f"{op.path}.regions.ops[{i}]") for i, o in enumerate(inner)], nesting + 1)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _layer_of(op: _Json) -> str:
+    for entry in _list(op.value.get("A")):
+        if isinstance(entry, dict) and entry.get("N") == "struct_name" and isinstance(entry.get("AT"), dict):
+            name = entry["AT"].get("D")
+            return name.rstrip("/") if isinstance(name, str) else ""
+    return ""
 
 
 def _column(op: _Json) -> int:

@@ -101,8 +101,18 @@ def find_operator(name: str) -> PaddleOperator:
     """The operator that PIR calls `pd_op.name`; an `UnsupportedError` offers the nearest name."""
     found = PIR.get(name) or PIR.get(name.removesuffix("_"))
     if found is None:
-        raise UnsupportedError(f"the operator '{name}' is not supported{did_you_mean(name, PIR)}", code="E0702")
+        raise UnsupportedError(fault_of_pir(name), code="E0702")
     return found
+
+
+def fault_of_pir(name: str) -> str:
+    """Why `pd_op.name` cannot be applied; empty if it can be."""
+    return "" if name in PIR or name.removesuffix("_") in PIR else f"the operator '{name}' is not supported{did_you_mean(name, PIR)}"
+
+
+def fault_of_legacy(type: str) -> str:
+    """Why an operator of an older name cannot be applied; empty if it can be."""
+    return "" if type in LEGACY else f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}"
 
 
 def is_misdeclared(name: str) -> bool:
@@ -114,7 +124,7 @@ def find_legacy(type: str) -> tuple[PaddleOperator, Legacy]:
     """The operator of an older name, and how it reads there; an `UnsupportedError` offers the nearest name."""
     found = LEGACY.get(type)
     if found is None:
-        raise UnsupportedError(f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}", code="E0702")
+        raise UnsupportedError(fault_of_legacy(type), code="E0702")
     return found
 
 
