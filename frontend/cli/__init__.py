@@ -29,6 +29,7 @@ COMMANDS = {
     "compile": "write a model as a native library with a C header",
     "quantize": "bring a model into eight bits, by calibration data, and say what that did",
     "run": "run a library or model on arrays",
+    "verify": "compare a library with what its model should compute",
     "opt": "run passes over IR text",
     "bisect": "find the pass and the op at which a model's numbers go wrong",
     "reduce": "make IR text that fails as small as it can be",
@@ -36,7 +37,7 @@ COMMANDS = {
     "cache": "show what compiled code is kept, limit it, or clear it",
     "launch": "run a training script in several processes",
     "explain": "say what the code of an error means",
-    "info": "say what is installed here, and for which machine it makes code",
+    "info": "say what is installed here, or what a model file or library is",
     "completion": "print the script with which a shell completes command lines",
 }
 

@@ -102,7 +102,7 @@ def command(
     if finding is None:
         click.echo("all results are within their bounds")
         return
-    _tell(finding, module, found.name, target, own, output)
+    tell_finding(finding, module, found.name, target, own, output)
     ctx.exit(1)
 
 
@@ -189,7 +189,7 @@ def write_case(case: Case, path: Path, lines: list[str]) -> None:
         np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
 
 
-def _tell(finding: Finding, module: Module, name: str, target: str, own: OwnPasses, output: Path) -> None:
+def tell_finding(finding: Finding, module: Module, name: str, target: str, own: OwnPasses, output: Path) -> None:
     """Say what is wrong and leave the files that show it, unless the module is what they would hold."""
     from polyreme.ir.text import print_module
 

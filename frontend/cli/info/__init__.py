@@ -1,4 +1,4 @@
-"""`polyreme info`: what an installation consists of, and what it found of the machine."""
+"""`polyreme info`: what an installation consists of, and what it found of the machine; or what a model file or a library is."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ import click
 
 import polyreme
 from polyreme.cli import Command
+from polyreme.cli.completion import complete_files
+from polyreme.cli.info.file_facts import facts_of
 
 EXAMPLES = (
     ("What is installed here, and for which machine it makes code", "polyreme info"),
     ("The same for a program, or a bug report", "polyreme info --json"),
+    ("What a library takes and gives, and for which machine it is", "polyreme info lenet.so"),
+    ("What a model of Paddle's consists of, and which of its operators are not here", "polyreme info net.json"),
 )
 # By the extras of the package: what each needs, as distributions.
 EXTRAS = {
@@ -29,9 +33,23 @@ EXTRAS = {
 
 
 @click.command("info", cls=Command, examples=EXAMPLES)
+@click.argument("file", required=False, shell_complete=complete_files)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
-def command(as_json: bool) -> None:
-    """Say which polyreme, Python and LLVM this is, for which processor and GPU it makes code, and where it keeps what it compiled."""
+@click.pass_context
+def command(ctx: click.Context, file: str | None, as_json: bool) -> None:
+    """Say which polyreme, Python and LLVM this is, for which processor and GPU it makes code, and where it keeps what it compiled.
+
+    Or what FILE is, a library or a saved model: what it takes and gives, its size, its operators and weights. Exit code 1: it cannot be
+    used here.
+    """
+    if file is not None:
+        facts = facts_of(file)
+        if as_json:
+            click.echo(json.dumps(facts.as_json, indent=1))
+        else:
+            for name, text in facts.lines:
+                click.echo(f"{name:12} {text}")
+        ctx.exit(0 if facts.is_usable else 1)
     found = installation()
     if as_json:
         click.echo(json.dumps(found, indent=1))
