@@ -18,8 +18,8 @@ from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.diagnostics import PolyremeError
 
 EXAMPLES = (
-    ("A library against the model that it was made of, on random inputs", "polyreme verify examples/lenet.py:LeNet lenet.so"),
-    ("On an array of one's own", "polyreme verify examples/lenet.py:LeNet lenet.so --input image.npy"),
+    ("A library against the model that it was made of, on random inputs", "polyreme verify net.json net.so"),
+    ("On an array of one's own", "polyreme verify net.json net.so --input image=image.npy"),
 )
 
 
