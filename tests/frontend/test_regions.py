@@ -15,6 +15,20 @@ from polyreme.static import InputSpec
 from polyreme.vision import ops
 
 RNG = np.random.default_rng(8)
+SAVED = Path(__file__).parents[1] / "fixtures" / "models" / "vision"
+
+
+@pytest.mark.parametrize("path", sorted(p for p in SAVED.iterdir() if p.suffix != ".npz"), ids=lambda path: path.name)
+def test_a_model_of_one_operator_with_free_sizes_gives_what_paddle_gives(path: Path) -> None:
+    module = read_model(path).frozen()
+    with np.load(SAVED / f"{path.stem.removesuffix('_legacy')}.npz") as file:
+        values = dict(file)
+    for call in {key.partition(".")[0] for key in values}:
+        inputs = [values[f"{call}.x{i}"] for i in range(sum(key.startswith(f"{call}.x") for key in values))]
+        for i, made in enumerate(evaluate(module, inputs)):
+            wanted = values[f"{call}.y{i}"]
+            assert (made.shape, made.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(made, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
 
 
 def drawn(*shape: int) -> Any:
