@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import polyreme as paddle
 from polyreme.ir.evaluate import evaluate
@@ -144,3 +145,16 @@ def test_a_static_program_of_free_sizes_is_saved_as_paddles_operators(tmp_path: 
     found = evaluate(read_model(tmp_path / "net").frozen(), arrays)
     for ours, wanted in zip(found, read(*map(paddle.to_tensor, arrays)), strict=True):
         np.testing.assert_allclose(ours, wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_image_is_read_from_its_file(tmp_path: Path) -> None:
+    pixels = np.add.outer(np.arange(8) * 9, np.arange(16) * 7).astype("uint8")
+    Image.fromarray(np.stack([pixels] * 3, -1)).save(tmp_path / "image.jpg", quality=100)
+    data = ops.read_file(str(tmp_path / "image.jpg"))
+    assert (data.ndim, data.dtype.name, data.shape[0]) == (1, "uint8", (tmp_path / "image.jpg").stat().st_size)
+    for mode, channels in (("unchanged", 3), ("rgb", 3), ("gray", 1)):
+        made = ops.decode_jpeg(data, mode).numpy()
+        assert made.shape == (channels, 8, 16) and made.dtype == np.uint8
+        assert np.abs(made.astype(int) - pixels).max() <= 3
+    with pytest.raises(ValueError, match="expected the mode 'unchanged', 'gray' or 'rgb' but got 'blue'"):
+        ops.decode_jpeg(data, "blue")

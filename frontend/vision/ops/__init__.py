@@ -8,6 +8,7 @@ from polyreme.boxes.functions import distribute_fpn_proposals, generate_proposal
 from polyreme.names import absent_from, listed
 from polyreme.vision.ops.anchors import box_coder, prior_box, yolo_box, yolo_loss
 from polyreme.vision.ops.deformable import DeformConv2D, deform_conv2d
+from polyreme.vision.ops.files import decode_jpeg, read_file
 from polyreme.vision.ops.norm_activation import ConvNormActivation
 from polyreme.vision.ops.regions import PSRoIPool, RoIAlign, RoIPool, psroi_pool, roi_align, roi_pool
 
@@ -18,6 +19,7 @@ __all__ = [
     "RoIAlign",
     "RoIPool",
     "box_coder",
+    "decode_jpeg",
     "deform_conv2d",
     "distribute_fpn_proposals",
     "generate_proposals",
@@ -25,6 +27,7 @@ __all__ = [
     "nms",
     "prior_box",
     "psroi_pool",
+    "read_file",
     "roi_align",
     "roi_pool",
     "yolo_box",
