@@ -47,7 +47,7 @@ from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
-from polyreme.lowering.schedule.regions import is_host_op, runs_in_parts, sizes_learnt, split_regions
+from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
 from polyreme.lowering.transforms.batch_tiling import TileBatch
 from polyreme.lowering.transforms.channels_last import ChannelsLast
@@ -242,8 +242,8 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
                 why = (
                     f"expected a function that is compiled in one piece but the size '{names[0]}' is known only when '{op.name}' has run, "
                     f"and native code knows all sizes when it starts; give "
-                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static` is "
-                    f"cut there and runs in parts"
+                    "both branches results of one shape, or write into a tensor of the full size; a function of `paddle.jit.to_static`, "
+                    f"and a library in which Python does nothing, is cut there and runs in parts"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
             if target is not None and target.code == "ptx" and is_host_op(op, branches=True):
@@ -252,6 +252,12 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
                     "which a file of launches cannot; a function of `paddle.jit.to_static` is cut there, and the host chooses"
                 )
                 raise PolyremeError(Diagnostic(why, op.location), code="E0408")
+        elif makes_size(op):
+            why = (
+                f"expected a function that is compiled in one piece but '{op.name}' makes a size of what is computed: libraries and "
+                "functions of `paddle.jit.to_static` are cut there and run in parts (`split_regions`), where nothing beside it needs Python"
+            )
+            raise PolyremeError(Diagnostic(why, op.location), code="E0408")
         elif is_host_op(op):
             why = (
                 f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, "
@@ -332,23 +338,22 @@ class CompiledModule:
         """The artifact of a function with sizes that it computes: it is cut where it does, and its parts are compiled one by one."""
         from polyreme.lowering.link.artifact import build_artifact
         from polyreme.lowering.link.objects import EarlyObjects
-        from polyreme.lowering.link.parts import join_parts, part_name
+        from polyreme.lowering.link.parts import Assembly, part_name
 
         whole = self.module.clone()
         PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce())], verify_each=self.verify).run(whole)
-        cut = split_regions(whole.function())
-        regions = [func for func in cut.functions if func.sym_name != "main"]
+        assembly = Assembly(whole.function())
         parts = []
-        for number, region in enumerate(regions):
+        for number, func in enumerate(assembly.functions):
             alone = Module.empty()
-            copy = region.clone()
+            copy = func.clone()
             copy.attributes["sym_name"] = "main"
             alone.block.append(copy)
-            part, name = part_name(number), f"{self.name}_{region.sym_name}"
+            part, name = part_name(number), f"{self.name}_{part_name(number)}"
             with reported(f"compile {name}"), without_collections(), EarlyObjects(self.target, part) as early:
                 final = Program.of(lower(alone, self.target, "kernel", self.verify, progress=early.planned))
                 parts.append(build_artifact(final, self.target, name, outline_constants(final), early=early, part=part))
-        return join_parts(cut.function(), [str(region.sym_name) for region in regions], parts, self.target, self.name)
+        return assembly.joined(parts, self.target, self.name)
 
     @cached_property
     def prepare_artifact(self) -> Any:

@@ -117,24 +117,50 @@ class RangeSpec(NamedTuple):
 GUARD_KINDS = ("divisor", "equal", "bound", "fixed")
 
 
+class BodySpec(NamedTuple):
+    """A body of a branch or loop: steps, and the slots of what it yields. It reads the slots around it, and gives slots of its own."""
+
+    steps: tuple[StepSpec, ...]
+    yields: tuple[int, ...]
+
+
 class StepSpec(NamedTuple):
     """One step of a model in parts: what is in the slots `takes` gives what goes into the slots `gives`.
 
     "part" runs part number `part`. "first" gives the first rows of a slot, as many as the number in a second one says; "range" gives the
     numbers 0, 1, … below the number in a slot; "size" gives so many rows without elements, if a flag in a second slot says that the number
-    is what is needed, which `need` says in words. All make a size of the number, called `size`.
+    is what is needed, which `need` says in words. All make a size of the number.
+
+    "if" takes a flag and gives what the first of two `bodies` yields if it holds, else the second. "while" runs the second of its bodies
+    for as long as the first one yields a flag that holds: both read what is carried, which is what the step takes at first and what the
+    second body yielded then, in the slots that it gives; a last slot has the number of rounds. `names` are what a step calls the sizes
+    that are known once it has run.
     """
 
     kind: str
     takes: tuple[int, ...]
     gives: tuple[int, ...]
     part: int = 0
-    size: str = ""
+    names: tuple[str, ...] = ()
     need: str = ""
+    bodies: tuple[BodySpec, ...] = ()
+
+    def reads(self) -> list[int]:
+        """The slots that the step needs: those that it takes, and what its bodies read from around it."""
+        found = dict.fromkeys(self.takes)
+        for body in self.bodies:
+            own = set(self.gives)
+            for step in body.steps:
+                found |= dict.fromkeys(slot for slot in step.reads() if slot not in own)
+                own.update(step.gives)
+            found |= dict.fromkeys(slot for slot in body.yields if slot not in own)
+        return list(found)
 
 
 # How many slots a step of each kind takes and gives; of a part its manifest says.
-STEP_KINDS = {"part": None, "first": (2, 1), "range": (1, 1), "size": (2, 1)}
+STEP_KINDS = {"part": None, "first": (2, 1), "range": (1, 1), "size": (2, 1), "if": None, "while": None}
+# How deep branches and loops of a manifest may stand in one another.
+MOST_NESTED = 32
 
 
 class TargetSpec(NamedTuple):
@@ -236,10 +262,7 @@ class Manifest:
             | (
                 {
                     "parts": [part.to_json() for part in self.parts],
-                    "steps": [
-                        {"kind": s.kind, "takes": list(s.takes), "gives": list(s.gives), "part": s.part, "size": s.size, "need": s.need}
-                        for s in self.steps
-                    ],
+                    "steps": list(map(_step_to_json, self.steps)),
                     "results": list(self.results),
                 }
                 if self.steps
@@ -415,12 +438,29 @@ def _range(reader: _Reader) -> RangeSpec:
     return spec
 
 
-def _step(reader: _Reader) -> StepSpec:
+def _step_to_json(step: StepSpec) -> dict[str, Any]:
+    plain = step._asdict() | {"takes": list(step.takes), "gives": list(step.gives), "names": list(step.names)}
+    bodies = [{"steps": list(map(_step_to_json, body.steps)), "yields": list(body.yields)} for body in step.bodies]
+    return plain | {"bodies": bodies}
+
+
+def _body(reader: _Reader, depth: int) -> BodySpec:
+    if depth > MOST_NESTED:
+        raise ArtifactError(f"expected at most {MOST_NESTED} branches and loops in one another in '{reader.path}'")
+    body = BodySpec(tuple(_step(item, depth) for item in reader.items("steps")), reader.counts("yields"))
+    reader.finish()
+    return body
+
+
+def _step(reader: _Reader, depth: int = 0) -> StepSpec:
     kind = reader.choice("kind", tuple(STEP_KINDS))
-    part, size = reader.integer("part", 0, MAX_ARGUMENTS), reader.text("size")
-    if size and not NAME.match(size):
-        raise ArtifactError(f"expected '{reader.path}.size' to be an identifier but got {size!r}")
-    spec = StepSpec(kind, reader.counts("takes"), reader.counts("gives"), part, size, reader.text("need", 4 * MAX_NAME))
+    names = reader.entries("names")
+    for name in names:
+        if not isinstance(name, str) or len(name) > MAX_NAME or not NAME.match(name):
+            raise ArtifactError(f"expected '{reader.path}.names' to be identifiers but got {name!r:.100}")
+    takes, gives, part = reader.counts("takes"), reader.counts("gives"), reader.integer("part", 0, MAX_ARGUMENTS)
+    spec = StepSpec(kind, takes, gives, part, tuple(names), reader.text("need", 4 * MAX_NAME))
+    spec = spec._replace(bodies=tuple(_body(item, depth + 1) for item in reader.items("bodies")))
     reader.finish()
     return spec
 
@@ -456,7 +496,7 @@ def _check_consistent(manifest: Manifest) -> None:
                 f"expected axis {size.axis} of the input '{manifest.inputs[size.input].name}' to be the size '{size.name}' but got "
                 f"'{manifest.inputs[size.input].shape[size.axis]}'"
             )
-    later = frozenset(step.size for step in manifest.steps if step.size)
+    later = frozenset(name for step in manifest.steps for name in step.names)
     for tensor in (*manifest.inputs, *manifest.outputs):
         for dim in tensor.shape:
             if isinstance(dim, str):
@@ -491,23 +531,41 @@ def _check_consistent(manifest: Manifest) -> None:
 
 def _check_steps(manifest: Manifest) -> None:
     """That each slot is given by an input or one step, before it is taken, and that steps and parts agree."""
-    known = set(range(len(manifest.inputs)))
-    for number, step in enumerate(manifest.steps):
+    given = set(range(len(manifest.inputs)))
+    known = _check_body(manifest, manifest.steps, set(given), given)
+    if given != set(range(len(given))):
+        raise ArtifactError("expected the slots of the steps to be numbered without gaps")
+    if manifest.steps and (len(manifest.results) != len(manifest.outputs) or not known.issuperset(manifest.results)):
+        raise ArtifactError(f"expected {len(manifest.outputs)} results that steps give but got {manifest.results}")
+
+
+def _check_body(manifest: Manifest, steps: Sequence[StepSpec], known: set[int], given: set[int]) -> set[int]:
+    """What is known after these steps; `given` are all slots that some step has given so far."""
+    for number, step in enumerate(steps):
         counts = STEP_KINDS[step.kind]
         if step.kind == "part":
             if step.part >= len(manifest.parts):
                 raise ArtifactError(f"expected step {number} to run one of {len(manifest.parts)} parts but got part {step.part}")
             counts = len(manifest.parts[step.part].inputs), len(manifest.parts[step.part].outputs)
+        elif step.kind == "if":
+            counts = 1, len(step.gives)
+        elif step.kind == "while":
+            counts = len(step.takes), len(step.takes) + 1
         if (len(step.takes), len(step.gives)) != counts:
             raise ArtifactError(f"expected step {number} to take and give {counts} values but got {len(step.takes)}, {len(step.gives)}")
-        if not known.issuperset(step.takes) or not known.isdisjoint(step.gives) or len(set(step.gives)) != len(step.gives):
+        if not known.issuperset(step.takes) or not given.isdisjoint(step.gives) or len(set(step.gives)) != len(step.gives):
             values = f"{step.takes}, {step.gives}"
             raise ArtifactError(f"expected step {number} to take values that are there and to give others but got {values}")
+        given.update(step.gives)
+        if len(step.bodies) != (2 if step.kind in ("if", "while") else 0):
+            raise ArtifactError(f"expected two bodies of a branch or loop, and none of others, but step {number} has {len(step.bodies)}")
+        for place, body in enumerate(step.bodies):
+            around = known.union(step.gives[:-1]) if step.kind == "while" else set(known)
+            yielded = 1 if step.kind == "while" and place == 0 else len(step.takes) if step.kind == "while" else len(step.gives)
+            if len(body.yields) != yielded or not _check_body(manifest, body.steps, around, given).issuperset(body.yields):
+                raise ArtifactError(f"expected a body of step {number} to yield {yielded} values that are there but got {body.yields}")
         known.update(step.gives)
-    if known != set(range(len(known))):
-        raise ArtifactError("expected the slots of the steps to be numbered without gaps")
-    if manifest.steps and (len(manifest.results) != len(manifest.outputs) or not known.issuperset(manifest.results)):
-        raise ArtifactError(f"expected {len(manifest.outputs)} results that steps give but got {manifest.results}")
+    return known
 
 
 def _is_line(text: int | str, size: SizeSpec) -> bool:

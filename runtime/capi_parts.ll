@@ -156,6 +156,66 @@ without_memory:
   ret i32 %allocated
 }
 
+; What is in a slot, in another one: with its memory if it has some and may lose it, else as a copy.
+define internal i32 @move(ptr %frame, i32 %from, i32 %to, i1 %may_lose) nounwind {
+entry:
+  %rank_at = getelementptr %slot, ptr @slots, i32 %from
+  %rank = load i32, ptr %rank_at, align 4
+  %item_at = getelementptr %slot, ptr @slots, i32 %from, i32 1
+  %item = load i64, ptr %item_at, align 8
+  %sizes = call ptr @value_of(ptr %frame, i32 2, i32 %from)
+  %own = call ptr @value_of(ptr %frame, i32 2, i32 %to)
+  br label %axis
+
+axis:
+  %a = phi i32 [ 0, %entry ], [ %a_next, %copy_size ]
+  %more = icmp slt i32 %a, %rank
+  br i1 %more, label %copy_size, label %look
+
+copy_size:
+  %size_at = getelementptr i64, ptr %sizes, i32 %a
+  %size = load i64, ptr %size_at, align 8
+  %own_size_at = getelementptr i64, ptr %own, i32 %a
+  store i64 %size, ptr %own_size_at, align 8
+  %a_next = add i32 %a, 1
+  br label %axis
+
+look:
+  %data = call ptr @value_of(ptr %frame, i32 0, i32 %from)
+  %owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %from)
+  %owned = load ptr, ptr %owned_at, align 8
+  %has_own = icmp ne ptr %owned, null
+  %hand_on = and i1 %has_own, %may_lose
+  br i1 %hand_on, label %give, label %copy
+
+give:
+  store ptr null, ptr %owned_at, align 8
+  %to_owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %to)
+  store ptr %owned, ptr %to_owned_at, align 8
+  %to_data_at = call ptr @value_at(ptr %frame, i32 0, i32 %to)
+  store ptr %data, ptr %to_data_at, align 8
+  ret i32 0
+
+copy:
+  %code = call i32 @allocate(ptr %frame, i32 %to)
+  %failed = icmp ne i32 %code, 0
+  br i1 %failed, label %done, label %fill
+
+fill:
+  %elements = call i64 @count(ptr %sizes, i32 %rank)
+  %bytes = mul i64 %elements, %item
+  %nothing = icmp eq i64 %bytes, 0
+  br i1 %nothing, label %done, label %write
+
+write:
+  %target = call ptr @value_of(ptr %frame, i32 0, i32 %to)
+  %written = call ptr @memcpy(ptr %target, ptr %data, i64 %bytes)
+  br label %done
+
+done:
+  ret i32 %code
+}
+
 ; The first rows of what is in a slot, as many as `number` says: the same memory.
 define internal i32 @take_first(ptr %frame, i32 %from, i64 %number, i32 %to) nounwind {
 entry:

@@ -7,14 +7,14 @@ collective call; a later step waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_SIZE, Manifest
+from polyreme.runtime.artifact import MAX_SIZE, BodySpec, Manifest, StepSpec
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
 
@@ -103,22 +103,48 @@ class Schedule(CallableModel):
         return arrays
 
     def __repr__(self) -> str:
-        return f"<schedule {self.name}: {len(self.steps)} steps>"
+        return super().__repr__() if self.manifest.steps else f"<schedule {self.name}: {len(self.steps)} steps>"
 
 
 def schedule_of_parts(manifest: Manifest, parts: Sequence[CallableModel]) -> Schedule:
     """What runs a model in parts, each of which can be called, by the steps of its manifest."""
     steps = []
     for step in manifest.steps:
-        own: dict[str, Callable[[list[Any]], Sequence[Any]]] = {
-            "first": _first,
-            "range": _range,
-            "size": partial(_size, manifest.name, step.need),
-        }
-        run = parts[step.part].run if step.kind == "part" else own[step.kind]
-        name = f"part {step.part}" if step.kind == "part" else step.kind
-        steps.append(ScheduledStep(name, run, step.takes, step.gives))
+        takes = tuple(step.reads())
+        run = partial(_in_slots, manifest.name, parts, step, takes)
+        steps.append(ScheduledStep(f"part {step.part}" if step.kind == "part" else step.kind, run, takes, step.gives))
     return Schedule(manifest, steps, manifest.results, [spec.name for spec in manifest.outputs])
+
+
+def _in_slots(name: str, parts: Sequence[CallableModel], step: StepSpec, takes: Sequence[int], given: list[Any]) -> Sequence[Any]:
+    return _step(name, parts, step, dict(zip(takes, given, strict=True)))
+
+
+def _step(name: str, parts: Sequence[CallableModel], step: StepSpec, slots: Mapping[int, Any]) -> Sequence[Any]:
+    """What a step gives, of what is in the slots."""
+    given = [slots[slot] for slot in step.takes]
+    if step.kind == "part":
+        return parts[step.part].run(given)
+    if step.kind == "first":
+        return _first(given)
+    if step.kind == "range":
+        return _range(given)
+    if step.kind == "size":
+        return _size(name, step.need, given)
+
+    def run(body: BodySpec, own: dict[int, Any]) -> list[Any]:
+        for inner in body.steps:
+            own.update(zip(inner.gives, _step(name, parts, inner, own), strict=True))
+        return [own[slot] for slot in body.yields]
+
+    first, second = step.bodies
+    if step.kind == "if":
+        return run(first if given[0].item() else second, dict(slots))
+    rounds = 0
+    while run(first, {**slots, **dict(zip(step.gives, given))})[0].item():
+        given = run(second, {**slots, **dict(zip(step.gives, given))})
+        rounds += 1
+    return [*given, np.asarray(rounds, np.int64)]
 
 
 def _first(given: list[Any]) -> Sequence[Any]:

@@ -13,16 +13,15 @@ from polyreme.compiled.kept import compiled_apart, compiler_version, kept_or_giv
 from polyreme.device import Place, current_place, driver_of
 from polyreme.dialects import dist, host
 from polyreme.ir.builtin import Call, Module
-from polyreme.ir.control import copied_function
 from polyreme.ir.core import Op, Region, Value
-from polyreme.ir.define import BindsSizes, ControlFlow
+from polyreme.ir.define import ControlFlow
 from polyreme.ir.dims import told
 from polyreme.ir.evaluate import with_sizes
 from polyreme.ir.text import identity_text
-from polyreme.lowering.analysis.names import distinct, result_names
+from polyreme.lowering.analysis.names import result_names
 from polyreme.lowering.gradients.autodiff import bound_symbols, op_symbols
 from polyreme.lowering.link.manifest import manifest_of_inputs
-from polyreme.lowering.schedule.regions import has_host_ops, split_regions
+from polyreme.lowering.schedule.regions import body_function, has_host_ops, split_regions
 from polyreme.lowering.transforms.bucket import OverlapCollectives
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import digest_of
@@ -153,25 +152,13 @@ class HostBody:
     """The program of a body of a branch or loop that the host runs. It is compiled when it first runs: of a branch perhaps never."""
 
     def __init__(self, region: Region, known: Iterable[Value], name: str, functions: host.Functions, place: Place | None):
-        self.function = copied_function(region, "main")
+        self.function, self.tellers = body_function(region, known)
         self.name, self.functions, self.place = f"{name}_body", functions, place
-        told = bound_symbols(self.function.args)
-        missing = frozenset().union(*(op_symbols(op) for op in self.function.walk() if op is not self.function))
-        missing -= told.union(*(bound_symbols(op.results) for op in self.function.walk() if op.has(BindsSizes)))
-        self.tellers: list[Value] = []
-        for value in known:
-            if bound_symbols([value]) & missing:
-                self.tellers.append(value)
-                missing -= bound_symbols([value])
         self.places: list[int] = []
 
     def find(self, tellers: Sequence[Value]) -> None:
-        """Take what tells sizes that no argument tells, which comes behind the operands as `tellers`, as further arguments."""
+        """Where among `tellers`, which come behind the operands, those stand that this body takes as further arguments."""
         self.places = [tellers.index(v) for v in self.tellers]
-        for value in self.tellers:
-            self.function.block.add_arg(value.type, value.name)
-        self.function.finish()
-        self.function.attributes |= {"arg_names": tuple(distinct(a.name or f"arg_{i}" for i, a in enumerate(self.function.args)))}
 
     @functools.cached_property
     def run(self) -> Callable[[list[Any]], Sequence[Any]]:

@@ -5,14 +5,14 @@ turn, with memory for what is between them (`capi_parts.ll`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import Template
 
 from polyreme.ir.dims import parse_dim, symbols
 from polyreme.lowering.link.c_interface import MODEL_FUNCTIONS, Weights, placeholders, sizes_function, text_constant
 from polyreme.lowering.link.parts import part_name
-from polyreme.lowering.link.runtime import DTYPES, Manifest, TensorSpec, native_text
+from polyreme.lowering.link.runtime import DTYPES, BodySpec, Manifest, StepSpec, TensorSpec, native_text
 
 __all__ = ["interfaces_in_parts"]
 
@@ -59,7 +59,8 @@ def _without_table(text: str) -> str:
 
 
 def _whole(manifest: Manifest, name: str, weights: Weights, identity: bytes, sections: dict[str, str]) -> str:
-    slots = _slots(manifest)
+    code = _Steps(manifest)
+    slots = code.slots
     fields = placeholders(manifest, name, weights, identity)
     known = frozenset(manifest.size_names)
     # A size that only a run tells is -1 in front of it.
@@ -79,34 +80,21 @@ def _whole(manifest: Manifest, name: str, weights: Weights, identity: bytes, sec
         "model_functions": "\n".join(functions),
         "models": 1 + len(manifest.parts),
         "checked_outputs": 0,
-        "steps": _steps(manifest, slots),
-        "failures": "".join(f", [ %code.{i}, %step.{i} ]" for i, _ in enumerate(manifest.steps)),
+        "steps": "\n".join(code.lines),
+        "failures": "".join(f", [ {outcome}, %{block} ]" for outcome, block in code.failures),
         "slots_count": len(slots),
         "dims_count": max(1, sum(len(spec.shape) for spec in slots)),
         "input_dim_bytes": 8 * sum(len(spec.shape) for spec in manifest.inputs),
         "sized": "true" if -1 in told else "false",
     }
-    fields["tables"] = "\n".join([str(fields["tables"]), *_tables(manifest, slots)])
+    fields["tables"] = "\n".join([str(fields["tables"]), *_tables(manifest, slots), *code.tables])
     text = "".join(section for key, section in sections.items() if not key.startswith("running")) + native_text("capi_parts.ll")
     return _with_own_text(Template(text).substitute(fields))
 
 
-def _slots(manifest: Manifest) -> list[TensorSpec]:
-    """What is in each slot: its type and how many axes it has."""
-    slots = list(manifest.inputs)
-    for step in manifest.steps:
-        if step.kind == "part":
-            slots += manifest.parts[step.part].outputs
-        elif step.kind == "first":
-            slots.append(slots[step.takes[0]])
-        else:
-            slots.append(TensorSpec("numbers", "int64", (-1,) if step.kind == "range" else (-1, 0)))
-    return slots
-
-
 def _tables(manifest: Manifest, slots: Sequence[TensorSpec]) -> list[str]:
     functions = [f"ptr @polyreme_{part_name(i)}_{f}" for i, _ in enumerate(manifest.parts) for f in ("run", "arena_bytes", "output_shapes")]
-    lines = [
+    return [
         "%slot = type { i32, i64 } ; 0 rank, 1 bytes of an element",
         "; 0 run, 1 shapes of its outputs, 2 place among the models, 3 and 4 how many values it takes and their slots, 5 and 6 gives",
         "%part = type { ptr, ptr, i64, i32, ptr, i32, ptr }",
@@ -116,58 +104,175 @@ def _tables(manifest: Manifest, slots: Sequence[TensorSpec]) -> list[str]:
         f"@results = internal constant {_numbers(manifest.results)}",
         f"@polyreme_parts = constant [{len(functions)} x ptr] [ {', '.join(functions)} ]",
     ]
-    for i, step in enumerate(manifest.steps):
-        if step.kind == "part":
-            lines += [
-                f"@takes.{i} = internal constant {_numbers(step.takes)}",
-                f"@gives.{i} = internal constant {_numbers(step.gives)}",
-                f"@part.{i} = internal constant %part {{ ptr @{_calls(step.part)}_run, ptr @{_calls(step.part)}_output_shapes, "
-                f"i64 {step.part + 1}, i32 {len(step.takes)}, ptr @takes.{i}, i32 {len(step.gives)}, ptr @gives.{i} }}",
-            ]
-        elif step.kind == "size":
-            lines.append(f"@need.{i} = internal constant {text_constant(step.need)}")
-    return lines
 
 
 def _numbers(numbers: Sequence[int]) -> str:
     return f"[{len(numbers)} x i32] " + (f"[ {', '.join(f'i32 {n}' for n in numbers)} ]" if numbers else "zeroinitializer")
 
 
-def _steps(manifest: Manifest, slots: Sequence[TensorSpec]) -> str:
-    """The steps one after the other, each in a block of its own; memory goes after the last step that needs it."""
-    emptied = _emptied(manifest)
-    lines = ["  br label %step.0" if manifest.steps else "  br label %hand_over"]
-    for i, step in enumerate(manifest.steps):
-        lines += ["", f"step.{i}:"]
+class _Steps:
+    """The code of the steps, one after the other, in `lines`, and the `tables` that it needs. `failures` are the codes of errors and the
+    blocks that they come from. `slots` say what is in each slot; behind the manifest's are those between two rounds of a loop.
+    """
+
+    def __init__(self, manifest: Manifest):
+        self.manifest = manifest
+        self.lines: list[str] = []
+        self.tables: list[str] = []
+        self.failures: list[tuple[str, str]] = []
+        self._made = 0
+        self._block = "steps"
+        specs = dict(enumerate(manifest.inputs))
+        self._find_specs(manifest.steps, specs)
+        self.slots = [specs[slot] for slot in range(len(specs))]
+        emptied = _emptied(manifest)
+        for step, slots in zip(manifest.steps, emptied, strict=True):
+            self._step(step)
+            self._release(slots)
+        self._jump("hand_over")
+
+    def _find_specs(self, steps: Sequence[StepSpec], specs: dict[int, TensorSpec]) -> None:
+        """What is in each slot: its type and how many axes it has."""
+        for step in steps:
+            if step.kind == "while":
+                specs.update(zip(step.gives, (specs[slot] for slot in step.takes), strict=False))
+                specs[step.gives[-1]] = TensorSpec("rounds", "int64", ())
+            for body in step.bodies:
+                self._find_specs(body.steps, specs)
+            if step.kind == "part":
+                specs.update(zip(step.gives, self.manifest.parts[step.part].outputs, strict=True))
+            elif step.kind == "first":
+                specs[step.gives[0]] = specs[step.takes[0]]
+            elif step.kind == "if":
+                specs.update(zip(step.gives, (specs[slot] for slot in step.bodies[0].yields), strict=True))
+            elif step.kind != "while":
+                specs[step.gives[0]] = TensorSpec("numbers", "int64", (-1,) if step.kind == "range" else (-1, 0))
+
+    # --- instructions
+
+    def _new(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _value(self, instruction: str) -> str:
+        name = f"%step.{self._new()}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def _begin(self, block: str) -> None:
+        self.lines += ["", f"{block}:"]
+        self._block = block
+
+    def _jump(self, block: str) -> None:
+        self.lines.append(f"  br label %{block}")
+
+    def _call(self, function: str, *arguments: str) -> None:
+        """A call that gives an error code, and what comes after it if that is none."""
+        outcome = self._value(f"call i32 @{function}({', '.join(('ptr %frame', *arguments))})")
+        failed = self._value(f"icmp ne i32 {outcome}, 0")
+        self.failures.append((outcome, self._block))
+        following = f"done.{self._new()}"
+        self.lines.append(f"  br i1 {failed}, label %end, label %{following}")
+        self._begin(following)
+
+    def _data(self, slot: int) -> str:
+        return self._value(f"call ptr @value_of(ptr %frame, i32 0, i32 {slot})")
+
+    def _number(self, slot: int) -> str:
+        dtype = self.slots[slot].dtype
+        kind = _NUMBERS[dtype]
+        number = self._value(f"load {kind}, ptr {self._data(slot)}, align 1")
+        return number if kind == "i64" else self._value(f"{'sext' if dtype.startswith('int') else 'zext'} {kind} {number} to i64")
+
+    def _release(self, slots: Iterable[int]) -> None:
+        self.lines += [f"  call void @release(ptr %frame, i32 {slot})" for slot in slots]
+
+    def _table(self, initializer: str) -> str:
+        name = f"@step.table.{len(self.tables)}"
+        self.tables.append(f"{name} = internal constant {initializer}")
+        return name
+
+    # --- steps
+
+    def _step(self, step: StepSpec) -> None:
         if step.kind == "part":
-            call = f"run_part(ptr %frame, ptr @part.{i})"
+            calls = _calls(step.part)
+            takes, gives = self._table(_numbers(step.takes)), self._table(_numbers(step.gives))
+            part = self._table(
+                f"%part {{ ptr @{calls}_run, ptr @{calls}_output_shapes, i64 {step.part + 1}, i32 {len(step.takes)}, ptr {takes}, "
+                f"i32 {len(step.gives)}, ptr {gives} }}"
+            )
+            self._call("run_part", f"ptr {part}")
+        elif step.kind == "first":
+            self._call("take_first", f"i32 {step.takes[0]}", f"i64 {self._number(step.takes[1])}", f"i32 {step.gives[0]}")
+        elif step.kind == "range":
+            self._call("make_range", f"i64 {self._number(step.takes[0])}", f"i32 {step.gives[0]}")
+        elif step.kind == "size":
+            need = self._table(text_constant(step.need))
+            number, flag = step.takes
+            self._call("make_size", f"i64 {self._number(number)}", f"i32 {flag}", f"i32 {step.gives[0]}", f"ptr {need}")
+        elif step.kind == "if":
+            self._branch(step)
         else:
-            number = step.takes[1 if step.kind == "first" else 0]
-            kind = _NUMBERS[slots[number].dtype]
-            lines += [
-                f"  %number_at.{i} = call ptr @value_of(ptr %frame, i32 0, i32 {number})",
-                f"  %number.{i} = load {kind}, ptr %number_at.{i}, align 1",
-            ]
-            wide = f"%number.{i}"
-            if kind != "i64":
-                wide = f"%wide.{i}"
-                lines.append(f"  {wide} = {'sext' if slots[number].dtype.startswith('int') else 'zext'} {kind} %number.{i} to i64")
-            call = {
-                "first": f"take_first(ptr %frame, i32 {step.takes[0]}, i64 {wide}, i32 {step.gives[0]})",
-                "range": f"make_range(ptr %frame, i64 {wide}, i32 {step.gives[0]})",
-                "size": f"make_size(ptr %frame, i64 {wide}, i32 {step.takes[-1]}, i32 {step.gives[0]}, ptr @need.{i})",
-            }[step.kind]
-        following = f"step.{i + 1}" if i + 1 < len(manifest.steps) else "hand_over"
-        lines += [
-            f"  %code.{i} = call i32 @{call}",
-            f"  %failed.{i} = icmp ne i32 %code.{i}, 0",
-            f"  br i1 %failed.{i}, label %end, label %done.{i}",
-            "",
-            f"done.{i}:",
-            *(f"  call void @release(ptr %frame, i32 {slot})" for slot in emptied[i]),
-            f"  br label %{following}",
-        ]
-    return "\n".join(lines)
+            self._loop(step)
+
+    def _flag(self, slot: int) -> str:
+        return self._value(f"icmp ne i64 {self._number(slot)}, 0")
+
+    def _branch(self, step: StepSpec) -> None:
+        number = self._new()
+        self.lines.append(f"  br i1 {self._flag(step.takes[0])}, label %then.{number}, label %else.{number}")
+        for block, body in zip(("then", "else"), step.bodies, strict=True):
+            self._begin(f"{block}.{number}")
+            self._body(body)
+            self._move(body, body.yields, step.gives)
+            self._release(_given(body))
+            self._jump(f"joined.{number}")
+        self._begin(f"joined.{number}")
+
+    def _loop(self, step: StepSpec) -> None:
+        """What is carried lies in the slots of the results; what a round yields waits until all of it is there."""
+        number = self._new()
+        carried, rounds = step.gives[:-1], step.gives[-1]
+        waiting = [len(self.slots) + i for i in range(len(carried))]
+        self.slots += [self.slots[slot] for slot in carried]
+        condition, body = step.bodies
+        for source, target in zip(step.takes, carried, strict=True):
+            self._call("move", f"i32 {source}", f"i32 {target}", "i1 false")
+        self._call("allocate", f"i32 {rounds}")
+        self.lines.append(f"  store i64 0, ptr {self._data(rounds)}, align 8")
+        self._jump(f"loop.{number}")
+        self._begin(f"loop.{number}")
+        self._body(condition)
+        again = self._flag(condition.yields[0])
+        self._release(_given(condition))
+        self.lines.append(f"  br i1 {again}, label %round.{number}, label %ended.{number}")
+        self._begin(f"round.{number}")
+        self._body(body)
+        self._move(body, body.yields, waiting)
+        self._release([*_given(body), *carried])
+        for source, target in zip(waiting, carried, strict=True):
+            self._call("move", f"i32 {source}", f"i32 {target}", "i1 true")
+        so_far = self._value(f"load i64, ptr {self._data(rounds)}, align 8")
+        self.lines.append(f"  store i64 {self._value(f'add i64 {so_far}, 1')}, ptr {self._data(rounds)}, align 8")
+        self._jump(f"loop.{number}")
+        self._begin(f"ended.{number}")
+
+    def _body(self, body: BodySpec) -> None:
+        for step in body.steps:
+            self._step(step)
+
+    def _move(self, body: BodySpec, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """What a body has made and yields once goes over with its memory; of anything else there is a copy, made first."""
+        own = {slot for slot in _given(body) if sources.count(slot) == 1}
+        pairs = sorted(zip(sources, targets, strict=True), key=lambda pair: pair[0] in own)
+        for source, target in pairs:
+            self._call("move", f"i32 {source}", f"i32 {target}", f"i1 {'true' if source in own else 'false'}")
+
+
+def _given(body: BodySpec) -> list[int]:
+    """The slots that the steps of a body give, those of bodies in it aside."""
+    return [slot for step in body.steps for slot in step.gives]
 
 
 def _emptied(manifest: Manifest) -> list[list[int]]:
@@ -177,7 +282,7 @@ def _emptied(manifest: Manifest) -> list[list[int]]:
     for i, step in enumerate(manifest.steps):
         if step.kind == "first":
             home[step.gives[0]] = home.get(step.takes[0], step.takes[0])
-        for slot in (*step.takes, *step.gives):
+        for slot in (*step.reads(), *step.gives):
             last[home.get(slot, slot)] = i
     kept = {*(home.get(slot, slot) for slot in manifest.results), *range(len(manifest.inputs))}
     return [[slot for slot, at in last.items() if at == i and slot not in kept] for i in range(len(manifest.steps))]

@@ -6,16 +6,16 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from polyreme.dialects import host, nn, tensor
 from polyreme.dialects.control import local_sizes
 from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Call, Func, Module, Return
-from polyreme.ir.control import has_control_flow
-from polyreme.ir.core import Op, Value
-from polyreme.ir.define import ConstantLike, ControlFlow
+from polyreme.ir.control import copied_function, has_control_flow
+from polyreme.ir.core import Op, Region, Value
+from polyreme.ir.define import BindsSizes, ConstantLike, ControlFlow
 from polyreme.ir.dims import symbols
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.sizes.facts import Guard
@@ -23,7 +23,10 @@ from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.analysis.names import distinct
 from polyreme.lowering.gradients.autodiff import bound_symbols, op_symbols
 
-__all__ = ["HOST_DIALECTS", "PART_OPS", "has_host_ops", "is_host_op", "runs_in_parts", "sizes_learnt", "split_regions"]
+__all__ = [
+    "HOST_DIALECTS", "PART_OPS", "body_function", "has_host_ops", "is_host_op", "makes_size", "runs_in_parts", "sizes_learnt",
+    "split_regions",
+]  # fmt: skip
 
 # Their ops are no part of compiled code.
 HOST_DIALECTS = frozenset({"dist", "host"})
@@ -64,11 +67,41 @@ def has_host_ops(func: Func, branches: bool = False) -> bool:
 
 
 def runs_in_parts(func: Func) -> bool:
-    """Whether the function is compiled in parts, between which a library makes sizes of what it has computed: it has ops for that, and none
-    that only Python runs.
+    """Whether the function is compiled in parts, between which a library makes sizes of what it has computed, and branches and loops where
+    it does so in one: it has ops for that, and none that only Python runs.
     """
     own = [op for op in func.block if is_host_op(op)]
-    return bool(own) and all(isinstance(op, (*PART_OPS, host.NonZero)) for op in own)
+    return bool(own) and all(map(_runs_in_library, own))
+
+
+def makes_size(op: Op) -> bool:
+    """Whether the op makes a size of what is computed, and a library can do so itself."""
+    return isinstance(op, (*PART_OPS, host.NonZero))
+
+
+def _runs_in_library(op: Op) -> bool:
+    if makes_size(op):
+        return True
+    inner = [op for region in op.regions for block in region.blocks for op in block]
+    return isinstance(op, (nn.If, nn.While)) and all(not is_host_op(op) or _runs_in_library(op) for op in inner)
+
+
+def body_function(region: Region, known: Iterable[Value]) -> tuple[Func, list[Value]]:
+    """The body of a branch or loop as a function of its own, whose arguments are the block's and then such values of `known` as tell sizes
+    that no other argument tells; and these values.
+    """
+    func: Func = copied_function(region, "main")
+    missing = frozenset().union(*(op_symbols(op) for op in func.walk() if op is not func)) - bound_symbols(func.args)
+    missing -= frozenset().union(*(bound_symbols(op.results) for op in func.walk() if op.has(BindsSizes)))
+    tellers = []
+    for value in known:
+        if bound_symbols([value]) & missing:
+            tellers.append(value)
+            missing -= bound_symbols([value])
+            func.block.add_arg(value.type, value.name)
+    func.finish()
+    func.attributes |= {"arg_names": tuple(distinct(a.name or f"arg_{i}" for i, a in enumerate(func.args)))}
+    return func, tellers
 
 
 def split_regions(func: Func, branches: bool = False) -> Module:

@@ -13,6 +13,7 @@ import pytest
 
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
+from polyreme.ir.verify import verify
 from polyreme.lowering.link.artifact import write_library
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import Artifact, Manifest, StepSpec
@@ -91,8 +92,8 @@ def test_a_manifest_in_parts_is_read_back(artifact: Artifact) -> None:
     [
         (0, StepSpec("part", (0,), (1, 2, 3), 7), "step 0 to run one of 2 parts but got part 7"),
         (0, StepSpec("part", (0, 0), (1, 2, 3), 0), r"step 0 to take and give \(1, 3\) values but got 2, 3"),
-        (1, StepSpec("first", (1, 99), (4,), 0, "K"), "step 1 to take values that are there"),
-        (1, StepSpec("first", (1, 2), (0,), 0, "K"), "step 1 to take values that are there and to give others"),
+        (1, StepSpec("first", (1, 99), (4,), 0, ("K",)), "step 1 to take values that are there"),
+        (1, StepSpec("first", (1, 2), (0,), 0, ("K",)), "step 1 to take values that are there and to give others"),
     ],
 )
 def test_steps_that_do_not_fit_are_refused(artifact: Artifact, number: int, step: StepSpec, message: str) -> None:
@@ -131,26 +132,97 @@ def test_positions_numbers_and_sizes_are_checked_and_no_folder_is_told(tmp_path:
         library(ids, np.int32(4))
     with pytest.raises(CallError, match=r"expected N to be at least 2 \(nn.slice at net.py:3:4\) but got 1"):
         library(ids[:1], np.int32(1))
+    run = from_c(path, "fed", [3, 3])
+    outcome, sizes, outputs = run([ids, np.array(2, np.int32)])
+    assert outcome == 0 and [size[0] for size in sizes] == [2, 3] and outputs[0].view(np.float32)[:2].tolist() == [0.5, -2]
+    assert [run([i, np.array(k, np.int32)])[0] for i, k in ((np.array([1, 4]), 2), (ids, 4), (ids, 0), (ids, -5))] == [5, 2, 2, 2]
+
+
+# A loop that grows what it carries, swaps two values and drops what is negative, a branch in it, and a branch with results of two sizes.
+LOOP = """
+    func @main(%x: tensor<Nxf32>, %n: tensor<i64>) -> (tensor<Axf32>, tensor<Bxf32>, tensor<i64>, tensor<Rxf32>) {
+      %zero = nn.full {value = 0, shape = [], dtype = i64} : tensor<i64>
+      %i, %y, %z, %rounds = nn.while [%zero, %x, %x], [%n, %x] : tensor<i64>, tensor<Axf32>, tensor<Bxf32>, tensor<i64>
+          { (%k: tensor<i64>, %a: tensor<Axf32>, %b: tensor<Bxf32>, %last: tensor<i64>, %w: tensor<Nxf32>)
+        %c = nn.less %k, %last : tensor<i1>
+        nn.yield %c
+      } { (%k: tensor<i64>, %a: tensor<Axf32>, %b: tensor<Bxf32>, %last: tensor<i64>, %w: tensor<Nxf32>)
+        %one = nn.full {value = 1, shape = [], dtype = i64} : tensor<i64>
+        %next = nn.add %k, %one : tensor<i64>
+        %none = nn.full {value = 0.0, shape = [], dtype = f32} : tensor<f32>
+        %longer = nn.concat %b, %w {axis = 0} : tensor<(B+N)xf32>
+        %mask = nn.greater %longer, %none : tensor<(B+N)xi1>
+        %places = host.nonzero %mask {count = K} : tensor<Kx1xi64>
+        %at = nn.reshape %places {shape = [K]} : tensor<Kxi64>
+        %kept = nn.gather %longer, %at : tensor<Kxf32>
+        %total = nn.sum %kept {axis = [0]} : tensor<f32>
+        %large = nn.greater %total, %none : tensor<i1>
+        %half = nn.if %large, [%kept, %w] {sizes = [H]} : tensor<Hxf32> { (%u: tensor<Kxf32>, %v: tensor<Nxf32>)
+          %s = nn.add %u, %u : tensor<Kxf32>
+          nn.yield %s
+        } { (%u: tensor<Kxf32>, %v: tensor<Nxf32>)
+          nn.yield %v
+        }
+        nn.yield %next, %half, %a
+      }
+      %count = nn.sum %y {axis = [0]} : tensor<f32>
+      %limit = nn.full {value = 20.0, shape = [], dtype = f32} : tensor<f32>
+      %much = nn.greater %count, %limit : tensor<i1>
+      %r = nn.if %much, [%y, %z] {sizes = [R]} : tensor<Rxf32> { (%u: tensor<Axf32>, %v: tensor<Bxf32>)
+        %both = nn.concat %u, %v {axis = 0} : tensor<(A+B)xf32>
+        nn.yield %both
+      } { (%u: tensor<Axf32>, %v: tensor<Bxf32>)
+        nn.yield %v
+      }
+      return %y, %z, %rounds, %r
+    }"""
+
+
+def test_branches_and_loops_with_sizes_of_their_own_run_in_the_library(tmp_path: Path) -> None:
+    module = parse_module(LOOP)
+    verify(module)
+    path = tmp_path / "loop.so"
+    write_library(compile_module(module).artifact, path)
+    library = load_compiled(path)
+    assert Manifest.from_bytes(library.manifest.to_bytes()) == library.manifest
+    in_c = from_c(path, "loop", [10000] * 4)
+    for values in ([1, -2, 3], [-1, -2], [0.5], []):
+        for rounds in (0, 1, 2, 5):
+            inputs = [np.array(values, np.float32), np.array(rounds)]
+            expected = evaluate(module, inputs)
+            code, sizes, results = in_c(inputs)
+            assert code == 0 and [tuple(s[: e.ndim]) for s, e in zip(sizes, expected, strict=True)] == [e.shape for e in expected]
+            for one, native, other in zip(library(*inputs), results, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+                np.testing.assert_array_equal(native.view(other.dtype)[: other.size], other.reshape(-1))
+
+
+def test_a_manifest_nests_branches_so_deep_and_no_deeper(artifact: Artifact) -> None:
+    data = artifact.manifest.to_json()
+    step: dict[str, Any] = {"kind": "if", "takes": [0], "gives": [], "part": 0, "names": [], "need": "", "bodies": []}
+    for _ in range(40):
+        body = {"steps": [step], "yields": []}
+        step = {**step, "bodies": [body, {"steps": [], "yields": []}]}
+    with pytest.raises(ArtifactError, match="at most 32 branches and loops in one another"):
+        Manifest.from_json({**data, "steps": [step]})
+
+
+def from_c(path: Path, name: str, room: list[int]) -> Any:
+    """A function of a list of arrays that runs the library by its C interface: the code of the outcome, the sizes, memory of results."""
     code = ctypes.CDLL(str(path))
-    code.fed_error.restype, code.fed_create.restype = ctypes.c_char_p, ctypes.c_void_p
-    model = ctypes.c_void_p(code.fed_create(1, None))
+    create, run = getattr(code, f"{name}_create"), getattr(code, f"{name}_run_sized")
+    create.restype = ctypes.c_void_p
+    model = ctypes.c_void_p(create(1, None))
     place = lambda array: array.ctypes.data_as(ctypes.c_void_p)
-    room, sizes = np.array([3, 3]), np.zeros((2, 1), np.int64)
-    outputs = [np.zeros(3, np.float32) for _ in range(2)]
+    pointers = lambda arrays: (ctypes.c_void_p * len(arrays))(*map(place, arrays))
 
-    def run(ids: Any, k: int) -> tuple[int, str]:
-        lengths, number = np.array(ids.shape), np.array(k, np.int32)
-        shapes = (ctypes.c_void_p * 2)(place(lengths), None)
-        found = code.fed_run_sized(
-            model, (ctypes.c_void_p * 2)(place(ids), place(number)), shapes, (ctypes.c_void_p * 2)(*map(place, outputs)), place(room),
-            (ctypes.c_void_p * 2)(*map(place, sizes)),
-        )  # fmt: skip
-        return found, code.fed_error().decode()
+    def call(inputs: list[Any]) -> tuple[int, list[Any], list[Any]]:
+        shapes = [np.array(array.shape, np.int64) for array in inputs]
+        outputs, sizes = [np.zeros(count, np.int64).view(np.uint8) for count in room], [np.zeros(8, np.int64) for _ in room]
+        outcome = run(model, pointers(inputs), pointers(shapes), pointers(outputs), place(np.array(room)), pointers(sizes))
+        return outcome, [size.tolist() for size in sizes], outputs
 
-    assert run(ids, 2) == (0, "") and sizes.tolist() == [[2], [3]] and outputs[0][:2].tolist() == [0.5, -2]
-    assert run(np.array([1, 4]), 2)[0] == 5 and run(ids, 4)[0] == 2
-    assert run(ids, 0) == (2, "expected 'k' to be at least 1 but got 0") and run(ids, -5)[1] == "expected 'k' to be at least 1 but got -5"
-    code.fed_destroy(model)
+    return call
 
 
 C_PROGRAM = r"""
