@@ -8,13 +8,13 @@ import numpy as np
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.types import ScalarType, i1, i32, i64
+from polyreme.ir.types import ScalarType, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.math.manipulation import positions_along
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "along", "best_first", "count_of", "ends_of", "flat", "kept_places", "marked", "numbers", "order_of", "put_back", "single", "take",
+    "along", "best_first", "count_of", "ends_of", "flat", "kept_places", "numbers", "order_of", "put_back", "single", "take",
 ]  # fmt: skip
 
 
@@ -71,12 +71,6 @@ def best_first(scores: Tensor, wanted: Tensor, most: int) -> tuple[Tensor, Tenso
     order = order_of(select(wanted, scores, number_like(scores, float("-inf"))), max(most, 1) if most >= 0 else -1, True)
     held = along(wanted, order)
     return order, held if most else math.zeros_like(held)
-
-
-def marked(places: Tensor, count: Any) -> Tensor:
-    """Bools [count] that hold at some places [n]."""
-    nothing = dispatch.full((count,), False, i1)
-    return dispatch.call(nn.Scatter, nothing, dispatch.full(tuple(places.type.shape), True, i1), places, axis=0)
 
 
 def kept_places(mask: Tensor) -> Tensor:

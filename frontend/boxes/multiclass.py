@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from polyreme import math
 from polyreme.boxes.found import Found, above, columns_of, of_classes, rows_of, size
-from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, marked, numbers, order_of, put_back, take
+from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, numbers, order_of, put_back, take
 from polyreme.boxes.suppression import Boxes, Rounds, longest, suppress
 from polyreme.ir.types import f32, i32, i64
 from polyreme.math.common import cast_to, number_like, select
@@ -36,15 +36,15 @@ def multiclass_nms(
     places = order + math.reshape(numbers(images), [-1, 1, 1]) * size(count)
     edges = [take(flat(boxes[:, :, i]), places) for i in range(4)]
     stays = suppress(Boxes.of(edges, normalized), held, Rounds.of_lists(held), nms_threshold, nms_eta)
-    values = along(scores, order)
-    mask = math.reshape(stays, [images, -1])
-    if keep_top_k >= 0:
-        best, _ = best_first(_key(math.reshape(values, [images, -1])), mask, keep_top_k)
-        lists = math.reshape(numbers(images), [-1, 1]) * size(mask.type.shape[1])
-        among = math.reshape(marked(flat(best + lists), mask.size), [images, -1])
-        mask = math.logical_and(mask, among) if keep_top_k else math.zeros_like(mask)
-    kept = kept_places(flat(mask))
     label = math.broadcast_to(math.reshape(numbers(classes), [1, -1, 1]), list(order.type.shape))
+    mask, label, values, places, *edges = (math.reshape(x, [images, -1]) for x in (stays, label, along(scores, order), places, *edges))
+    if keep_top_k >= 0:
+        best, mask = best_first(_key(values), mask, keep_top_k)
+        # Those that stay stand class by class again, in front of others.
+        by_class = order_of(select(mask, best, number_like(best, 2**62)))
+        best, mask = along(best, by_class), along(mask, by_class)
+        label, values, places, *edges = (along(x, best) for x in (label, values, places, *edges))
+    kept = kept_places(flat(mask))
     return Found(columns_of(kept, label, values, edges), rows_of(kept, places), count_of(mask, (1,)))
 
 
