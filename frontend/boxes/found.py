@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from polyreme import dispatch, math
 from polyreme.boxes.lists import flat, numbers, single, take
+from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType, i32, i64
-from polyreme.math.common import cast_to, number_like
+from polyreme.math.common import cast_to, number_like, same_sizes
 from polyreme.tensor import Tensor
 
-__all__ = ["Found", "above", "columns_of", "of_classes", "rows_of", "size"]
+__all__ = ["Found", "above", "check_shape", "columns_of", "of_classes", "rows_of", "size"]
 
 
 class Found(NamedTuple):
@@ -22,6 +23,12 @@ class Found(NamedTuple):
     rows: Tensor
     places: Tensor
     counts: Tensor
+
+
+def check_shape(x: Tensor, wanted: Sequence[Dim], what: str) -> None:
+    """A `ValueError` unless `x` has these sizes; free ones have them from here on."""
+    if x.ndim != len(wanted) or not same_sizes(x.type.shape, wanted):
+        raise ValueError(f"expected {what} of shape {list(wanted)} but got {list(x.shape)}")
 
 
 def size(count: Any, dtype: ScalarType = i64) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyreme import math
-from polyreme.boxes.found import size
+from polyreme.boxes.found import check_shape, size
 from polyreme.boxes.lists import count_of, kept_places, numbers, order_of, put_back, take
 from polyreme.boxes.suppression import Boxes
 from polyreme.ir.types import i32, i64
@@ -52,6 +52,7 @@ def distribute_fpn_proposals(
     Regions as large as `refer_scale` go to `refer_level`, twice as large ones to the next.
     """
     rois = rois.detach()
+    check_shape(rois, [rois.type.shape[0], 4], "regions")
     boxes = Boxes.of([rois[:, i] for i in range(4)], not pixel_offset)
     scale = math.sqrt(boxes.area)
     exact = math.log2(scale / number_like(scale, refer_scale) + number_like(scale, 1e-6)) + float(refer_level)
@@ -75,6 +76,8 @@ def collect_fpn_proposals(
 
     Of equal scores the one that comes last stands first.
     """
+    for rows, part in zip(rois, scores, strict=True):
+        check_shape(rows, [part.type.shape[0], 4], "regions")
     image = math.concat([image_of_rows(number, rows) for number, rows in zip(rois_num, rois, strict=True)], 0)
     boxes = math.concat([rows.detach() for rows in rois], 0)
     score = math.concat([math.reshape(part.detach(), [-1]) for part in scores], 0)

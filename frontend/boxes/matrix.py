@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polyreme import dispatch, math
-from polyreme.boxes.found import Found, above, columns_of, of_classes, rows_of, size
+from polyreme.boxes.found import Found, above, check_shape, columns_of, of_classes, rows_of, size
 from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, numbers, single, take
 from polyreme.boxes.suppression import Boxes, Rounds
 from polyreme.math.common import number_like, select
@@ -32,6 +32,7 @@ def matrix_nms(
     """
     boxes, scores = boxes.detach(), scores.detach()
     images, classes, count = scores.type.shape
+    check_shape(boxes, [images, count, 4], "boxes")
     wanted = math.logical_and(above(scores, score_threshold), of_classes(classes, background_label))
     order, held = best_first(scores, wanted, nms_top_k)
     places = order + math.reshape(numbers(images), [-1, 1, 1]) * size(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from polyreme import math
-from polyreme.boxes.found import Found, above, columns_of, of_classes, rows_of, size
+from polyreme.boxes.found import Found, above, check_shape, columns_of, of_classes, rows_of, size
 from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, numbers, order_of, put_back, take
 from polyreme.boxes.suppression import Boxes, Rounds, longest, suppress
 from polyreme.ir.types import f32, i32, i64
@@ -31,6 +31,7 @@ def multiclass_nms(
     """
     boxes, scores = boxes.detach(), scores.detach()
     images, classes, count = scores.type.shape
+    check_shape(boxes, [images, count, 4], "boxes")
     wanted = math.logical_and(above(scores, score_threshold), of_classes(classes, background_label))
     order, held = best_first(_key(scores), wanted, nms_top_k)
     places = order + math.reshape(numbers(images), [-1, 1, 1]) * size(count)
@@ -67,6 +68,7 @@ def multiclass_nms_of_regions(
     """
     boxes, scores = boxes.detach(), math.transpose(scores.detach(), [1, 0])
     classes, count = scores.type.shape
+    check_shape(boxes, [count, classes, 4], "boxes")
     ends = math.cumsum(cast_to(rois_num.detach(), i64), 0)
     images = ends.type.shape[0]
     starts = ends - cast_to(rois_num, i64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyreme import math
+from polyreme.boxes.found import check_shape
 from polyreme.boxes.lists import kept_places, order_of, single, take
 from polyreme.boxes.suppression import Rounds, strike
 from polyreme.math.common import number_like
@@ -16,11 +17,13 @@ __all__ = ["kept_boxes", "kept_by_score", "kept_of_classes"]
 def kept_boxes(boxes: Tensor, threshold: float) -> Tensor:
     """The places of the boxes [n, 4], int64, that overlap none before them that stays by more than the threshold."""
     boxes = boxes.detach()
+    check_shape(boxes, [boxes.type.shape[0], 4], "boxes")
     return kept_places(_stays(boxes, math.ones([boxes.type.shape[0]], "bool"), threshold, None))
 
 
 def kept_by_score(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
     """The places of the boxes [n, 4] that stay, the highest score first."""
+    check_shape(boxes, [scores.type.shape[0], 4], "boxes")
     order = order_of(scores.detach(), descending=True)
     held = math.ones([boxes.type.shape[0]], "bool")
     return take(order, kept_places(_stays(take(boxes.detach(), order), held, threshold, None)))
@@ -30,7 +33,9 @@ def kept_of_classes(
     boxes: Tensor, scores: Tensor, classes: Tensor, threshold: float, wanted: Sequence[int], most: int | None
 ) -> Tensor:
     """As `kept_by_score`, of the boxes of the wanted classes, of which those of different ones do not meet, and at most `most`."""
+    check_shape(boxes, [scores.type.shape[0], 4], "boxes")
     order = order_of(scores.detach(), descending=True)
+    check_shape(classes, scores.type.shape, "category_idxs")
     own = take(classes.detach(), order)
     held = math.zeros([boxes.type.shape[0]], "bool")
     for number in wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polyreme import dispatch, math
+from polyreme.boxes.found import check_shape
 from polyreme.boxes.lists import along, best_first, count_of, flat, kept_places, numbers, single, take
 from polyreme.boxes.suppression import Boxes, Rounds, suppress
 from polyreme.ir.types import i1
@@ -34,11 +35,16 @@ def generate_proposals(
     """Boxes [n, 4], their scores [n, 1], and how many each image has, int32, the best of an image first.
 
     `scores` are [images, anchors, height, width], `deltas` [images, 4 * anchors, height, width], `anchors` and `variances`
-    [height, width, anchors, 4]. `image_shapes` are heights and widths, and with `scaled` factors in the third column, by which sizes are
-    divided before they are compared with `min_size`. An image without a box that is large enough has one of zeros.
+    [height, width, anchors, 4], or as many rows of 4. `image_shapes` are heights and widths, and with `scaled` factors in the third
+    column, by which sizes are divided before they are compared with `min_size`. An image without a box that is large enough has one of
+    zeros.
     """
     scores, deltas, shapes = scores.detach(), deltas.detach(), image_shapes.detach()
-    images = scores.type.shape[0]
+    images, count, high, wide = scores.type.shape
+    check_shape(deltas, [images, count * 4, high, wide], "bbox_deltas")
+    check_shape(shapes, [images, 3 if scaled else 2], "the shapes of images")
+    for given, what in ((anchors, "anchors"), (variances, "variances")):
+        check_shape(given, [high, wide, count, 4] if given.ndim == 4 else [high * wide * count, 4], what)
     score = math.reshape(math.transpose(scores, [0, 2, 3, 1]), [images, -1])
     moves = math.reshape(math.transpose(deltas, [0, 2, 3, 1]), [images, -1, 4])
     everything = dispatch.full(tuple(score.type.shape), True, i1)

@@ -9,8 +9,9 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.dtypes import as_dtype
-from polyreme.ir.types import i64
+from polyreme.dtypes import as_dtype, of_scalar
+from polyreme.ir.dims import product
+from polyreme.ir.types import TensorType, i64
 from polyreme.math.common import axis_of, cast_to, tensor_arg
 from polyreme.math.creation import clone
 from polyreme.math.manipulation import concat, reshape, span, transpose
@@ -37,6 +38,10 @@ def unique(
     indices = _index_dtype(dtype, "unique")
     if _is_empty(tensor_arg(x, "unique")):
         return _of_nothing(x, indices, return_index + return_inverse + return_counts)
+    asked = {"Indices": return_index, "Index": return_inverse, "Counts": return_counts}
+    attributes = {"return_index": bool(return_index), "return_inverse": bool(return_inverse), "return_counts": bool(return_counts)}
+    if made := _operator("unique", x, axis, indices, asked, {**attributes, "is_sorted": True}):
+        return made[0] if len(made) == 1 else tuple(made)
     rows = _rows(x, axis, "unique")
     order = _order_of_rows(rows)
     starts = _starts(rows, order)
@@ -67,6 +72,9 @@ def unique_consecutive(
     indices = _index_dtype(dtype, "unique_consecutive")
     if _is_empty(tensor_arg(x, "unique_consecutive")):
         return _of_nothing(reshape(x, [0]) if axis is None else x, indices, return_inverse + return_counts)
+    attributes = {"return_inverse": bool(return_inverse), "return_counts": bool(return_counts)}
+    if made := _operator("unique_consecutive", x, axis, indices, {"Index": return_inverse, "Counts": return_counts}, attributes):
+        return made[0] if len(made) == 1 else tuple(made)
     rows = _rows(x, axis, "unique_consecutive")
     order = dispatch.call(ops.Iota, shape=(rows.type.shape[0],), axis=0, dtype=i64)
     starts = _starts(rows, order)
@@ -77,6 +85,23 @@ def unique_consecutive(
     if return_counts:
         made.append(cast_to(_lengths(first, order), indices))
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _operator(type: str, x: Tensor, axis: int | None, indices: Any, asked: dict[str, Any], attributes: dict[str, Any]) -> list[Tensor]:
+    """In a static Program the results of Paddle's operator, those that are asked for; none elsewhere."""
+    recorder = dispatch.active_trace()
+    if recorder is None:
+        return []
+    parts = product(x.type.shape) if axis is None else x.type.shape[axis_of(axis, x.ndim, type)]
+    rows = recorder.fresh_size()
+    shape = (rows,) if axis is None else tuple(rows if i == axis % x.ndim else size for i, size in enumerate(x.type.shape))
+    outputs = {"Out": TensorType(shape, x.type.dtype)}
+    outputs |= {slot: TensorType((parts if slot == "Index" else rows,), indices) for slot, wanted in asked.items() if wanted}
+    attributes |= {"axis": [] if axis is None else [int(axis)], "dtype": of_scalar(indices)}
+    made = recorder.operator(type, {"X": x}, outputs, attributes) or {}
+    for result in made.values():
+        result.stop_gradient = True
+    return list(made.values())
 
 
 def in_order_of_coming(x: Tensor, dtype: Any = "int64") -> tuple[Tensor, Tensor, Tensor]:

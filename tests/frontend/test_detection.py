@@ -37,6 +37,7 @@ def anchored() -> list[Array]:
 
 
 SAVED = Path(__file__).parents[1] / "fixtures" / "models" / "selection"
+FILES = sorted(p.name for p in SAVED.iterdir() if p.suffix != ".npz")
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Array]]] = {
     "nms": (lambda b: ops.nms(b, 0.3), [boxes(20)]),
     "nms by scores": (lambda b, s: ops.nms(b, 0.3, s), [boxes(20), scores(20)]),
@@ -48,6 +49,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Array]]] = {
     "generate_proposals": (
         lambda *given: ops.generate_proposals(*given, pre_nms_top_n=20, post_nms_top_n=6, min_size=3.0, return_rois_num=True),
         anchored(),
+    ),
+    "generate_proposals by rows of anchors": (
+        lambda *given: ops.generate_proposals(*given, pre_nms_top_n=20, post_nms_top_n=6, return_rois_num=True),
+        [*anchored()[:3], boxes(36), scores(36, 4)],
     ),
     "distribute_fpn_proposals": (
         lambda rois, count: ops.distribute_fpn_proposals(rois, 2, 4, 3, 30, rois_num=count), [boxes(20), np.int32([7, 0, 13])]
@@ -134,12 +139,19 @@ def calls_of(name: str) -> list[tuple[list[Array], list[Array]]]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("file", sorted(p.name for p in SAVED.iterdir() if p.suffix != ".npz"))
+@pytest.mark.parametrize("file", FILES)
 def test_a_model_that_paddle_saved_gives_what_paddle_gives(file: str) -> None:
     module = read_model(SAVED / file).frozen()
     verify(module)
     for given, expected in calls_of(file.rpartition(".")[0]):
         same(evaluate(module, given), expected)
+
+
+@pytest.mark.parametrize("file", some(["multiclass_nms3.json"], FILES))
+def test_a_library_of_a_model_that_paddle_saved_gives_what_paddle_gives(file: str, tmp_path: Path) -> None:
+    library = paddle.compile(paddle.jit.load(SAVED / file), tmp_path / "net.so")
+    for given, expected in calls_of(file.rpartition(".")[0]):
+        same([np.asarray(one) for one in flat(library(*given))], expected)
 
 
 def test_gradients_do_not_pass_a_choice() -> None:
@@ -158,3 +170,7 @@ def test_boxes_of_other_forms_are_an_error() -> None:
         apply_pir("multiclass_nms3", [paddle.zeros([1, 5, 8]), paddle.zeros([1, 2, 5])], attributes)
     with pytest.raises(ValueError, match="expected 'rois_num'"):
         apply_pir("multiclass_nms3", [paddle.zeros([5, 2, 4]), paddle.zeros([5, 2])], attributes)
+    with pytest.raises(ValueError, match=r"expected boxes of shape \[1, 6, 4\] but got \[1, 5, 4\]"):
+        apply_pir("multiclass_nms3", [paddle.zeros([1, 5, 4]), paddle.zeros([1, 2, 6])], attributes)
+    with pytest.raises(ValueError, match=r"expected anchors of shape \[36, 4\] but got \[35, 4\]"):
+        ops.generate_proposals(*map(paddle.to_tensor, [*anchored()[:3], boxes(35), scores(36, 4)]))

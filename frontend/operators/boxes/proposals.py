@@ -99,6 +99,8 @@ def collect_fpn_proposals(
     post_nms_topn: int,
 ) -> tuple[Tensor, Tensor]:
     """The regions of the highest scores of all levels, and how many each image has."""
+    if post_nms_topn < 1:
+        raise UnsupportedError(f"expected 'post_nms_topn' of 1 or more but got {post_nms_topn}")
     given = multi_level_rois, multi_level_scores, multi_level_rois_num or []
     if len({len(part) for part in given}) > 1:
         raise UnsupportedError(f"expected regions, scores and numbers of regions of equally many levels but got {[len(p) for p in given]}")
