@@ -11,6 +11,7 @@ from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.core import Op
+from polyreme.ir.dims import Expr
 from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, number_of, tensor_arg
 from polyreme.math.creation import clone
@@ -112,11 +113,15 @@ class TopKRetType(NamedTuple):
 def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> TopKRetType:
     """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions; of equal elements the first.
     """
-    count = int(number_of(k))
+    count = number_of(k)
+    count = count if isinstance(count, Expr) else int(count)
     place = axis_of(-1 if axis is None else axis, tensor_arg(x, "topk").ndim, "topk")
-    if x.ndim == 0 and count > 0:
+    if x.ndim == 0 and (isinstance(count, Expr) or count > 0):
         return TopKRetType(clone(x), dispatch.full((), 0, i64))
     size = x.type.shape[place] if x.ndim else 1
+    if isinstance(count, Expr):
+        index = span(argsort(x, place, largest), place, 0, count)
+        return TopKRetType(take_along_axis(x, index, place, broadcast=False), index)
     if count < 1 or isinstance(size, int) and count > size:
         raise ValueError(f"topk expected k in [1, {size}] but got {count}")
     index = dispatch.call(ops.Argsort, x, axis=place, descending=bool(largest), count=count)

@@ -28,6 +28,7 @@ CASES = {
     "twice as large": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [IMAGES]),
     "corners on corners": (lambda x: F.interpolate(x, size=[2 * x.shape[2] + 1, 7], mode="bilinear", align_corners=True), [IMAGES]),
     "as large as another": (lambda x, y: F.interpolate(x, size=y.shape[2:], mode="bilinear", align_mode=1), [IMAGES, OTHERS]),
+    "as many of the largest as a size says": (lambda x: paddle.topk(x, x.shape[0] // 2, axis=0)[0], [ROWS]),
     "counting down from a size": (lambda x: paddle.arange(x.shape[0], 0, -1), [ROWS]),
     "counting by more than one": (lambda x: paddle.arange(0, x.shape[0] * 8, 8, dtype="float32"), [ROWS]),
     "counting floats": (lambda x: paddle.arange(0.0, x.shape[0], 2), [ROWS]),
