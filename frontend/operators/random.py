@@ -60,6 +60,8 @@ def dropout(
     """In a program for inference only the scaling that the mode asks for; in training by draws of the default generator, or with
     `fix_seed` from `seed`, the same at every run.
     """
+    if not 0.0 <= float(p) <= 1.0:
+        raise ValueError(f"expected a probability from 0 to 1 as 'dropout_prob' but got {float(p)}")
     chosen = "downscale_in_infer" if mode in ("downgrade_in_infer", "downscale_in_infer") else mode
     if is_test or not (fix_seed and seed):
         return functional.dropout(x, float(p), training=not is_test, mode=chosen), None

@@ -197,3 +197,9 @@ def test_gradients_of_sequences_are_arrays():
     rows = fluid.create_lod_tensor(_floats(3, 3), [[2, 1]], fluid.CPUPlace())
     (found,) = _run({"x": rows}, "x@GRAD")
     np.testing.assert_allclose(found, np.full((3, 3), 1 / 6), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_probability_is_at_most_one(seed):
+    with pytest.raises(ValueError, match="expected a probability from 0 to 1 as 'dropout_prob' but got 1.5"):
+        layers.dropout(layers.data("x", [2]), 1.5, seed=seed)
