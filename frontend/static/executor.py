@@ -19,7 +19,7 @@ from polyreme.static.feeding.batches import may_part, shape_fits, with_fed_shape
 from polyreme.static.feeding.positions import fed_positions, misplaced
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
-from polyreme.static.operator import RunError
+from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.parallel.compiled_program import CompiledProgram
 from polyreme.static.plan import RunPlan, make_plan
 from polyreme.static.program import Program
@@ -79,7 +79,7 @@ class Executor(Shown):
 
         `feed` has an array by name for each input, of the shape that was declared; where the variable asks for no check, as those of
         `fluid.layers.data` do, of any shape that the operators take. With `use_prune` only the operators are run that the fetched
-        variables need.
+        variables and the updates of optimizers need; operators in `fetch_list`, such as what `minimize` returns, are the only updates.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor: make another one, or call close() after the last run")
@@ -91,9 +91,11 @@ class Executor(Shown):
         chosen = _program(program)
         if not chosen.global_block().ops and not fetch_list:
             return []
-        names = [_name(item) for item in _listed(fetch_list)]
-        if use_prune:
-            chosen = self._pruned(chosen, names, tuple(feed or ()))
+        asked = _listed(fetch_list)
+        names = [_name(item) for item in asked if not isinstance(item, Operator)]
+        updates = [item for item in asked if isinstance(item, Operator)]
+        if use_prune or updates:
+            chosen = self._pruned(chosen, names, updates, tuple(feed or ()))
         block = chosen.global_block()
         arrays: dict[str, Array] = {}
         types: dict[str, TensorType] = {}
@@ -190,10 +192,16 @@ class Executor(Shown):
             raise misfit.error from None
 
     @staticmethod
-    def _pruned(program: Program, names: Sequence[str], feeds: tuple[str, ...]) -> Program:
-        key = ("pruned", tuple(names), feeds)
+    def _pruned(program: Program, names: Sequence[str], updates: Sequence[Operator], feeds: tuple[str, ...]) -> Program:
+        """What these fetches and operators of an optimizer need, all of them where none is named."""
+        of_optimizers = [op for op in program.global_block().ops if op.attrs.get("op_role", 0) & OpRole.Optimize]
+        uids = {op.uid for op in of_optimizers}
+        for op in updates:
+            if op.uid not in uids:
+                raise TypeError(f"expected variables, or operators of an optimizer of the program, in fetch_list but got '{op.type}'")
+        key = ("pruned", tuple(names), tuple(op.uid for op in updates), feeds)
         if key not in program.plans:
-            program.plans[key] = program._prune_with_input(feeds, list(names))
+            program.plans[key] = program._prune_with_input(feeds, [*names, *(updates or of_optimizers)])
         pruned: Program = program.plans[key]
         return pruned
 
@@ -224,7 +232,15 @@ def _listed(fetch_list: Any) -> list[Any]:
         return []
     if not isinstance(fetch_list, (list, tuple)):
         return [fetch_list]
-    return [item for part in fetch_list for item in (part if isinstance(part, (list, tuple)) else [part])]
+    return [item for part in fetch_list for item in _members(part)]
+
+
+def _members(part: Any) -> Sequence[Any]:
+    if not isinstance(part, (list, tuple)):
+        return [part]
+    # What `minimize` returns: operators, and pairs that nobody fetches.
+    is_minimized = isinstance(part, tuple) and part and isinstance(part[0], list) and all(isinstance(op, Operator) for op in part[0])
+    return part[0] if is_minimized else part
 
 
 def _name(item: Any) -> str:

@@ -470,6 +470,30 @@ def test_pruning_at_the_run_needs_no_feed_for_what_is_left_out(programs, executo
     assert executor.run(feed={"x": rows(2, 2)}, fetch_list=[scores], use_prune=True)[0].shape == (2, 3)
 
 
+def test_pruning_at_the_run_leaves_the_updates_that_are_asked_for(programs, executor):
+    """As in Paddle 1.8.5 and 2.6.2: all updates, or those among the fetches."""
+    x = static.data("x", [None, 2])
+    first, second = (static.create_parameter([2, 1], "float32", default_initializer=paddle.nn.initializer.Constant(1.0)) for _ in range(2))
+    loss = paddle.mean(paddle.matmul(x, first)) + paddle.mean(paddle.matmul(x, second))
+    unused = paddle.exp(x)
+    minimized = paddle.optimizer.SGD(0.5).minimize(loss)
+    executor.run(programs[1])
+    feed = {"x": np.ones((3, 2), "float32")}
+
+    def after(fetches, **options):
+        found = executor.run(feed=feed, fetch_list=fetches, **options)
+        return len(found), *(float(static.global_scope().find_var(p.name).get_tensor().numpy()[0, 0]) for p in (first, second))
+
+    assert after([loss], use_prune=True) == (1, 0.5, 0.5)
+    assert after([loss, minimized]) == (1, 0.0, 0.0)
+    assert after([[loss], minimized[0]], use_prune=True) == (1, -0.5, -0.5)
+    operators = {op.input("Param")[0]: op for op in minimized[0]}
+    before = after([unused, operators[first.name]])
+    assert after([unused, operators[first.name]]) == (1, before[1] - 0.5, before[2])
+    with pytest.raises(TypeError, match="operators of an optimizer"):
+        executor.run(feed=feed, fetch_list=[programs[0].global_block().ops[0]])
+
+
 def test_a_compiled_program_runs_as_the_program_itself(programs, executor):
     x = static.data("x", [2])
     compiled = static.CompiledProgram(programs[0], build_strategy=static.BuildStrategy())
