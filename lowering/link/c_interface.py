@@ -124,7 +124,7 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, identity: byte
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
         _library_table(bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
         "",
-        # What a model in parts gives is measured by these.
+        # These look at what a model in parts gives.
         _fit_function(manifest, manifest.inputs if manifest.steps else (*manifest.inputs, *manifest.outputs)),
         sizes_function("input_sizes", [size for t in manifest.inputs for size in t.shape], manifest),
         sizes_function("guard_sizes", [guard.size for guard in manifest.bounds], manifest),
