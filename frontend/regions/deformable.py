@@ -10,13 +10,13 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import i64
+from polyreme.ir.types import TensorType, i64
 from polyreme.math import add, matmul, multiply, reshape, subtract, transpose
 from polyreme.math.common import same_sizes
 from polyreme.regions.places import both, number, pixel_rows, read, whole
 from polyreme.tensor import Tensor
 
-__all__ = ["deformable_conv"]
+__all__ = ["deformable_conv", "result_type"]
 
 
 def deformable_conv(
@@ -35,23 +35,12 @@ def deformable_conv(
     `offset` [N, deformable_groups * kh * kw * 2, h, w] has how far down and to the right of its usual place each element of a window is
     read, `mask` [N, deformable_groups * kh * kw, h, w] a factor for it. What is outside of the image is 0.
     """
-    if any(given is not None and given.ndim != 4 for given in (x, offset, filter, mask)):
-        raise ValueError(
-            f"deform_conv2d expected images, offsets, filters and masks of four axes but got shapes {list(x.shape)}, {list(offset.shape)} "
-            f"and {list(filter.shape)}"
-        )
+    kind = result_type(x, offset, filter, mask, strides, paddings, dilations, deformable_groups, groups)
     images, channels, height, width = x.type.shape
     made, taken = filter.type.shape[:2]
     kh, kw = (int(k) for k in filter.shape[2:])
+    rows, columns = kind.shape[2:]
     elements, parts = kh * kw, deformable_groups
-    rows, columns = (
-        (size + 2 * pad - (dilation * (k - 1) + 1)) // stride + 1
-        for size, pad, dilation, k, stride in zip((height, width), paddings, dilations, (kh, kw), strides, strict=True)
-    )
-    _check_sizes(x, filter, groups, parts)
-    for what, given, count in (("offset", offset, 2 * parts * elements), ("mask", mask, parts * elements)):
-        if given is not None and not same_sizes(given.type.shape, (images, count, rows, columns)):
-            raise ValueError(f"expected {what} of the shape {[images, count, rows, columns]} but got {list(given.type.shape)}")
 
     # Everything of a window lies together: [N, h, w, deformable groups, elements].
     wide = (images, rows, columns, parts, elements)
@@ -77,6 +66,37 @@ def deformable_conv(
         found = matmul(apart, reshape(weight, [groups, made // groups, taken * elements]), transpose_y=True)
         found = reshape(transpose(found, [1, 0, 2]), [images * rows * columns, made])
     return transpose(reshape(found, [images, rows, columns, made]), [0, 3, 1, 2])
+
+
+def result_type(
+    x: Tensor,
+    offset: Tensor,
+    filter: Tensor,
+    mask: Tensor | None,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+    deformable_groups: int,
+    groups: int,
+) -> TensorType:
+    """What `deformable_conv` gives; a ValueError where its operands do not fit together."""
+    if any(given is not None and given.ndim != 4 for given in (x, offset, filter, mask)):
+        raise ValueError(
+            f"deform_conv2d expected images, offsets, filters and masks of four axes but got shapes {list(x.shape)}, {list(offset.shape)} "
+            f"and {list(filter.shape)}"
+        )
+    images, _, height, width = x.type.shape
+    kh, kw = (int(k) for k in filter.shape[2:])
+    elements, parts = kh * kw, deformable_groups
+    rows, columns = (
+        (size + 2 * pad - (dilation * (k - 1) + 1)) // stride + 1
+        for size, pad, dilation, k, stride in zip((height, width), paddings, dilations, (kh, kw), strides, strict=True)
+    )
+    _check_sizes(x, filter, groups, parts)
+    for what, given, count in (("offset", offset, 2 * parts * elements), ("mask", mask, parts * elements)):
+        if given is not None and not same_sizes(given.type.shape, (images, count, rows, columns)):
+            raise ValueError(f"expected {what} of the shape {[images, count, rows, columns]} but got {list(given.type.shape)}")
+    return TensorType((images, filter.type.shape[0], rows, columns), x.type.dtype)
 
 
 def _check_sizes(x: Tensor, filter: Tensor, groups: int, parts: int) -> None:

@@ -10,7 +10,8 @@ from polyreme.math.common import tensor_arg
 from polyreme.nn import Layer
 from polyreme.nn import initializer as init
 from polyreme.nn.functional.conv import sizes_of
-from polyreme.regions.deformable import deformable_conv
+from polyreme.regions.deformable import deformable_conv, result_type
+from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = ["DeformConv2D", "deform_conv2d"]
@@ -41,7 +42,18 @@ def deform_conv2d(
     offset, weight = _wide(offset, dtype), _wide(weight, dtype)
     mask, bias = (None if given is None else _wide(given, dtype) for given in (mask, bias))
     steps, edges, apart = (sizes_of(v, 2, what) for v, what in ((stride, "stride"), (padding, "padding"), (dilation, "dilation")))
-    made = deformable_conv(x, offset, weight, mask, steps, edges, apart, deformable_groups, groups)
+    kind = result_type(x, offset, weight, mask, steps, edges, apart, deformable_groups, groups)
+    written = recorded(
+        "deformable_conv_v1" if mask is None else "deformable_conv", {"Input": x, "Offset": offset, "Filter": weight, "Mask": mask},
+        {"Output": kind}, {
+            "strides": list(steps), "paddings": list(edges), "dilations": list(apart), "groups": groups,
+            "deformable_groups": deformable_groups, "im2col_step": 1,
+        },
+    )  # fmt: skip
+    if written is None:
+        made = deformable_conv(x, offset, weight, mask, steps, edges, apart, deformable_groups, groups)
+    else:
+        (made,) = written
     return made if bias is None else add(made, reshape(bias, [1, -1, 1, 1]))
 
 

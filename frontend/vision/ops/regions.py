@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.ir.dims import Dim
+from polyreme.ir.types import TensorType, i64
 from polyreme.math.common import tensor_arg
 from polyreme.nn import Layer
 from polyreme.regions import pool
 from polyreme.regions.align import roi_align as align
+from polyreme.regions.places import check_regions
+from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = ["PSRoIPool", "RoIAlign", "RoIPool", "psroi_pool", "roi_align", "roi_pool"]
@@ -22,11 +26,23 @@ def _pair(output_size: Any, function: str, kinds: tuple[type, ...] = (int, tuple
     return int(height), int(width)
 
 
-def _check(x: Any, boxes: Any, boxes_num: Any, function: str) -> None:
+def _check(x: Any, boxes: Any, boxes_num: Any, height: int, width: int, function: str) -> None:
     tensor_arg(x, function)
     tensor_arg(boxes, function, "boxes")
     assert boxes_num is not None, "boxes_num should not be None in dygraph mode."
     tensor_arg(boxes_num, function, "boxes_num")
+    check_regions(x, boxes, height, width, function)
+
+
+def _operator(
+    function: str, x: Tensor, boxes: Tensor, boxes_num: Tensor, channels: Dim, height: int, width: int, scale: float, **attributes: Any
+) -> Tensor | None:
+    """The result in a static Program, which has Paddle's operator."""
+    kind = TensorType((boxes.type.shape[0], channels, height, width), x.type.dtype)
+    outputs = {"Out": kind, **({"Argmax": kind.with_dtype(i64)} if function == "roi_pool" else {})}
+    sizes = {"pooled_height": height, "pooled_width": width, "spatial_scale": float(scale)}
+    made = recorded(function, {"X": x, "ROIs": boxes, "RoisNum": boxes_num}, outputs, {**sizes, **attributes})
+    return None if made is None else made[0]
 
 
 def roi_align(
@@ -47,8 +63,12 @@ def roi_align(
     With `aligned` pixels have their middles half a pixel behind their number. Floats; a gradient reaches the images.
     """
     height, width = _pair(output_size, "roi_align")
-    _check(x, boxes, boxes_num, "roi_align")
-    return align(x, boxes, boxes_num, height, width, float(spatial_scale), int(sampling_ratio), bool(aligned))
+    _check(x, boxes, boxes_num, height, width, "roi_align")
+    ratio, aligned = int(sampling_ratio), bool(aligned)
+    made = _operator(
+        "roi_align", x, boxes, boxes_num, x.type.shape[1], height, width, spatial_scale, sampling_ratio=ratio, aligned=aligned
+    )
+    return align(x, boxes, boxes_num, height, width, float(spatial_scale), ratio, aligned) if made is None else made
 
 
 def roi_pool(
@@ -56,8 +76,9 @@ def roi_pool(
 ) -> Tensor:
     """[boxes, C, h, w] of images and boxes as `roi_align` takes them: the greatest element of each part of whole pixels, 0 for none."""
     height, width = _pair(output_size, "roi_pool")
-    _check(x, boxes, boxes_num, "roi_pool")
-    return pool.roi_pool(x, boxes, boxes_num, height, width, float(spatial_scale))[0]
+    _check(x, boxes, boxes_num, height, width, "roi_pool")
+    made = _operator("roi_pool", x, boxes, boxes_num, x.type.shape[1], height, width, spatial_scale)
+    return pool.roi_pool(x, boxes, boxes_num, height, width, float(spatial_scale))[0] if made is None else made
 
 
 def psroi_pool(
@@ -67,12 +88,12 @@ def psroi_pool(
     that belongs to the part.
     """
     height, width = _pair(output_size, "psroi_pool", (int, tuple, list))
-    _check(x, boxes, boxes_num, "psroi_pool")
-    assert x.ndim == 4, "Input features with shape should be (N, C, H, W)"
     if height * width == 0:
         raise ValueError("output_size should not contain 0.")
+    _check(x, boxes, boxes_num, height, width, "psroi_pool")
     channels = int(x.shape[1]) // (height * width)
-    return pool.psroi_pool(x, boxes, boxes_num, height, width, channels, float(spatial_scale))
+    made = _operator("psroi_pool", x, boxes, boxes_num, channels, height, width, spatial_scale, output_channels=channels)
+    return pool.psroi_pool(x, boxes, boxes_num, height, width, channels, float(spatial_scale)) if made is None else made
 
 
 class RoIAlign(Layer):
