@@ -59,7 +59,7 @@ def _without_table(text: str) -> str:
 
 
 def _whole(manifest: Manifest, name: str, weights: Weights, identity: bytes, sections: dict[str, str]) -> str:
-    code = _Steps(manifest)
+    code = _StepCode(manifest)
     slots = code.slots
     fields = placeholders(manifest, name, weights, identity)
     known = frozenset(manifest.size_names)
@@ -110,7 +110,7 @@ def _numbers(numbers: Sequence[int]) -> str:
     return f"[{len(numbers)} x i32] " + (f"[ {', '.join(f'i32 {n}' for n in numbers)} ]" if numbers else "zeroinitializer")
 
 
-class _Steps:
+class _StepCode:
     """The code of the steps, one after the other, in `lines`, and the `tables` that it needs. `failures` are the codes of errors and the
     blocks that they come from. `slots` say what is in each slot; behind the manifest's are those between two rounds of a loop.
     """
