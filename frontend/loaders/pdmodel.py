@@ -121,6 +121,8 @@ class _ProtoReader:
             check_type(tensor.type, variable.type, refuse)
             self.values[name] = tensor
         self.uncomputed: dict[str, str] = {}  # results that nobody computes here, with the operator that should
+        # Variables of which the program declares another type than operators are found to make, and what is made of these.
+        self.misdeclared: set[str] = set()
         self.variables = dict(self.block.variables)
         self.nesting = 0
 
@@ -229,6 +231,7 @@ class _ProtoReader:
             inputs["Array"] = [self.values[name] for name in op.outputs.get("Out", ()) if name in self.values]
         with self.builder.operator(where, op.type, str(op.attrs.get("op_namescope", ""))):
             made = apply_legacy(op.type, inputs, op.attrs)
+            misdeclared = not self.misdeclared.isdisjoint(name for names in op.inputs.values() for name in names)
             for slot, names in op.outputs.items():
                 results = made.get(slot)
                 if results is None:
@@ -236,10 +239,18 @@ class _ProtoReader:
                     continue
                 if len(results) != len(names):
                     raise UnsupportedError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
-                first = slot == find_legacy(op.type)[1].outputs[0]
+                # What training alone needs is declared in other shapes by different versions.
+                checked = slot == find_legacy(op.type)[1].outputs[0] and not misdeclared
                 for name, result in zip(names, results, strict=True):
-                    # What training alone needs is declared in other shapes by different versions.
-                    self.values[name] = self.builder.named(self._agreeing(result, name, where, first), name)
+                    self.values[name] = self.builder.named(self._agreeing(result, name, where, checked), name)
+                    if misdeclared or not checked and self._is_misdeclared(result, name):
+                        self.misdeclared.add(name)
+
+    def _is_misdeclared(self, result: Tensor, name: str) -> bool:
+        """Whether the program declares another element type, as those of 1.8 do for the places that operators find."""
+        variable = self.variables.get(name)
+        declared = variable.type if variable is not None and not self._is_array(name) and isinstance(result, Tensor) else None
+        return declared is not None and not has_no_value(result) and declared.dtype != result.type.dtype
 
     def _agreeing(self, result: Tensor, name: str, where: str, first: bool) -> Tensor:
         """The result as the program declares it: programs older than 0-D tensors have one element where there is now none of the axes."""
