@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,8 @@ _BY_PYTHON = {builtins.float: float64, builtins.int: int64, builtins.bool: bool,
 
 
 def as_dtype(value: Any) -> dtype:
-    """The dtype meant by a dtype, a name (`"float32"`, or as numpy says it, `"int"`, `"i4"`), a numpy dtype or type, or a Python number
-    type; `TypeError` otherwise.
+    """The dtype meant by a dtype, a name (`"float32"`, or as numpy says it, `"int"`, `"i4"`), a numpy dtype or type, a Python number type,
+    or a member of Paddle 1's `VarDesc.VarType`; `TypeError` otherwise.
     """
     if isinstance(value, dtype):
         return value
@@ -90,6 +91,8 @@ def as_dtype(value: Any) -> dtype:
             except TypeError:
                 raise TypeError(f"expected the name of a dtype but got {value!r}{did_you_mean(value, DTYPES)}") from None
         return found
+    if isinstance(value, IntEnum) and builtins.int(value) in PROTOBUF_DTYPES:
+        return DTYPES[PROTOBUF_DTYPES[builtins.int(value)]]
     if value in _BY_PYTHON:
         return _BY_PYTHON[value]
     try:

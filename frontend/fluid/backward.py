@@ -8,7 +8,7 @@ from typing import Any
 from polyreme.names import listed
 from polyreme.static import backward
 
-__all__ = ["append_backward", "gradients"]
+__all__ = ["append_backward", "calc_gradient", "gradients"]
 
 
 def append_backward(
@@ -27,6 +27,12 @@ def append_backward(
 def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_set: Iterable[Any] | None = None) -> list[Any]:
     """The gradients of the sum of `targets` with respect to `inputs`; None for an input that they do not depend on."""
     return backward.gradients(targets, inputs, target_gradients, no_grad_set)
+
+
+def calc_gradient(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_set: Iterable[Any] | None = None) -> Any:
+    """The same, and for one input its gradient alone."""
+    found = gradients(targets, inputs, target_gradients, no_grad_set)
+    return found[0] if len(found) == 1 else found
 
 
 __dir__ = listed(__name__)

@@ -7,14 +7,49 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.fluid.framework import Program, default_main_program
+from polyreme.dtypes import as_dtype
+from polyreme.fluid.framework import Program, default_main_program, in_dygraph_mode
 from polyreme.ir import config
 from polyreme.names import listed
 from polyreme.static.lod.tensor import LoDTensor, offsets_of
 from polyreme.static.variable import Variable
 from polyreme.utils.shown import Shown
 
-__all__ = ["DataFeeder", "DataToLoDTensorConverter"]
+__all__ = ["DataFeeder", "DataToLoDTensorConverter", "check_dtype", "check_type", "check_variable_and_dtype", "convert_dtype"]
+
+
+# --- what layers of one's own ask of their inputs
+
+
+def convert_dtype(dtype: Any) -> str:
+    """The name of an element type, as of `x.dtype`: "float32"; a `TypeError` where it is none."""
+    return str(as_dtype(dtype).name)
+
+
+def check_type(input: Any, input_name: str, expected_type: Any, op_name: str, extra_message: str = "") -> None:
+    """Refuse, with a `TypeError`, an input of a layer that is of another class; inside `dygraph.guard()` nothing is asked."""
+    if not in_dygraph_mode() and not isinstance(input, expected_type):
+        raise TypeError(
+            f"The type of '{input_name}' in {op_name} must be {expected_type}, but received {type(input)}. {extra_message}".rstrip()
+        )
+
+
+def check_dtype(input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
+    """Refuse, with a `TypeError`, an input of a layer that has another element type than those named."""
+    if not in_dygraph_mode() and convert_dtype(input_dtype) not in expected_dtype:
+        raise TypeError(
+            f"The data type of '{input_name}' in {op_name} must be {expected_dtype}, but received {convert_dtype(input_dtype)}. "
+            f"{extra_message}".rstrip()
+        )
+
+
+def check_variable_and_dtype(input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = "") -> None:
+    """Both, of an input that is to be a Variable."""
+    check_type(input, input_name, Variable, op_name, extra_message)
+    check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
+
+
+# --- mini-batches
 
 
 class DataToLoDTensorConverter(Shown):

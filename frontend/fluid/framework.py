@@ -10,6 +10,7 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
+from polyreme.dtypes import as_dtype
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
 from polyreme.static.current import (
@@ -24,14 +25,24 @@ from polyreme.static.current import (
 from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block, Program
 from polyreme.static.recorder import RECORDER, ProgramRecorder
-from polyreme.static.variable import Parameter, Variable, named_variable
+from polyreme.static.variable import GRAD, Parameter, Variable, named_variable
 
 __all__ = [
-    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "OpRole", "Operator", "Parameter", "Program", "Variable", "cpu_places",
-    "cuda_pinned_places", "cuda_places", "default_main_program", "default_startup_program", "device_guard", "get_flags", "get_var",
-    "in_dygraph_mode", "is_compiled_with_cuda", "load_op_library", "name_scope", "program_guard", "require_version", "set_flags",
-    "switch_main_program", "switch_startup_program",
+    "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "OpRole", "Operator", "Parameter", "Program", "Variable",
+    "convert_np_dtype_to_dtype_", "cpu_places", "cuda_pinned_places", "cuda_places", "default_main_program", "default_startup_program",
+    "device_guard", "get_flags", "get_var", "grad_var_name", "in_dygraph_mode", "is_compiled_with_cuda", "load_op_library", "name_scope",
+    "program_guard", "require_version", "set_flags", "switch_main_program", "switch_startup_program",
 ]  # fmt: skip
+
+
+def grad_var_name(var_name: str) -> str:
+    """What the variable is called that has the gradient of another one."""
+    return var_name + GRAD
+
+
+def convert_np_dtype_to_dtype_(np_dtype: Any) -> Any:
+    """The dtype of a name or of numpy's, which compares with `VarDesc.VarType`."""
+    return as_dtype(np_dtype)
 
 
 class _Mode(threading.local):
