@@ -38,7 +38,8 @@ Kernels
 21. Not every iteration of a `kernel.parallel` writes to the same place.
 
 Sizes
-22. Guards of a function read as `ir/sizes/facts.py` has them, and are about sizes that its arguments tell; its ranges are about its arguments.
+22. Guards of a function read as `ir/sizes/facts.py` has them, and are about sizes that its arguments tell; its ranges are about its
+    arguments.
 
 What 17, 19 and 20 say of where things stand is asked of functions that somebody runs: `main`, `prepare`, and those that are called.
 

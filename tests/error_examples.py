@@ -20,6 +20,7 @@ import polyreme as paddle
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.cli import run_command as run
 from polyreme.cli.reports import error_text
+from polyreme.ir.define import OPS
 from polyreme.ir.syntax.parser import parse_module
 from polyreme.ir.verify import verify
 from polyreme.utils import unique_name
