@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from polyreme.dtypes import get_default_dtype
 from polyreme.fft import transform
 from polyreme.ir.dims import Dim
-from polyreme.ir.types import WHOLE, ScalarType
+from polyreme.ir.types import PARTS, WHOLE, ScalarType, TensorType
 from polyreme.math import arange, cast, concat, roll, scale
 from polyreme.math.common import tensor_arg
 from polyreme.math.creation import zeros
 from polyreme.math.manipulation import span
 from polyreme.names import absent_from, listed
+from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -286,18 +287,32 @@ def _sized(x: Tensor, axes: Sequence[int], sizes: Sequence[int] | None) -> Tenso
 
 
 def _complex_to_complex(x: Tensor, axes: Sequence[int], sizes: Sequence[int] | None, norm: str, forward: bool) -> Tensor:
-    return transform.of_complex(_sized(_complex(x), axes, sizes), axes, norm, forward)
+    x = _sized(_complex(x), axes, sizes)
+    made = recorded("fft_c2c", {"X": x}, {"Out": x.type}, {"axes": list(axes), "normalization": norm, "forward": forward})
+    return transform.of_complex(x, axes, norm, forward) if made is None else made[0]
 
 
 def _real_to_complex(x: Tensor, axes: Sequence[int], sizes: Sequence[int] | None, norm: str, forward: bool) -> Tensor:
-    return transform.of_real(_sized(_real(x), axes, sizes), axes, norm, forward, True)
+    x = _sized(_real(x), axes, sizes)
+    shape = _with_size(x, axes[-1], x.type.shape[axes[-1]] // 2 + 1)
+    attributes = {"axes": list(axes), "normalization": norm, "forward": forward, "onesided": True}
+    made = recorded("fft_r2c", {"X": x}, {"Out": TensorType(shape, WHOLE[x.type.dtype])}, attributes)
+    return transform.of_real(x, axes, norm, forward, True) if made is None else made[0]
+
+
+def _with_size(x: Tensor, axis: int, size: Dim) -> tuple[Dim, ...]:
+    return tuple(size if i == axis else n for i, n in enumerate(x.type.shape))
 
 
 def _complex_to_real(x: Tensor, axes: Sequence[int], sizes: Sequence[int] | None, norm: str, forward: bool) -> Tensor:
-    if sizes is None:
-        return transform.of_halves(_complex(x), axes, norm, forward, 2 * (x.type.shape[axes[-1]] - 1))
-    *before, size = sizes
-    return transform.of_halves(_sized(_complex(x), axes, [*before, size // 2 + 1]), axes, norm, forward, size)
+    size: Dim = 2 * (x.type.shape[axes[-1]] - 1)
+    x = _complex(x)
+    if sizes is not None:
+        *before, last = sizes
+        x, size = _sized(x, axes, [*before, last // 2 + 1]), last
+    attributes = {"axes": list(axes), "normalization": norm, "forward": forward, "last_dim_size": 0 if sizes is None else size}
+    made = recorded("fft_c2r", {"X": x}, {"Out": TensorType(_with_size(x, axes[-1], size), PARTS[x.type.dtype])}, attributes)
+    return transform.of_halves(x, axes, norm, forward, size) if made is None else made[0]
 
 
 if not TYPE_CHECKING:

@@ -167,7 +167,7 @@ class _Backward:
             for slot, names in op.write_slots().items():
                 for i, name in enumerate(names):
                     variable = self.block.var_recursive(name)
-                    through = smooth and not self._stops(variable) and variable.has_shape and variable.type.dtype.is_float
+                    through = smooth and not self._stops(variable) and variable.has_shape and variable.type.dtype.kind in "fc"
                     reached[name] = through or (self.wanted is not None and name in self.wanted)
                     if through:
                         flow.outputs.append((slot, i))
@@ -185,7 +185,7 @@ class _Backward:
     def _reached(self, name: str, reached: dict[str, bool]) -> bool:
         if name not in reached:
             variable = self.block.var_recursive(name)
-            reached[name] = self.wanted is None and not self._stops(variable) and variable.has_shape and variable.type.dtype.is_float
+            reached[name] = self.wanted is None and not self._stops(variable) and variable.has_shape and variable.type.dtype.kind in "fc"
         return reached[name]
 
     def _stops(self, variable: Variable) -> bool:

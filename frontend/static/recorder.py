@@ -145,7 +145,7 @@ RECORDER = ProgramRecorder()
 def temporary(block: Block, what: str, kind: Any) -> Variable:
     """A variable for a result; gradients reach it unless they are switched off or it has none."""
     made = Variable(block, unique_name.generate(f"{what}.tmp"), kind.shape, dtypes.of_scalar(kind.dtype))
-    made.stop_gradient = not tape.is_grad_enabled() or not kind.dtype.is_float
+    made.stop_gradient = not tape.is_grad_enabled() or kind.dtype.kind not in "fc"
     block._add(made)
     return made
 

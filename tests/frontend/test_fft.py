@@ -80,3 +80,27 @@ def test_frames_are_added_at_their_places() -> None:
         for i in range(3):
             wanted[i : i + 40] += frames[:, i]
         np.testing.assert_allclose(made, wanted.T if axis == -1 else wanted, atol=1e-12)
+
+
+def test_a_static_program_has_the_operators_of_paddle_and_their_gradients() -> None:
+    def spectrum(x):
+        return paddle.fft.irfft(paddle.conj(paddle.fft.rfft(x)), 7) + paddle.real(paddle.fft.fft2(x))[:, :7]
+
+    array = numbers(2, 10).astype("float32")
+    paddle.enable_static()
+    try:
+        main = paddle.static.Program()
+        with paddle.static.program_guard(main):
+            x = paddle.static.data("x", [2, 10], "float32")
+            x.stop_gradient = False
+            made = spectrum(x)
+            gradients = paddle.static.gradients((made * made).sum(), x)
+        assert {"fft_r2c", "conj", "fft_c2r", "fft_c2c", "real"} <= {op.type for op in main.global_block().ops}
+        found = paddle.static.Executor().run(main, feed={"x": array}, fetch_list=[made, *gradients])
+    finally:
+        paddle.disable_static()
+    x = paddle.to_tensor(array, stop_gradient=False)
+    made = spectrum(x)
+    (made * made).sum().backward()
+    for ours, wanted in zip(found, (made, x.grad), strict=True):
+        np.testing.assert_allclose(ours, wanted.numpy(), rtol=1e-5, atol=1e-4)

@@ -202,7 +202,7 @@ def _leaf(tensor: Tensor | None) -> Any:
     if tensor is None:
         return None
     leaf = Tensor._wrap(tensor._value, tensor.type)
-    leaf.stop_gradient = not tensor.type.dtype.is_float
+    leaf.stop_gradient = tensor.type.dtype.kind not in "fc"
     return leaf
 
 
