@@ -260,7 +260,7 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     - of the two ways to round, up or down, `floordiv(b-1-p, b) = -ceildiv(p+1-b, b)`, the one with the smaller first coefficient stays, so
       `ceildiv(N, 8)` and `(N+7)//8` are equal.
 
-    A symbolic divisor is taken not to be 0: `N*K // K` is `N`.
+    A symbolic divisor is taken not to be 0: `N*K // K` is `N`, and `floordiv(N*K, 2*K)` is `floordiv(N, 2)`.
     """
     if isinstance(a, int) and isinstance(b, int):
         return a // b
@@ -269,7 +269,22 @@ def floordiv(a: Dim, b: Dim) -> Dim:
     if isinstance(b, int) and b > 0:
         return _floordiv_by_number(a, b)
     quotient = _exact_quotient(a, b)
-    return quotient if quotient is not None else _opaque("floordiv", a, b)
+    if quotient is not None:
+        return quotient
+    factor = _common_factor(a, b)
+    if factor != 1:
+        return floordiv(_exact_quotient(a, factor), _exact_quotient(b, factor))  # type: ignore[arg-type]
+    return _opaque("floordiv", a, b)
+
+
+def _common_factor(a: Dim, b: Dim) -> Dim:
+    """What is a factor of all terms of both: a number times names, which are sizes, and so not negative."""
+    terms = [*_terms(a), *_terms(b)]
+    monos = [mono for mono, _ in terms]
+    names = dict.fromkeys(atom for atom in monos[0] if not atom.fn)
+    powers = {atom: min(mono.count(atom) for mono in monos) for atom in names}
+    mono = tuple(atom for atom, power in powers.items() for _ in range(power))
+    return _canonical({tuple(sorted(mono, key=str)): gcd(*(coef for _, coef in terms))})
 
 
 def _floordiv_by_number(a: Dim, b: int) -> Dim:

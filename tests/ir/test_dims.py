@@ -137,3 +137,13 @@ def test_text_that_is_no_size_is_refused_with_its_column(text):
 def test_a_size_without_a_value_is_named():
     with pytest.raises(KeyError, match="'T'"):
         evaluate(N + T, {"N": 1})
+
+
+def test_a_factor_of_both_sides_of_a_quotient_goes():
+    n, m, k = map(symbol, "NMK")
+    assert str((k * m) // (2 * k)) == "floordiv(M, 2)" and (4 * k * n) // (6 * k * m) == (2 * n) // (3 * m)
+    assert (k * m + 1) // (2 * k) != (m + 1) // 2
+    for a in (2 * n * k + 3 * k * m, n * k - 2 * k, k * k * m + 5 * k):
+        for b in (2 * k, 6 * k, 3 * k * n):
+            for values in ({"N": 1, "M": 4, "K": 3}, {"N": 7, "M": 0, "K": 1}, {"N": 2, "M": 9, "K": 8}):
+                assert evaluate(floordiv(a, b), values) == evaluate(a, values) // evaluate(b, values)
