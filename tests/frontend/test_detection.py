@@ -88,7 +88,7 @@ def some(names: list[str], of: Any = FUNCTIONS) -> list[Any]:
     return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in of]
 
 
-@pytest.mark.parametrize("name", some(["nms by classes", "multiclass_nms3", "generate_proposals"]))
+@pytest.mark.parametrize("name", some(["nms by classes", "multiclass_nms3"]))
 def test_a_compiled_function_of_free_sizes_gives_what_eager_mode_gives(name: str) -> None:
     function, given = FUNCTIONS[name]
     spec = [InputSpec([None, *array.shape[1:]], str(array.dtype), f"x{i}") for i, array in enumerate(given)]
