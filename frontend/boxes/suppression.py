@@ -93,8 +93,9 @@ class Rounds:
             # In a list where nobody is left the last box acts again, behind which there are none.
             return [here, body(math.minimum(here, last), mask)]
 
+        # The last box need not act, and where no box is held nobody does.
         first = dispatch.full((*mask.type.shape[:-1], 1), -1, i64)
-        return loop(lambda i, mask: math.less_than(math.min(i), self.count), step, [first, mask])[1]
+        return loop(lambda i, mask: math.less_than(math.min(i), last), step, [first, mask])[1]
 
 
 def strike(over: Callable[[Tensor], Tensor], held: Tensor, rounds: Rounds) -> Tensor:
