@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import mmap
 import os
 import struct
@@ -60,10 +61,15 @@ class _Table(ctypes.Structure):
 
 
 class LibraryFile(NamedTuple):
-    """What the trailer of a library says."""
+    """What the trailer of a library says; `table` is the name of what a loader needs of it."""
 
     manifest: Manifest
     identity: bytes
+    table: str = "polyreme_library"
+
+
+# Where `extra` of a manifest has what differs by the level of the processor, if the library has several.
+LEVELS_KEY = "levels"
 
 
 def weights_header(weights: bytes | memoryview) -> bytes:
@@ -105,6 +111,27 @@ def read_library(path: str | os.PathLike[str]) -> LibraryFile:
         raise ArtifactError(f"{name}: {error.message}", error.code) from error
 
 
+def _for_this_processor(found: LibraryFile, name: str) -> LibraryFile:
+    """Of a library for several levels of processors, the best that runs here."""
+    told = found.manifest.extra.get(LEVELS_KEY)
+    if told is None:
+        check_runs_here(found.manifest.target, name)
+        return found
+    try:
+        levels = [LibraryFile(Manifest.from_json(v["manifest"]), bytes.fromhex(v["identity"]), str(v["table"])) for v in json.loads(told)]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArtifactError(f"{name}: expected the levels of processors of a library but its trailer is damaged: {error}") from error
+    for level in reversed(levels):
+        try:
+            check_runs_here(level.manifest.target, name)
+        except ArtifactError:
+            if level is levels[0]:
+                raise
+        else:
+            return level
+    raise ArtifactError(f"{name}: expected levels of processors but the library has none")
+
+
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable | Schedule:
     """Open a compiled library, ready to be called with arrays; one in parts, since sizes of its results are known after the run, as a
     schedule of these.
@@ -113,9 +140,8 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     its weights, or one for another machine is an `ArtifactError`.
     """
     path = Path(path)
-    found = read_library(path)
-    check_runs_here(found.manifest.target, os.fspath(path))
-    library, table = _open(path.absolute(), found.identity)
+    found = _for_this_processor(read_library(path), os.fspath(path))
+    library, table = _open(path.absolute(), found)
     keep: list[Any] = [library]
     constants_at = table.constants or 0
     weights_file = found.manifest.extra.get("weights")
@@ -142,33 +168,33 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     return schedule_of_parts(found.manifest, parts)
 
 
-def _open(path: Path, identity: bytes) -> tuple[ctypes.CDLL, _Table]:
+def _open(path: Path, found: LibraryFile) -> tuple[ctypes.CDLL, _Table]:
     """The library in memory, and its table.
 
     The system's loader goes by name: when a library of this name is loaded already, it returns that one, even if the file has changed
     since. Its identity tells; then a copy under another name is loaded.
     """
-    library, table = _open_by_name(path)
-    if ctypes.string_at(table.identity, len(identity)) == identity:
+    library, table = _open_by_name(path, found.table)
+    if ctypes.string_at(table.identity, len(found.identity)) == found.identity:
         return library, table
     library = load_code(path.read_bytes(), os.fspath(path))
-    table = _table_of(library, path)
-    if ctypes.string_at(table.identity, len(identity)) != identity:
+    table = _table_of(library, path, found.table)
+    if ctypes.string_at(table.identity, len(found.identity)) != found.identity:
         raise ArtifactError(f"{path}: expected code that belongs to the manifest but got other code")
     return library, table
 
 
-def _open_by_name(path: Path) -> tuple[ctypes.CDLL, _Table]:
+def _open_by_name(path: Path, name: str) -> tuple[ctypes.CDLL, _Table]:
     try:
         library = ctypes.CDLL(os.fspath(path))
     except OSError as error:
         raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
-    return library, _table_of(library, path)
+    return library, _table_of(library, path, name)
 
 
-def _table_of(library: ctypes.CDLL, path: Path) -> _Table:
+def _table_of(library: ctypes.CDLL, path: Path, name: str) -> _Table:
     try:
-        table = _Table.in_dll(library, "polyreme_library")
+        table = _Table.in_dll(library, name)
     except ValueError as error:
         raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
     if table.format != FORMAT:

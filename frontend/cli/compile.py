@@ -20,6 +20,7 @@ TEXTS = ("tensor", "kernel", "llvm", "asm", "ptx")
 EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
     ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
+    ("For any x86-64 since 2009, with the best code for each", "polyreme compile examples/lenet.py:LeNet --cpu multi -o lenet.so"),
     ("For a program's own linker: one object file, or an archive", "polyreme compile examples/lenet.py:LeNet -o lenet.o"),
     (
         "With a pass of your own, which a Python file registers, before ops are fused",
@@ -39,7 +40,7 @@ EXAMPLES = (
     help="The library, such as net.so, net.a or net.o, or a GPU's artifact.",
 )
 @target_option
-@click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own.")
+@click.option("--cpu", help="The processor, in LLVM's words, instead of the target's own; multi: x86-64 v2, v3 and v4 in one file.")
 @click.option(
     "--to",
     "level",
@@ -63,7 +64,9 @@ def command(
     if not output.name:
         raise click.BadParameter("expected the name of a file but got ''", param_hint="--output")
     module = find_model(model, inputs).module(freeze=True)
-    chosen = as_target(target, cpu)
+    if cpu == "multi" and level in TEXTS:
+        raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
+    chosen = as_target(target, None if cpu == "multi" else cpu)
     if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
             text = Inspection(module, chosen).level(level)
@@ -71,7 +74,7 @@ def command(
             output.write_text(text, encoding="utf-8")
         return
     with progress(output.name), own.in_the_pipeline():
-        library = compile(module, output, chosen, form=level, folders=folders)
+        library = compile(module, output, chosen, cpu="multi" if cpu == "multi" else None, form=level, folders=folders)
     if not output.is_file():
         return  # a device, such as /dev/null
     if chosen.code == "ptx":

@@ -29,9 +29,10 @@ def compile(
     (`.o`); the latter two are for a program's own linker, and None is returned. Where the model's source is named, in what is expected of
     sizes, the file's name alone is told, unless `folders` are wanted.
 
-    `target` is `"native"`, the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is
-    returned. For a GPU (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is
-    loaded if a GPU is the current device. Layers are compiled in evaluation mode, with the weights they have now.
+    `cpu="multi"` writes code for three levels of x86-64, of which the library takes the best that a processor has. `target` is `"native"`,
+    the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is returned. For a GPU
+    (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded if a GPU is the
+    current device. Layers are compiled in evaluation mode, with the weights they have now.
 
     What is written to a device, such as /dev/null, is not loaded: None is returned.
 
@@ -53,6 +54,9 @@ def compile(
     from polyreme.compiled.kept import done_apart, kept_artifact
     from polyreme.device import current_place
 
+    if cpu == "multi":
+        allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
+        return _compile_for_several(net, Path(path), target, input_spec, form, folders, allowed)
     chosen = as_target(target, cpu)
     if chosen.code != "ptx":
         from polyreme.lowering.link.artifact import check_form
@@ -69,6 +73,37 @@ def compile(
         _write(artifact, library, chosen, form, folders)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
+
+
+def _compile_for_several(
+    net: Any, path: Path, target: Any, input_spec: Sequence[Any] | None, form: str | None, folders: bool, allowed: dict[str, Any]
+) -> Any:
+    """A library with code for each level of x86-64."""
+    from dataclasses import replace
+
+    from polyreme.compiled.inspection import as_target
+    from polyreme.compiled.kept import keep_artifact, kept_artifact, room
+    from polyreme.ir.diagnostics import PolyremeError
+    from polyreme.lowering.link.artifact import check_form
+    from polyreme.lowering.link.c_interface import c_name_of
+    from polyreme.lowering.link.multi import level_targets, write_multi
+    from polyreme.lowering.pipeline import compile_module
+
+    if as_target(target).arch != "x86_64":
+        raise PolyremeError(f"expected a target of x86-64 for a library of several levels (cpu 'multi') but got '{target}'", code="E0008")
+    form = check_form(path, level_targets()[0], form)
+    artifacts = []
+    for level in level_targets():
+        chosen = replace(level, **{name: getattr(level, name) and may for name, may in allowed.items()})
+        key, _, module, check = _what_to_compile(net, input_spec, chosen)
+        artifact = kept_artifact(key)
+        if artifact is None:
+            artifact = compile_module(module(), chosen, name=c_name_of(path.name.split(".")[0]), room=room(True)).artifact.settled()
+            check()
+            keep_artifact(key, artifact)
+        artifacts.append(artifact)
+    write_multi(artifacts, path, form, folders)
+    return load_compiled(path) if form == "shared" and path.is_file() and runs_here(level_targets()[0]) else None
 
 
 def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) -> tuple[str, int, Callable[[], Any], Callable[[], None]]:

@@ -266,8 +266,8 @@ def write_library(
         header = weights_header(artifact.constants)
         place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(artifact.constants))
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
-    manifest = replace(artifact.manifest if folders else _without_folders(artifact.manifest), name=name, extra=extra)
-    identity = _identity(manifest, artifact)
+    manifest = replace(without_folders(artifact.manifest, folders), name=name, extra=extra)
+    identity = identity_of(manifest, artifact)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         # It looks at the processor before anything else runs, and so takes no more than all of them have.
@@ -276,7 +276,7 @@ def write_library(
     }
     if manifest.all_constants and not own_file:
         # Constants without elements have an address all the same.
-        objects["constants.o"] = native_object(_constants_text(artifact.constants or bytes(1)), target)
+        objects["constants.o"] = native_object(constants_text(artifact.constants or bytes(1)), target)
     if form == "shared":
         exports = [f"{name}_*", "polyreme_library", *(["polyreme_parts"] if manifest.steps else [])]
         code = library_bytes(link_shared(objects, exports, path.name, target), manifest, identity)
@@ -284,6 +284,11 @@ def write_library(
         code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name), target)
     written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
     written |= {path: [code], path.with_suffix(".h"): [c_header(manifest, name, place, form).encode()]}
+    return write_files(path, written)
+
+
+def write_files(path: Path, written: Mapping[Path, Sequence[bytes | memoryview]]) -> list[Path]:
+    """Write the library to `path` and what belongs to it; a device takes the library alone. All paths, the library's first."""
     if is_device(path):
         written = {path: written[path]}
     for file, parts in written.items():
@@ -317,10 +322,12 @@ def base_of(target: Target) -> Target:
     return replace(base, triple=target.triple) if base is not None else target
 
 
-def _without_folders(manifest: Manifest) -> Manifest:
-    """The manifest with file names in place of places in folders, and those of its parts."""
+def without_folders(manifest: Manifest, folders: bool = False) -> Manifest:
+    """The manifest, and those of its parts, with places told by file name alone, unless `folders` are wanted."""
+    if folders:
+        return manifest
     guards, ranges = tuple(map(_without_folder, manifest.guards)), tuple(map(_without_folder, manifest.ranges))
-    return replace(manifest, guards=guards, ranges=ranges, parts=tuple(map(_without_folders, manifest.parts)))
+    return replace(manifest, guards=guards, ranges=ranges, parts=tuple(map(without_folders, manifest.parts)))
 
 
 def _without_folder(spec: Spec) -> Spec:
@@ -337,7 +344,7 @@ def _interfaces(manifest: Manifest, name: str, weights: Weights, identity: bytes
     return {"interface.o": c_interface(manifest, name, weights, identity)}
 
 
-def _identity(manifest: Manifest, artifact: Artifact) -> bytes:
+def identity_of(manifest: Manifest, artifact: Artifact) -> bytes:
     """Tells a library from others: of all that it is made of."""
     digest = hashlib.blake2b(manifest.to_bytes(), digest_size=32)
     digest.update(artifact.code)
@@ -352,7 +359,7 @@ def _target_of(manifest: Manifest) -> Target:
     return find_target(found.triple, found.cpu, found.features)
 
 
-def _constants_text(data: bytes | memoryview) -> str:
+def constants_text(data: bytes | memoryview) -> str:
     # `hex` puts the backslash between the bytes; the first byte gets its own.
     return f'@polyreme_constants = hidden constant [{len(data)} x i8] c"\\{data.hex(chr(92), 1)}", align {ALIGNMENT}\n'
 

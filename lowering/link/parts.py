@@ -16,7 +16,7 @@ from polyreme.lowering.link.runtime import ALIGNMENT, Artifact, BodySpec, Manife
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule.regions import PART_OPS, body_function, has_host_ops, split_regions
 
-__all__ = ["Assembly", "part_name"]
+__all__ = ["Assembly", "moved", "part_name"]
 
 
 def part_name(number: int) -> str:
@@ -88,7 +88,7 @@ class Assembly:
         for part in parts:
             gap = -end % ALIGNMENT
             pieces += [bytes(gap), *(part.pieces.parts if isinstance(part.pieces, Pieces) else [part.pieces])]
-            manifests.append(_moved(part.manifest, end + gap))
+            manifests.append(moved(part.manifest, end + gap))
             end += gap + len(part.pieces)
         code = b"".join(part.code for part in parts)
         outputs = []
@@ -114,6 +114,6 @@ def _names(op: Op) -> tuple[str, ...]:
     return tuple(sorted(bound_symbols(op.results)))
 
 
-def _moved(part: Manifest, offset: int) -> Manifest:
+def moved(part: Manifest, offset: int) -> Manifest:
     """A part whose constants stand so many bytes further behind."""
     return replace(part, constants=tuple(c._replace(offset=c.offset + offset) for c in part.constants), objects=())

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from polyreme.lowering.link.runtime import ASK_FOR_TILES, TargetSpec
 
-__all__ = ["REFUSES", "base_features", "lacks_function", "machine_check"]
+__all__ = ["REFUSES", "base_features", "choice_of", "machine_check"]
 
 # The functions of this file are called so in a library.
 REFUSES = "machine_refuses"
@@ -122,6 +122,26 @@ def machine_check(target: TargetSpec) -> str:
     if not features:
         return f"define internal i1 @{REFUSES}() nounwind {{\n  ret i1 false\n}}"
     return "\n".join([_CPUID, lacks_function("lacks", features), _refusal("amx-tile" in features)])
+
+
+def choice_of(levels: Sequence[Sequence[str]]) -> str:
+    """`i32 level()`: the number of the last of `levels`, each by its features, that this processor has; 0 if it has none, which the first
+    one's own check tells. It is asked once.
+    """
+    tables = [lacks_function(f"lacks_{i}", features) for i, features in enumerate(levels) if i]
+    code = [
+        "@chosen = internal global i32 -1", "", "define internal i32 @level() nounwind {", "entry:",
+        "  %known = load atomic i32, ptr @chosen monotonic, align 4", "  %fresh = icmp slt i32 %known, 0",
+        f"  br i1 %fresh, label %try{len(levels) - 1}, label %again", "", "again:", "  ret i32 %known", "",
+    ]  # fmt: skip
+    for i in range(len(levels) - 1, 0, -1):
+        code += [
+            f"try{i}:", f"  %lacking{i} = call ptr @lacks_{i}()", f"  %fits{i} = icmp eq ptr %lacking{i}, null",
+            f"  br i1 %fits{i}, label %take{i}, label %{f'try{i - 1}' if i > 1 else 'take0'}", "",
+        ]  # fmt: skip
+    for i in range(len(levels)):
+        code += [f"take{i}:", f"  store atomic i32 {i}, ptr @chosen monotonic, align 4", f"  ret i32 {i}", ""]
+    return "\n".join([_CPUID, *tables, *code, "}", ""])
 
 
 def lacks_function(name: str, features: Sequence[str]) -> str:

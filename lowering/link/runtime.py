@@ -29,7 +29,7 @@ from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
-from polyreme.runtime.library import library_bytes, weights_header
+from polyreme.runtime.library import LEVELS_KEY, library_bytes, weights_header
 from polyreme.runtime.memory import ALIGNMENT, address_of
 from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
 from polyreme.runtime.shared_code import (
@@ -44,11 +44,11 @@ from polyreme.runtime.shared_code import (
 from polyreme.runtime.threads import Pool, PoolFunctions, process_pool
 
 __all__ = [
-    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_PLAN", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS", "POOL_FUNCTIONS",
-    "SUM_LANES", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable", "GpuPlan",
-    "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions", "RangeSpec",
-    "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of", "cache_in", "check_runs_here", "constants_of", "digest_of",
-    "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",
+    "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_PLAN", "LEVELS_KEY", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS",
+    "POOL_FUNCTIONS", "SUM_LANES", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable",
+    "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions",
+    "RangeSpec", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of", "cache_in", "check_runs_here", "constants_of",
+    "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",
     "weights_sum", "with_shared_code", "write_atomically",
 ]  # fmt: skip
 
