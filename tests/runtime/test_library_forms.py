@@ -13,14 +13,19 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.compiled.compilation import runs_here
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit.saving import trace_model
 from polyreme.lowering.link.artifact import check_form, write_library
+from polyreme.lowering.link.multi import level_targets, write_multi
 from polyreme.lowering.link.processor import base_features
 from polyreme.lowering.link.relocatable import defined
 from polyreme.lowering.machines.targets import find_target, host
+from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import GuardSpec, TargetSpec
 from polyreme.runtime.checksum import SUM_LANES, weights_sum
-from polyreme.runtime.library import read_library
+from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.library import load_compiled, read_library
 from tests.runtime.native import fixed_artifact, scale_artifact
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
@@ -213,3 +218,99 @@ def test_an_older_processor_is_told_and_not_killed(tmp_path: Path, target: str, 
     assert QEMU is not None
     done = subprocess.run([QEMU, "-cpu", cpu, tmp_path / "main"], capture_output=True, text=True, check=False)
     assert (done.returncode, lacks in done.stdout) == (3 if lacks else 0, True), done.stdout + done.stderr
+
+
+# --- several levels in one library
+
+SUMS = """
+#include "net.h"
+#include <stdio.h>
+int main(void) {
+  const char *error = 0;
+  net_model *model = net_create(1, &error);
+  if (!model) { puts(error); return 3; }
+  float x[24], y[12];
+  for (int i = 0; i < 24; i++) x[i] = (float)(i % 7);
+  int64_t sizes[2] = {3, 8};
+  const int64_t *shapes[1] = {sizes};
+  const void *inputs[1] = {x};
+  void *outputs[1] = {y};
+  int32_t code = net_run(model, inputs, shapes, outputs);
+  for (int i = 0; i < 12; i++) printf("%.5f ", y[i]);
+  code |= net_check_weights(model);
+  sizes[1] = 9;
+  code |= net_run(model, inputs, shapes, outputs) != NET_BAD_SHAPE;
+  net_destroy(model);
+  return code;
+}
+"""
+
+
+def one_for_several(folder: Path, file: str = "net.so", weights: str = "auto") -> tuple[Any, np.ndarray[Any, Any]]:
+    net = paddle.nn.Linear(8, 4)
+    spec = [paddle.static.InputSpec([None, 8], "float32", "x")]
+    traced = trace_model(net, spec)
+    artifacts = [compile_module(traced.frozen(), target, name="net").artifact.settled() for target in level_targets()]
+    write_multi(artifacts, folder / file, weights=weights)
+    x = (np.arange(24) % 7).astype("float32").reshape(3, 8)
+    return x, net(paddle.to_tensor(x)).numpy()
+
+
+@pytest.mark.skipif(host().arch != "x86_64", reason="levels are of x86-64")
+@pytest.mark.parametrize("weights", ["inside", "beside"])
+def test_a_library_for_several_processors_takes_the_best_level_here(tmp_path: Path, weights: str) -> None:
+    x, wanted = one_for_several(tmp_path, weights=weights)
+    library = load_compiled(tmp_path / "net.so")
+    np.testing.assert_allclose(library(x), wanted, rtol=1e-5, atol=1e-6)
+    best = [t for t in level_targets() if runs_here(t)][-1]
+    assert library.manifest.target.cpu == best.cpu
+    assert (tmp_path / "net.weights").exists() == (weights == "beside")
+    native = opened(tmp_path / "net.so")
+    assert not hasattr(native, "net__v3_create"), "only NAME_… is there for programs"
+    model = ctypes.c_void_p(native.net_create(1, None))
+    assert native.net_check_weights(model) == 0
+    native.net_destroy(model)
+    if weights == "beside":
+        data = bytearray((tmp_path / "net.weights").read_bytes())
+        data[-2] ^= 1
+        (tmp_path / "net.weights").write_bytes(data)
+        with pytest.raises(ArtifactError, match="the file is damaged"):
+            load_compiled(tmp_path / "net.so")
+
+
+@needs_cc
+@pytest.mark.skipif(host().arch != "x86_64", reason="levels are of x86-64")
+@pytest.mark.parametrize("file", ["net.so", "net.a", "net.o"])
+def test_programs_call_it_as_any_other(tmp_path: Path, file: str) -> None:
+    _, wanted = one_for_several(tmp_path, file)
+    (tmp_path / "main.c").write_text(SUMS)
+    subprocess.run(["cc", "main.c", file, f"-Wl,-rpath,{tmp_path}", "-lm", "-o", "main"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    np.testing.assert_allclose([float(v) for v in done.stdout.split()], wanted.reshape(-1), atol=1e-4)
+    if QEMU is not None:
+        done = subprocess.run([QEMU, "-cpu", "Nehalem", tmp_path / "main"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.qemu
+@needs_cc
+@pytest.mark.skipif(QEMU is None, reason="qemu-user is not installed")
+@pytest.mark.parametrize("cpu", ["Nehalem", "Haswell", "max"])
+def test_each_processor_gets_code_that_it_runs(tmp_path: Path, cpu: str) -> None:
+    _, wanted = one_for_several(tmp_path)
+    (tmp_path / "main.c").write_text(SUMS)
+    subprocess.run(["cc", "main.c", "net.so", f"-Wl,-rpath,{tmp_path}", "-lm", "-o", "main"], cwd=tmp_path, check=True)
+    assert QEMU is not None
+    done = subprocess.run([QEMU, "-cpu", cpu, tmp_path / "main"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    np.testing.assert_allclose([float(v) for v in done.stdout.split()], wanted.reshape(-1), atol=1e-4)
+
+
+def test_several_levels_are_for_x86_64_and_for_libraries(tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([2, 8], "float32", "x")]
+    with pytest.raises(PolyremeError, match=r"of x86-64 for a library of several levels \(cpu 'multi'\) but got 'aarch64'"):
+        paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", target="aarch64", cpu="multi", input_spec=spec)
+    library = paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", cpu="multi", input_spec=spec)
+    if host().arch == "x86_64":
+        assert library(np.full((2, 8), -1, "float32")).max() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,12 +48,14 @@ def _library(file: Path) -> Facts:
     from polyreme.runtime.artifact import MAGIC, Artifact
     from polyreme.runtime.cpu import check_runs_here
     from polyreme.runtime.errors import ArtifactError
-    from polyreme.runtime.library import map_weights, read_library
+    from polyreme.runtime.library import LEVELS_KEY, map_weights, read_library
 
     with open(file, "rb") as opened:
         is_artifact = opened.read(len(MAGIC)) == MAGIC
     manifest = Artifact.load(file).manifest if is_artifact else read_library(file).manifest
     beside = manifest.extra.get("weights")
+    several = json.loads(manifest.extra.get(LEVELS_KEY, "[]"))
+    cpus = [level["manifest"]["target"]["cpu"] for level in several] or [manifest.target.cpu]
     fault = ""
     try:
         if not is_artifact:
@@ -84,7 +87,7 @@ def _library(file: Path) -> Facts:
         *[("output", str(t)) for t in manifest.outputs],
         *[("expects", guard.what) for guard in manifest.guards],
         *[("expects", f"'{manifest.inputs[r.input].name}' to hold {r.what} from {r.low} to {r.high}") for r in manifest.ranges],
-        ("target", ", ".join(filter(None, (manifest.target.triple, manifest.target.cpu)))),
+        ("target", ", ".join(filter(None, (manifest.target.triple, *cpus)))),
         ("weights", f"{bytes_text(manifest.constant_bytes)} {where}" if manifest.constant_bytes else "none"),
         ("here", fault or "can be loaded"),
     ]
