@@ -16,6 +16,7 @@
 | `POLYREME_PROGRESS` | 0 for no line about compilations that take long, which the command line draws on terminals |
 | `POLYREME_TUNE` | 1 to time some tiles for each matrix product on this machine when it is first compiled, and to keep the fastest |
 | `POLYREME_PATIENCE` | seconds that a rank waits for the others in a collective call; otherwise half an hour |
+| `POLYREME_MEETING` | the folder in which ranks say that they have come to `init_parallel_env`; the launcher sets it |
 | `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before its work is done here; otherwise 600 |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
@@ -190,6 +191,11 @@ def completion_wanted() -> str:
 
 COMPLETION = "_POLYREME_COMPLETE"
 """The variable with which shells ask."""
+
+
+def meeting() -> Path | None:
+    """The folder in which ranks say that they have come, None where their launcher made none."""
+    return _folder("POLYREME_MEETING")
 
 
 def patience() -> int:

@@ -97,9 +97,12 @@ def init_parallel_env(nccl_config: Any = None) -> Group:
         if place.size == 1:
             _process = _alone
         else:
+            from polyreme.distributed.meeting import meet, within
             from polyreme.runtime.mpi import MpiCommunicator
 
-            communicator = MpiCommunicator(config.patience())
+            meet(place.rank, place.size, config.patience())
+            with within(config.patience()):
+                communicator = MpiCommunicator(config.patience())
             if communicator.size != place.size:
                 raise PolyremeError(
                     f"expected {place.size} processes, as mpiexec started, but the MPI library that mpi4py uses sees "

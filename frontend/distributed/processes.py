@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -11,11 +12,13 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from polyreme.distributed.meeting import given_up
 from polyreme.ir import config
 from polyreme.runtime.collectives import CollectiveError
 from polyreme.runtime.mpi import EXTRA, MissingMpi, is_installed
@@ -24,6 +27,8 @@ __all__ = ["SpawnContext", "launch_command", "launch_environment", "run_ranks", 
 
 # How long processes may take to end when they are asked to.
 END_SECONDS = 10.0
+# How often ranks are looked after, and how long they may take to say what is wrong.
+LOOK_SECONDS, FAREWELL_SECONDS = 0.25, 3.0
 
 _PR_SET_PDEATHSIG = 1
 
@@ -60,9 +65,12 @@ def launch_command(ranks: int, argv: Sequence[str]) -> list[str]:
     return [mpiexec, "-n", str(ranks), *options, *argv]
 
 
-def launch_environment(ranks: int) -> dict[str, str]:
-    """The environment of the ranks: the processors are shared out between them."""
+def launch_environment(ranks: int, meeting: Path | None = None) -> dict[str, str]:
+    """The environment of the ranks: the processors are shared out between them. `meeting` is the folder where they say that they have come.
+    """
     environment = dict(os.environ)
+    if meeting is not None:
+        environment["POLYREME_MEETING"] = str(meeting)
     environment.setdefault("POLYREME_THREADS", str(max(1, config.processors() // ranks)))
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # Whoever runs Python as root has decided so already.
@@ -74,20 +82,68 @@ def run_ranks(ranks: int, argv: Sequence[str]) -> int:
     """Run a command in `ranks` processes; their exit code, 0 when all went well. One rank needs no MPI. Whoever ends this process ends
     them.
     """
-    command, environment = (list(argv), None) if ranks == 1 else (launch_command(ranks, argv), launch_environment(ranks))
-    process = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
-    try:
-        with _handed_on_to(process):
-            code = process.wait()
-    except BaseException:
-        # mpiexec ends its ranks when it is asked to, but not when it is killed.
-        process.terminate()
+    with tempfile.TemporaryDirectory(prefix="polyreme-ranks-") as name:
+        folder = Path(name)
+        command, environment = (list(argv), None) if ranks == 1 else (launch_command(ranks, argv), launch_environment(ranks, folder))
+        process = subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
         try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        raise
+            with _handed_on_to(process):
+                code = _wait(process, folder)
+        except BaseException:
+            _end(process)
+            raise
     return code if code >= 0 else 128 - code
+
+
+def _wait(process: subprocess.Popen[bytes], folder: Path, timeout: float | None = None) -> int:
+    """The exit code of the process that has started ranks. Once one of them has given up waiting for another, which may stand still for
+    ever, all that is left is ended.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    ending: float | None = None
+    while True:
+        try:
+            return process.wait(LOOK_SECONDS if deadline is None else max(0.0, min(LOOK_SECONDS, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                raise
+            if ending is None and given_up(folder):
+                # Time for those that wait to say so.
+                ending = now + FAREWELL_SECONDS
+            if ending is not None and now >= ending:
+                _end(process)
+                return process.wait() or 1
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and what it has started. mpiexec ends its ranks when it is asked to, but not when it is killed."""
+    started = _descendants(process.pid)
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    for pid in started:
+        # Those that stand still take no notice of being asked.
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have; none where the system does not tell."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # Behind the name, which may hold anything, come the state and the parent.
+            parents.setdefault(int(entry.read_text().rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), ()):
+            found.append(child)
+            waiting.append(child)
+    return found
 
 
 def _end_with_parent() -> None:
@@ -120,7 +176,7 @@ class SpawnContext:
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the end; whether it has come. An error in a rank is raised here, with the rank's own traceback."""
         try:
-            code = self.process.wait(timeout)
+            code = _wait(self.process, self.folder, timeout)
         except subprocess.TimeoutExpired:
             return False
         except BaseException:
@@ -163,7 +219,7 @@ def spawn(
         command = launch_command(ranks, argv) if ranks > 1 else argv
         with open(folder / "function", "wb") as file:
             cloudpickle.dump((func, tuple(args), list(sys.path)), file)
-        process = subprocess.Popen(command, env=launch_environment(ranks), stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=launch_environment(ranks, folder), stdin=subprocess.DEVNULL)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -261,3 +261,26 @@ def test_the_command_line_launches_a_script(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-m", "polyreme", "launch", "-n", "2", str(file)], capture_output=True, timeout=60).returncode == 3
     )
     assert sorted(done.stdout.split("\n"))[1:] == [f"rank {r} of 2 ['--lr', '0.1']" for r in range(2)]
+
+
+@pytest.mark.parametrize("how", ["sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSTOP)"])
+def test_a_rank_that_never_comes_is_named_and_nothing_is_left(tmp_path: Path, how: str) -> None:
+    script = tmp_path / "never_comes.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "import polyreme.distributed as dist\n"
+        f"if os.environ.get('OMPI_COMM_WORLD_RANK', os.environ.get('PMI_RANK')) == '1': {how}\n"
+        "dist.init_parallel_env()\n"
+    )
+    command = [sys.executable, "-m", "polyreme", "launch", "-n", "2", str(script)]
+    done = subprocess.run(command, env={**os.environ, "POLYREME_PATIENCE": "4"}, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "expected rank 1 of 2 in init_parallel_env within 4 s" in done.stderr + done.stdout
+    left = [pid for pid in Path("/proc").glob("[0-9]*/cmdline") if str(script).encode() in _read(pid)]
+    assert not left
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
