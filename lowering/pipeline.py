@@ -48,6 +48,7 @@ from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, h
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
+from polyreme.lowering.schedule.rounds import CutScans
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
 from polyreme.lowering.transforms.batch_tiling import TileBatch
 from polyreme.lowering.transforms.channels_last import ChannelsLast
@@ -341,7 +342,7 @@ class CompiledModule:
         from polyreme.lowering.link.parts import Assembly, part_name
 
         whole = self.module.clone()
-        PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce())], verify_each=self.verify).run(whole)
+        PassManager([Stage("nn", Canonicalize(), ComputePlaces(), Cse(), Dce(), CutScans())], verify_each=self.verify).run(whole)
         assembly = Assembly(whole.function())
         parts = []
         for number, func in enumerate(assembly.functions):

@@ -57,7 +57,7 @@ class Assembly:
                 need = op.need if isinstance(op, host.Size) else ""
                 steps.append(StepSpec(op.name.removeprefix("host."), takes, gives, names=_names(op), need=need))
             else:
-                assert isinstance(op, (nn.If, nn.While)), "as `runs_in_parts` has it"
+                assert isinstance(op, (nn.If, nn.While)), "as `runs_in_parts` and `cut-scans` have it"
                 steps.append(self._control(op, slots, takes, gives))
             slots.update(zip(op.results, gives, strict=True))
         raise AssertionError("a function without a terminator")

@@ -83,7 +83,7 @@ def _runs_in_library(op: Op) -> bool:
     if makes_size(op):
         return True
     inner = [op for region in op.regions for block in region.blocks for op in block]
-    return isinstance(op, (nn.If, nn.While)) and all(not is_host_op(op) or _runs_in_library(op) for op in inner)
+    return isinstance(op, (nn.If, nn.While, nn.Scan)) and all(not is_host_op(op) or _runs_in_library(op) for op in inner)
 
 
 def body_function(region: Region, known: Iterable[Value]) -> tuple[Func, list[Value]]:
