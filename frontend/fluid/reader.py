@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from polyreme import io
 from polyreme.fluid.core import EOFException
 from polyreme.fluid.data_feeder import DataFeeder
-from polyreme.fluid.framework import CPUPlace, Variable, default_main_program
+from polyreme.fluid.framework import CPUPlace, Variable, default_main_program, in_dygraph_mode
 from polyreme.names import listed
 from polyreme.reader.decorator import Ahead
 from polyreme.static.kinds import Applied, OperatorKind, Slots
@@ -35,19 +36,25 @@ class Reads(OperatorKind):
 READS = Reads()
 
 
+def _count(places: Any) -> int:
+    return max(1, len(places)) if isinstance(places, (list, tuple)) else 1
+
+
 class Batches(Shown):
     """Where batches come from: a function that returns an iterator over feeds, and the thread that reads ahead."""
 
     def __init__(self, variables: Sequence[Variable], capacity: int):
         self.variables = list(variables)
         self.capacity = max(1, int(capacity))
+        self.devices = 1
         self._make: Callable[[], Iterable[dict[str, Any]]] | None = None
         self._ahead: Ahead | None = None
 
     # --- what is read
 
     def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
-        """Take batches from `reader`: lists of samples, with a value for each variable."""
+        """Take batches from `reader`: lists of samples, with a value for each variable. A loop is given one for each of `places`."""
+        self.devices = _count(places)
         feeder = DataFeeder(self.variables, CPUPlace(), self.variables[0].block.program)
         self._make = lambda: map(feeder.feed, reader())
         return self
@@ -66,6 +73,7 @@ class Batches(Shown):
 
     def decorate_batch_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
         """Take batches from `reader` as they are: an array or LoDTensor for each variable."""
+        self.devices = _count(places)
         names = [v.name for v in self.variables]
 
         def batches() -> Iterator[dict[str, Any]]:
@@ -139,18 +147,21 @@ def feeds_of_readers(program: Program) -> dict[str, Any]:
 
 
 class PyReader(Batches):
-    """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run`, lists of one dict (of
-    arrays with `return_list`); otherwise the program pulls them, between `start` and `reset`.
+    """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run`, lists of a dict for each place;
+    otherwise the program pulls them, between `start` and `reset`.
+
+    With `return_list` there are lists of arrays in place of dicts, and one alone inside `dygraph.guard()`. Batches that are not enough for
+    all places are left out with `drop_last`.
     """
 
     def __init__(
         self, feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
-        iterable: bool = True, return_list: bool = False,
+        iterable: bool = True, return_list: bool = False, drop_last: bool = True,
     ):  # fmt: skip
         if not feed_list:
             raise ValueError("expected the variables to feed as feed_list but got none")
         super().__init__(feed_list, capacity or 2)
-        self._iterable, self._return_list = iterable, return_list
+        self._iterable, self._return_list, self._drop_last = iterable, return_list, drop_last
         if not iterable:
             block = self.variables[0].block
             block.add_operator("read", READS, {}, {"Out": [v.name for v in self.variables]}, {}, self, index=0)
@@ -172,8 +183,12 @@ class PyReader(Batches):
     def __iter__(self) -> Iterator[Any]:
         if not self._iterable:
             raise RuntimeError("expected a loader made with iterable=True to go over; call start() and run the program")
-        for feed in self.batches():
-            yield [feed[v.name] for v in self.variables] if self._return_list else [feed]
+        batches = self.batches()
+        while feeds := list(islice(batches, self.devices)):
+            if len(feeds) < self.devices and self._drop_last:
+                return
+            found: list[Any] = [[feed[v.name] for v in self.variables] for feed in feeds] if self._return_list else feeds
+            yield found[0] if self._return_list and in_dygraph_mode() else found
 
 
 class DataLoader(Shown):
@@ -196,8 +211,8 @@ class DataLoader(Shown):
         iterable: bool = True, return_list: bool = False, use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> PyReader:  # fmt: skip
-        """A loader of batches for the variables in `feed_list`. `drop_last` is about batches for several devices, of which there is one."""
-        return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list)
+        """A loader of batches for the variables in `feed_list`, as `PyReader` says."""
+        return PyReader(feed_list, capacity, use_double_buffer, iterable, return_list, drop_last)
 
 
 __dir__ = listed(__name__)

@@ -19,6 +19,7 @@ from polyreme.lowering.transforms.bucket import assign_buckets
 from polyreme.random import Generator, default_generator
 from polyreme.runtime.collectives import LocalGroup
 from polyreme.static.kinds import NAMED, kind_of_nn_op
+from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.operator import OpRole
 from polyreme.static.parallel.strategies import BuildStrategy
 from polyreme.static.program import Program
@@ -119,7 +120,7 @@ class Replicas:
     # --- feeds and what comes back
 
     def parts(self, feed: Any) -> list[dict[str, Any]]:
-        """The feed of each replica: of a dict, shares along axis 0, the last one longer; of a list, element by element."""
+        """The feed of each replica: of a dict, shares of rows or sequences, the last one longer; of a list, element by element."""
         if feed is None:
             return [{} for _ in range(self.count)]
         if isinstance(feed, (list, tuple)):
@@ -135,23 +136,18 @@ class Replicas:
             return [feed]
         made: list[dict[str, Any]] = [{} for _ in range(self.count)]
         for name, value in feed.items():
-            if callable(lod := getattr(value, "lod", None)) and lod():
-                raise VariableError(
-                    f"expected '{name}' without levels of detail to share it out but it has {len(lod())}; feed a list with a dict for each "
-                    f"device",
-                    caller_location(),
-                )
+            levels = lod() if callable(lod := getattr(value, "lod", None)) else []
             array = np.asarray(value)
-            rows = array.shape[0] if array.ndim else 0
-            if rows < self.count:
+            samples = len(levels[0]) - 1 if levels else array.shape[0] if array.ndim else 0
+            if samples < self.count:
                 raise VariableError(
-                    f"expected at least {self.count} samples of '{name}', one for each device, but got {rows}; drop a last small batch",
+                    f"expected at least {self.count} samples of '{name}', one for each device, but got {samples}; drop a last small batch",
                     caller_location(),
                 )
-            share = rows // self.count
+            share = samples // self.count
             for rank in range(self.count):
-                end = rows if rank == self.count - 1 else (rank + 1) * share
-                made[rank][name] = array[rank * share : end]
+                end = samples if rank == self.count - 1 else (rank + 1) * share
+                made[rank][name] = _samples(array, levels, rank * share, end)
         return made
 
     def joined(self, found: Sequence[Sequence[Array]]) -> list[Array]:
@@ -159,6 +155,16 @@ class Replicas:
         if self.count == 1:
             return list(found[0])
         return [np.concatenate([np.atleast_1d(array) for array in arrays], 0) for arrays in zip(*found, strict=True)]
+
+
+def _samples(array: Array, levels: Sequence[Sequence[int]], start: int, end: int) -> Any:
+    """Some samples of a feed: rows, or sequences with all that they hold."""
+    found = []
+    for level in levels:
+        part = [offset - level[start] for offset in level[start : end + 1]]
+        start, end = level[start], level[end]
+        found.append(part)
+    return LoDTensor(array[start:end], found) if levels else array[start:end]
 
 
 def reducing_program(program: Program, count: int, strategy: BuildStrategy) -> Program:
