@@ -27,12 +27,12 @@ def are_fed(sizes: Sequence[Fed]) -> bool:
     return any(isinstance(size, Tensor) for size in sizes)
 
 
-def extent(size: Fed, name: str) -> Dim:
-    """A size of a result, which an argument called `name` gives: at least 0."""
+def extent(size: Fed, name: str, least: int = 0) -> Dim:
+    """A size of a result, which an argument called `name` gives: at least `least`."""
     if not isinstance(size, Tensor):
         return size
     number = _number(size)
-    return _size(number, _compare(ops.GreaterEqual, number, 0), f"the sizes in '{name}' to be at least 0")
+    return _size(number, _compare(ops.GreaterEqual, number, least), f"the sizes in '{name}' to be at least {least}")
 
 
 def axis_count(count: Tensor, size: Dim, name: str) -> Dim:

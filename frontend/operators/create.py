@@ -165,7 +165,8 @@ def range(start: Tensor, end: Scalar, step: Scalar, *, dtype: ScalarType | None 
 
 
 @operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}, without="start stop number"))
-def linspace(start: Number, stop: Number, number: Number, *, dtype: ScalarType | None = f32) -> Tensor:
+def linspace(start: Number, stop: Number, number: Scalar, *, dtype: ScalarType | None = f32) -> Tensor:
+    number = fed_sizes.extent(number, "number", 1)
     if any(isinstance(v, Expr) for v in (start, stop, number)):
         return math.linspace(start, stop, number, dtype or f32)
     if not 0 < number <= MAX_ELEMENTS:
@@ -187,14 +188,15 @@ def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None 
         "one_hot_v2", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}, types={"depth": "INT"}
     ),
 )
-def one_hot(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
+def one_hot(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """A new last axis with 1 at each position and 0 elsewhere."""
-    places = dispatch.call(nn.Iota, shape=(int(num_classes),), axis=0, dtype=x.type.dtype)
+    count = fed_sizes.extent(num_classes, "num_classes")
+    places = dispatch.call(nn.Iota, shape=(count if isinstance(count, Expr) else int(count),), axis=0, dtype=x.type.dtype)
     return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
 
 
 @operator(legacy=spelled("one_hot", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}))
-def one_hot_of_column(x: Tensor, num_classes: Number, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
+def one_hot_of_column(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """As `one_hot`, of positions whose last axis, of size 1, gives way."""
     return one_hot(math.squeeze(x, -1), num_classes, dtype=dtype)
 

@@ -9,6 +9,7 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType
+from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.math.traced_indexing import replaced
 from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, axis_in
@@ -77,8 +78,8 @@ def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
 )
 def set_value(
     x: Tensor,
-    starts: Sizes,
-    ends: Sizes,
+    starts: FedSizes,
+    ends: FedSizes,
     steps: Sizes,
     *,
     axes: Sizes,
@@ -106,8 +107,8 @@ def set_value(
 def set_value_with_tensor(
     x: Tensor,
     values: Tensor,
-    starts: Sizes,
-    ends: Sizes,
+    starts: FedSizes,
+    ends: FedSizes,
     steps: Sizes,
     *,
     axes: Sizes,
@@ -118,7 +119,9 @@ def set_value_with_tensor(
     return _replaced(x, values, starts, ends, steps, axes, decrease_axes, none_axes)
 
 
-def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes, axes: Sizes, decrease: Sizes, none_axes: Sizes) -> Tensor:
+def _replaced(
+    x: Tensor, value: Tensor, starts: FedSizes, ends: FedSizes, steps: Sizes, axes: Sizes, decrease: Sizes, none_axes: Sizes
+) -> Tensor:
     """Pieces of `x` around the replaced one, axis by axis from the last: the slice is a box, so what is left of each axis is two spans."""
     if none_axes:
         raise UnsupportedError("expected a replaced slice without new axes")
@@ -127,8 +130,16 @@ def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes
             f"expected a start, end and step for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(steps)} of them"
         )
     decreased = {axis_in(a, x) for a in decrease}
+    items: list[Any] = [builtins.slice(None)] * x.ndim
+    if fed_sizes.are_fed([*starts, *ends]):
+        # Paddle takes from -1 up to 0 for the last place, if that is fed: nothing.
+        for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
+            items[axis_in(axis, x)] = builtins.slice(low, None if isinstance(high, int) and high >= END else high, int(step))
+        for place in sorted(decreased):
+            behind = x.ndim - 1 - place - sum(other > place for other in decreased)
+            value = math.unsqueeze(value, value.ndim - behind) if value.ndim >= behind else value
+        return replaced(x, items, cast_to(value, x.type.dtype))
     if any(s != 1 for s in steps):
-        items: list[Any] = [builtins.slice(None)] * x.ndim
         for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
             size = x.type.shape[axis_in(axis, x)]
             items[axis_in(axis, x)] = builtins.slice(low, size if isinstance(high, int) and high >= END else high, int(step))
@@ -139,6 +150,7 @@ def _replaced(x: Tensor, value: Tensor, starts: Sizes, ends: Sizes, steps: Sizes
     box: list[tuple[Dim, Dim]] = [(0, d) for d in x.type.shape]
     for axis, low, high in zip(axes, starts, ends, strict=True):
         place = axis_in(axis, x)
+        assert not isinstance(low, Tensor) and not isinstance(high, Tensor)
         box[place] = _bounds(low, high, x.type.shape[place])
     target = [high - low for low, high in box]
     inside = [d for i, d in enumerate(target) if i not in decreased]

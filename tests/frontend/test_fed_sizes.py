@@ -27,7 +27,7 @@ def cases() -> list[tuple[list[Any], list[Any]]]:
 
 
 def assert_equal(given: Sequence[Any], expected: Sequence[Any]) -> None:
-    assert len(given) == len(expected) == 12
+    assert len(given) == len(expected) == 14
     for one, other in zip(given, expected, strict=True):
         array = np.asarray(one.numpy() if isinstance(one, paddle.Tensor) else one)
         assert (array.dtype, array.shape) == (other.dtype, other.shape)
