@@ -532,14 +532,36 @@ def _check_consistent(manifest: Manifest) -> None:
 def _check_steps(manifest: Manifest) -> None:
     """That each slot is given by an input or one step, before it is taken, and that steps and parts agree."""
     given = set(range(len(manifest.inputs)))
-    known = _check_body(manifest, manifest.steps, set(given), given)
+    known = _check_body(manifest, manifest.steps, dict(enumerate(map(_Kind.of, manifest.inputs))), given)
     if given != set(range(len(given))):
         raise ArtifactError("expected the slots of the steps to be numbered without gaps")
-    if manifest.steps and (len(manifest.results) != len(manifest.outputs) or not known.issuperset(manifest.results)):
+    if manifest.steps and (len(manifest.results) != len(manifest.outputs) or not known.keys() >= set(manifest.results)):
         raise ArtifactError(f"expected {len(manifest.outputs)} results that steps give but got {manifest.results}")
+    for slot, spec in zip(manifest.results, manifest.outputs, strict=False):
+        if not known[slot].fits(_Kind.of(spec)):
+            raise ArtifactError(f"expected the output '{spec.name}' to be what slot {slot} has but got {known[slot]}")
 
 
-def _check_body(manifest: Manifest, steps: Sequence[StepSpec], known: set[int], given: set[int]) -> set[int]:
+class _Kind(NamedTuple):
+    """What is in a slot: elements, axes, and whether it is one whole number or flag."""
+
+    dtype: str
+    rank: int
+    is_number: bool = False
+
+    @staticmethod
+    def of(spec: TensorSpec) -> _Kind:
+        one = spec.dtype.startswith(("bool", "int", "uint")) and all(size == 1 for size in spec.shape)
+        return _Kind(spec.dtype, len(spec.shape), one)
+
+    def fits(self, other: _Kind) -> bool:
+        return self[:2] == other[:2]
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of {self.rank} axes"
+
+
+def _check_body(manifest: Manifest, steps: Sequence[StepSpec], known: dict[int, _Kind], given: set[int]) -> dict[int, _Kind]:
     """What is known after these steps; `given` are all slots that some step has given so far."""
     for number, step in enumerate(steps):
         counts = STEP_KINDS[step.kind]
@@ -553,19 +575,49 @@ def _check_body(manifest: Manifest, steps: Sequence[StepSpec], known: set[int], 
             counts = len(step.takes), len(step.takes) + 1
         if (len(step.takes), len(step.gives)) != counts:
             raise ArtifactError(f"expected step {number} to take and give {counts} values but got {len(step.takes)}, {len(step.gives)}")
-        if not known.issuperset(step.takes) or not given.isdisjoint(step.gives) or len(set(step.gives)) != len(step.gives):
+        if not known.keys() >= set(step.takes) or not given.isdisjoint(step.gives) or len(set(step.gives)) != len(step.gives):
             values = f"{step.takes}, {step.gives}"
             raise ArtifactError(f"expected step {number} to take values that are there and to give others but got {values}")
         given.update(step.gives)
         if len(step.bodies) != (2 if step.kind in ("if", "while") else 0):
             raise ArtifactError(f"expected two bodies of a branch or loop, and none of others, but step {number} has {len(step.bodies)}")
-        for place, body in enumerate(step.bodies):
-            around = known.union(step.gives[:-1]) if step.kind == "while" else set(known)
-            yielded = 1 if step.kind == "while" and place == 0 else len(step.takes) if step.kind == "while" else len(step.gives)
-            if len(body.yields) != yielded or not _check_body(manifest, body.steps, around, given).issuperset(body.yields):
-                raise ArtifactError(f"expected a body of step {number} to yield {yielded} values that are there but got {body.yields}")
-        known.update(step.gives)
+        known.update(zip(step.gives, _check_kinds(manifest, step, number, known, given), strict=True))
     return known
+
+
+def _check_kinds(manifest: Manifest, step: StepSpec, number: int, known: dict[int, _Kind], given: set[int]) -> list[_Kind]:
+    """What a step gives, whose bodies and types are checked."""
+    taken = [known[slot] for slot in step.takes]
+    if step.kind == "part":
+        part = manifest.parts[step.part]
+        for kind, spec in zip(taken, part.inputs, strict=True):
+            if not kind.fits(_Kind.of(spec)):
+                raise ArtifactError(f"expected step {number} to take {_Kind.of(spec)} as '{spec.name}' of part {step.part} but got {kind}")
+        return list(map(_Kind.of, part.outputs))
+    numbers = {"first": taken[1:], "while": []}.get(step.kind, taken)
+    yielded: list[list[_Kind]] = []
+    for place, body in enumerate(step.bodies):
+        around = known | dict(zip(step.gives, taken, strict=False)) if step.kind == "while" else dict(known)
+        inside = _check_body(manifest, body.steps, around, given)
+        count = 1 if step.kind == "while" and place == 0 else len(taken) if step.kind == "while" else len(step.gives)
+        if len(body.yields) != count or not inside.keys() >= set(body.yields):
+            raise ArtifactError(f"expected a body of step {number} to yield {count} values that are there but got {body.yields}")
+        yielded.append([inside[slot] for slot in body.yields])
+    if step.kind == "while":
+        numbers, yielded = yielded[0], [taken, yielded[1]]
+    if not all(kind.is_number for kind in numbers):
+        raise ArtifactError(f"expected step {number} to read whole numbers or flags but got {', '.join(map(str, numbers))}")
+    if step.kind == "first" and not taken[0].rank:
+        raise ArtifactError(f"expected step {number} to take rows but got {taken[0]}")
+    if not step.bodies:
+        return [taken[0]._replace(is_number=False) if step.kind == "first" else _Kind("int64", 1 if step.kind == "range" else 2)]
+    if not all(one.fits(other) for one, other in zip(*yielded, strict=True)):
+        raise ArtifactError(
+            f"expected both ways of step {number} to lead to values of the same types but got "
+            + " and ".join(f"({', '.join(map(str, kinds))})" for kinds in yielded)
+        )
+    both = [one._replace(is_number=one.is_number and other.is_number) for one, other in zip(*yielded, strict=True)]
+    return [*both, _Kind("int64", 0, True)] if step.kind == "while" else both
 
 
 def _is_line(text: int | str, size: SizeSpec) -> bool:

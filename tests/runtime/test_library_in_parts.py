@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +207,117 @@ def test_a_manifest_nests_branches_so_deep_and_no_deeper(artifact: Artifact) -> 
         step = {**step, "bodies": [body, {"steps": [], "yields": []}]}
     with pytest.raises(ArtifactError, match="at most 32 branches and loops in one another"):
         Manifest.from_json({**data, "steps": [step]})
+
+
+# In each step the rows of x that are larger than what the steps before found; the last step first, and of an inner loop the rounds as well.
+STEPS = """
+    func @main(%x: tensor<Nx3xf32>, %n: tensor<i64>) -> (tensor<f32>, tensor<Nx2xf32>) {{
+      %zero = nn.full {{value = 0.0, shape = [], dtype = f32}} : tensor<f32>
+      %last, %all = nn.scan [%x], [%zero], [%n] {{steps = N{reverse}}} : tensor<f32>, tensor<Nx2xf32>
+          {{ (%row: tensor<3xf32>, %h: tensor<f32>, %rounds: tensor<i64>)
+        %mask = nn.greater %row, %h : tensor<3xi1>
+        %places = host.nonzero %mask {{count = K}} : tensor<Kx1xi64>
+        %at = nn.reshape %places {{shape = [K]}} : tensor<Kxi64>
+        %kept = nn.gather %row, %at : tensor<Kxf32>
+        %total = nn.sum %kept {{axis = [0]}} : tensor<f32>
+        %h2 = nn.scan [], [%total], [%rounds] {{steps = 2}} : tensor<f32> {{ (%t: tensor<f32>, %r: tensor<i64>)
+          %numbers = host.range %r {{count = L}} : tensor<Lxi64>
+          %sum = nn.sum %numbers {{axis = [0]}} : tensor<i64>
+          %more = nn.cast %sum {{dtype = f32}} : tensor<f32>
+          %next = nn.add %t, %more : tensor<f32>
+          nn.yield %next
+        }}
+        %one = nn.reshape %h {{shape = [1]}} : tensor<1xf32>
+        %two = nn.reshape %h2 {{shape = [1]}} : tensor<1xf32>
+        %both = nn.concat %one, %two {{axis = 0}} : tensor<2xf32>
+        nn.yield %h2, %both
+      }}
+      return %last, %all
+    }}"""
+
+
+@pytest.mark.parametrize("reverse", ["", ", reverse = true"])
+def test_steps_with_sizes_of_their_own_run_in_the_library(reverse: str, tmp_path: Path) -> None:
+    module = parse_module(STEPS.format(reverse=reverse))
+    verify(module)
+    path = tmp_path / "steps.so"
+    write_library(compile_module(module).artifact, path)
+    library = load_compiled(path)
+    for rows in (4, 1, 0):
+        for number in (3, 0):
+            inputs = [np.random.default_rng(rows).integers(-4, 9, (rows, 3)).astype(np.float32), np.array(number)]
+            for one, other in zip(library(*inputs), evaluate(module, inputs), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+# What is carried loses two elements in a round.
+SHRINKING = """
+    func @main(%x: tensor<Nxf32>, %n: tensor<i64>) -> (tensor<Axf32>, tensor<i64>) {
+      %y, %i, %rounds = nn.while [%x, %n], [] : tensor<Axf32>, tensor<i64>, tensor<i64> { (%a: tensor<Axf32>, %k: tensor<i64>)
+        %zero = nn.full {value = 0, shape = [], dtype = i64} : tensor<i64>
+        %c = nn.greater %k, %zero : tensor<i1>
+        nn.yield %c
+      } { (%a: tensor<Axf32>, %k: tensor<i64>)
+        %one = nn.full {value = 1, shape = [], dtype = i64} : tensor<i64>
+        %next = nn.sub %k, %one : tensor<i64>
+        %rest = nn.slice %a {starts = [2], stops = [A], strides = [1]} : tensor<(A-2)xf32>
+        nn.yield %rest, %next
+      }
+      return %y, %rounds
+    }"""
+
+
+def test_a_size_that_a_round_cannot_have_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "shrinking.so"
+    write_library(compile_module(parse_module(SHRINKING)).artifact, path)
+    library, x = load_compiled(path), np.arange(5, dtype=np.float32)
+    assert [value.tolist() for value in library(x, np.array(2))] == [[4], 2]
+    with pytest.raises(CallError, match="'shrinking' expected A to be at least 2 .* but got 1"):
+        library(x, np.array(3))
+    run = from_c(path, "shrinking", [5, 1])
+    assert [run([x, np.array(rounds)])[0] for rounds in (2, 3, 2)] == [0, 2, 0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads how much memory the process has")
+def test_rounds_give_their_memory_back(tmp_path: Path) -> None:
+    path = tmp_path / "loop.so"
+    write_library(compile_module(parse_module(LOOP)).artifact, path)
+    run = from_c(path, "loop", [1 << 16] * 4)
+    resident = lambda: int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    x = -np.ones(2000, np.float32)
+    assert run([x, np.array(10)])[0] == 0
+    before = resident()
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(lambda _: run([x, np.array(1000)])[:2], range(4)))
+    assert outcomes == [(0, outcomes[0][1])] * 4 and resident() - before < 50e6
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"takes": (0, 1)}, "to take and give"),
+        ({"bodies": ()}, "expected two bodies"),
+        ({"first": (0,)}, "to read whole numbers or flags but got float32 of 1 axes"),
+        ({"second": (1, 2, 0)}, "to lead to values of the same types"),
+        ({"second": (0,)}, "a body of step 1 to yield 3 values"),
+        ({"second": (0, 1, 999)}, "a body of step 1 to yield 3 values"),
+    ],
+)
+def test_a_loop_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
+    manifest = loop_manifest()
+    place, step = next((i, step) for i, step in enumerate(manifest.steps) if step.kind == "while")
+    condition, body = step.bodies
+    first, second = change.get("first", condition.yields), change.get("second", body.yields)
+    bodies = change.get("bodies", (condition._replace(yields=first), body._replace(yields=second)))
+    changed = step._replace(takes=change.get("takes", step.takes), bodies=bodies)
+    with pytest.raises(ArtifactError, match=message):
+        dataclasses.replace(manifest, steps=(*manifest.steps[:place], changed, *manifest.steps[place + 1 :]))
+
+
+@functools.cache
+def loop_manifest() -> Manifest:
+    made: Manifest = compile_module(parse_module(LOOP)).artifact.manifest
+    return made
 
 
 def from_c(path: Path, name: str, room: list[int]) -> Any:
