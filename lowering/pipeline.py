@@ -237,6 +237,15 @@ def lower(
 
 def check_in_one_piece(module: Module, target: Target | None = None) -> None:
     """A function that the stages can take: one that the host runs parts of has to be cut first."""
+    # What needs Python first: of everything else a library would make parts.
+    for op in module.walk():
+        if is_host_op(op) and not op.has(ControlFlow) and not makes_size(op):
+            why = (
+                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, "
+                "which a library does not have; a function of `paddle.jit.to_static` is cut there and runs in parts (`split_regions`, "
+                "`load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
+            )
+            raise PolyremeError(Diagnostic(why, op.location), code="E0408")
     for op in module.walk():
         if op.has(ControlFlow):
             if names := sizes_learnt(op):
@@ -257,13 +266,6 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
             why = (
                 f"expected a function that is compiled in one piece but '{op.name}' makes a size of what is computed: libraries and "
                 "functions of `paddle.jit.to_static` are cut there and run in parts (`split_regions`), where nothing beside it needs Python"
-            )
-            raise PolyremeError(Diagnostic(why, op.location), code="E0408")
-        elif is_host_op(op):
-            why = (
-                f"expected a function that is compiled in one piece but '{op.name}' runs on the host, in Python, "
-                "which a library does not have; a function of `paddle.jit.to_static` is cut there and runs in parts (`split_regions`, "
-                "`load_module`); else leave out what draws, or choose with paddle.where in place of a mask"
             )
             raise PolyremeError(Diagnostic(why, op.location), code="E0408")
 

@@ -58,7 +58,7 @@ class If(Op):
     The condition is one bool, of shape [] or [1]. The bodies see nothing from outside but the captured values, which both take. They yield
     values of one element type and rank each. Where their sizes differ, or are learnt in a body, that of the result is known once the branch
     has run: `sizes` names these, in the order of the results and their axes, such as `{sizes = [K]}` for a result of type
-    `tensor<Kx4xf32>`. The host runs such a branch.
+    `tensor<Kx4xf32>`. Such a branch is run between compiled parts, by the host or by a library.
     """
 
     cond = operand()
@@ -98,7 +98,7 @@ class While(Op):
     body the next carried values. The results are the carried values for which the condition did not hold, and then the number of rounds, of
     which gradients are made. A size of a carried value that changes from round to round has a name of its own in the types of the regions'
     arguments, and the last one in those of the results: a value of type `tensor<Txf32>` may be yielded as one of type `tensor<(T+1)xf32>`.
-    The host runs such a loop.
+    Such a loop is run between compiled parts, by the host or by a library.
     """
 
     inits = variadic()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
@@ -265,6 +266,18 @@ SHRINKING = """
       }
       return %y, %rounds
     }"""
+
+
+def test_what_needs_python_is_named_where_a_loop_would_be_cut() -> None:
+    module = parse_module(f"""
+    func @main(%x: tensor<Nxf32>, %n: tensor<i64>, %s: tensor<313xui64>) -> (tensor<Axf32>, tensor<5xi64>) {{
+      {SHRINKING[SHRINKING.index("%y, %i") : SHRINKING.index("return")]}
+      %v, %next = host.permutation %s {{count = 5}} : tensor<5xi64>, tensor<313xui64>
+      return %y, %v
+    }}""")
+    verify(module)
+    with pytest.raises(PolyremeError, match="'host.permutation' runs on the host, in Python"):
+        _ = compile_module(module).artifact
 
 
 def test_a_size_that_a_round_cannot_have_is_an_error(tmp_path: Path) -> None:
