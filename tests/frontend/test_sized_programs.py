@@ -5,6 +5,7 @@ programs as serve them.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -322,7 +323,9 @@ def test_every_way_to_run_compares_sizes_that_types_cannot_say(tmp_path):
         )
         with pytest.raises(Exception, match=re.escape(DIFFERENCE)) as caught:
             run(floats(*MISFIT))
-        assert "but got 1" in str(caught.value) and f"nn.add at {__file__}" in str(caught.value), way
+        # A library tells no folders.
+        file = Path(__file__).name if way == "library" else __file__
+        assert "but got 1" in str(caught.value) and f"nn.add at {file}" in str(caught.value), way
     assert "image_2 being axis 2 of 'image'" in str(caught.value) or way == "nn"
     assert DIFFERENCE in (tmp_path / "net.h").read_text()
     # Gradients flow through what was cut to size.
