@@ -18,7 +18,7 @@ from polyreme.static import InputSpec
 SIMPLE = ["concat", "keep", "shift", "mod"]
 NESTING = ["if", "while", "steps", "rows"]
 # Whose libraries have branches and loops between their parts.
-SEEDS = [3, 4, 9]
+SEEDS = [3, 9]
 SIZES = [(3, 4), (0, 2), (1, 1), (0, 0)]
 SPECS = [InputSpec([None], "float32", name) for name in "xy"]
 
@@ -32,7 +32,7 @@ def program(rng: np.random.Generator, count: int, kinds: list[str], depth: int =
     made = []
     for i in range(count):
         kind = kinds[i] if depth == 0 and i < len(kinds) else str(rng.choice(SIMPLE + NESTING * (depth < 2)))
-        bodies = [program(rng, int(rng.integers(1, 3)), [], depth + 1) for _ in range({"if": 2, "while": 1, "steps": 1, "rows": 1}.get(kind, 0))]
+        bodies = [program(rng, int(rng.integers(1, 3)), [], depth + 1) for _ in range((kind in NESTING) + (kind == "if"))]
         made.append((kind, int(rng.integers(0, 8)), int(rng.integers(0, 8)), bodies))
     return made
 
