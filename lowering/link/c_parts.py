@@ -125,10 +125,7 @@ class _StepCode:
         specs = dict(enumerate(manifest.inputs))
         self._find_specs(manifest.steps, specs)
         self.slots = [specs[slot] for slot in range(len(specs))]
-        emptied = _emptied(manifest)
-        for step, slots in zip(manifest.steps, emptied, strict=True):
-            self._step(step)
-            self._release(slots)
+        self._body(BodySpec(manifest.steps, manifest.results))
         self._jump("hand_over")
 
     def _find_specs(self, steps: Sequence[StepSpec], specs: dict[int, TensorSpec]) -> None:
@@ -259,8 +256,9 @@ class _StepCode:
         self._begin(f"ended.{number}")
 
     def _body(self, body: BodySpec) -> None:
-        for step in body.steps:
+        for step, slots in zip(body.steps, _emptied(body.steps, body.yields), strict=True):
             self._step(step)
+            self._release(slots)
 
     def _move(self, body: BodySpec, sources: Sequence[int], targets: Sequence[int]) -> None:
         """What a body has made and yields once goes over with its memory; of anything else there is a copy, made first."""
@@ -275,14 +273,16 @@ def _given(body: BodySpec) -> list[int]:
     return [slot for step in body.steps for slot in step.gives]
 
 
-def _emptied(manifest: Manifest) -> list[list[int]]:
-    """The slots whose memory nobody needs after each step. First rows are in the memory of what they are the first rows of."""
+def _emptied(steps: Sequence[StepSpec], kept: Iterable[int]) -> list[list[int]]:
+    """The slots whose memory nobody needs after each of some steps, which give them, but for those that are read later. First rows are in
+    the memory of what they are the first rows of.
+    """
     home: dict[int, int] = {}
     last: dict[int, int] = {}
-    for i, step in enumerate(manifest.steps):
+    for i, step in enumerate(steps):
         if step.kind == "first":
             home[step.gives[0]] = home.get(step.takes[0], step.takes[0])
         for slot in (*step.reads(), *step.gives):
             last[home.get(slot, slot)] = i
-    kept = {*(home.get(slot, slot) for slot in manifest.results), *range(len(manifest.inputs))}
-    return [[slot for slot, at in last.items() if at == i and slot not in kept] for i in range(len(manifest.steps))]
+    own = {slot for step in steps for slot in step.gives} - {home.get(slot, slot) for slot in kept}
+    return [[slot for slot, at in last.items() if at == i and slot in own] for i in range(len(steps))]
