@@ -289,6 +289,9 @@ def test_a_size_that_a_round_cannot_have_is_an_error(tmp_path: Path) -> None:
         library(x, np.array(3))
     run = from_c(path, "shrinking", [5, 1])
     assert [run([x, np.array(rounds)])[0] for rounds in (2, 3, 2)] == [0, 2, 0]
+    # Too little room for what the loop gives: nothing is written, and the size is told.
+    too_small, sizes, results = from_c(path, "shrinking", [2, 1])([x, np.array(1)])
+    assert too_small == 6 and sizes[0][0] == 3 and not any(result.any() for result in results)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads how much memory the process has")
