@@ -51,13 +51,27 @@ def ours(file: str, threads: int) -> tuple[Run, dict[str, Any]]:
 
 
 def paddle(file: str, threads: int) -> tuple[Run, dict[str, Any]]:
-    """The file in Paddle Inference, with the passes of its own choice."""
+    """The file in Paddle Inference, with the passes of its own choice; without oneDNN where it cannot run the file."""
+    arrays = cases_of(Path(file))[0][0]
+    run = _predictor(file, threads, True)
+    try:
+        run(arrays)
+    except NotImplementedError:
+        run = _predictor(file, threads, False)
+        run(arrays)
+        return run, {"onednn": False}
+    return run, {}
+
+
+def _predictor(file: str, threads: int, onednn: bool) -> Run:
     import paddle.inference as inference
 
     config = inference.Config(file, str(Path(file).with_suffix(".pdiparams")))
     config.disable_gpu()
     config.set_cpu_math_library_num_threads(threads)
     config.disable_glog_info()
+    if not onednn:
+        config.disable_mkldnn()
     predictor = inference.create_predictor(config)
     inputs = [predictor.get_input_handle(name) for name in predictor.get_input_names()]
     outputs = [predictor.get_output_handle(name) for name in predictor.get_output_names()]
@@ -68,25 +82,30 @@ def paddle(file: str, threads: int) -> tuple[Run, dict[str, Any]]:
         predictor.run()
         return [handle.copy_to_cpu() for handle in outputs]
 
-    return run, {}
+    return run
 
 
 def serve(library: str, file: str, threads: int) -> None:
     """Answer lines: `facts`, then for each `time CASE` the seconds of a call in one turn; `check CASE` says how far results are off."""
     cases = cases_of(Path(file))
     run, facts = (ours if library == "ours" else paddle)(file, threads)
-    print(json.dumps(facts), flush=True)
+    answer(facts)
     for line in sys.stdin:
         what, number = line.split()
         arrays, expected = cases[int(number)]
         if what == "check":
-            print(json.dumps(difference(run(arrays), expected)), flush=True)
+            answer(difference(run(arrays), expected))
             continue
         calls, start = 0, time.perf_counter()
         while not calls or time.perf_counter() - start < SECONDS:
             run(arrays)
             calls += 1
-        print(json.dumps((time.perf_counter() - start) / calls), flush=True)
+        answer((time.perf_counter() - start) / calls)
+
+
+def answer(value: Any) -> None:
+    # Libraries print lines of their own, too.
+    print("@@" + json.dumps(value), flush=True)
 
 
 def cases_of(file: Path) -> list[tuple[list[Any], list[Any]]]:
@@ -134,10 +153,10 @@ class Worker:
 
     def _answer(self) -> Any:
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the process ended")
-        return json.loads(line)
+        for line in self.process.stdout:
+            if line.startswith("@@"):
+                return json.loads(line[2:])
+        raise RuntimeError("the process ended")
 
     def close(self) -> None:
         self.process.kill()
@@ -158,9 +177,15 @@ def measure(file: Path, python: str, threads: int) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"file": file.name, "threads": threads, "sizes": " ".join("x".join(map(str, a.shape)) for a in arrays)}
             seconds: dict[str, list[float]] = {name: [] for name in workers}
             for name, worker in workers.items():
-                if worker is not None:
+                if worker is None:
+                    continue
+                try:
                     row[f"{name}_off"] = worker.ask(f"check {number}")
                     row |= worker.facts
+                except (RuntimeError, OSError):
+                    # It does not run the file.
+                    worker.close()
+                    workers[name] = None
             for _ in range(TURNS):
                 for name, worker in workers.items():
                     if worker is not None:
@@ -184,7 +209,7 @@ def shown(row: dict[str, Any]) -> str:
         ("ours_ms", "{:.3f} ms"), ("paddle_ms", "Paddle {:.3f} ms"), ("ratio", "{:.2f} times"),
     ):  # fmt: skip
         text += "  " + (form.format(row[key]) if key in row else "-")
-    return text + wrong
+    return text + ("  (Paddle without oneDNN, which fails)" if "onednn" in row else "") + wrong
 
 
 def main() -> None:
