@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, symbols
 from polyreme.math.common import cast_to
 from polyreme.nn import functional
 from polyreme.operators.definition import operator, spelled
@@ -22,8 +22,18 @@ def _check_same_shape(**inputs: Tensor) -> None:
     """These losses spread nothing over rows: a batch of labels that is shorter than that of predictions is a mistake."""
     (first, expected), *others = ((name, list(x.type.shape)) for name, x in inputs.items())
     for name, shape in others:
-        if shape != expected:
+        if _differ(shape, expected):
             raise ValueError(f"expected {name} of the shape of {first}, [{_sizes(expected)}], but got [{_sizes(shape)}]")
+
+
+def _differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are not the same. Of sizes that only a run tells, such as those of the rows of an `IfElse`, nobody knows here."""
+    return len(a) != len(b) or any(x != y and not (_is_told_by_a_run(x) or _is_told_by_a_run(y)) for x, y in zip(a, b, strict=True))
+
+
+def _is_told_by_a_run(size: Dim) -> bool:
+    # Recorders call such sizes so (`fresh_size`).
+    return any(name == "K" or name.startswith("K_") for name in symbols(size))
 
 
 def _sizes(shape: Sequence[Dim]) -> str:
@@ -108,7 +118,7 @@ def cross_entropy_of_probabilities(x: Tensor, label: Tensor, *, soft_label: bool
     if label.ndim == x.ndim - 1:
         label = math.unsqueeze(label, -1)
     expected = [*x.type.shape[:-1], 1]
-    if list(label.type.shape) != expected:
+    if _differ(label.type.shape, expected):
         raise ValueError(f"expected a label for each row of x, of shape [{_sizes(expected)}], but got [{_sizes(label.type.shape)}]")
     ignored = math.equal(label, dispatch.full((), ignore_index, label.type.dtype))
     place = math.where(ignored, math.zeros_like(label), label)
