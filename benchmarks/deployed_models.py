@@ -666,11 +666,15 @@ def main():
     folder, legacy = sys.argv[1], paddle.__version__ < "3"
     names = [a for a in sys.argv[2:] if not a.startswith("--")] or list(NETS)
     os.makedirs(folder, exist_ok=True)
+    failed = False
     for name in names:
         try:
             save(name, folder, legacy)
         except Exception as error:
+            # Paddle cannot write every net in every format: the others are written, and the exit status says it.
+            failed = True
             print(name, "legacy" if legacy else "pir", "FAILED", type(error).__name__, str(error)[-600:].replace("\n", " | "), flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

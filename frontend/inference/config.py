@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 from collections.abc import Callable
@@ -280,10 +281,14 @@ _REFUSED = {
 
 
 def _switch(name: str, parameters: str, question: str, answer: Any) -> Callable[..., None]:
-    # A function of this head has the signature that is shown and checked.
-    scope: dict[str, Any] = {}
-    exec(f"def {name}(self{', ' + parameters if parameters else ''}) -> None: ...", scope)  # noqa: S102
-    signature = inspect.signature(scope[name])
+    (head,) = ast.parse(f"def head(self{', ' + parameters if parameters else ''}): ...").body
+    assert isinstance(head, ast.FunctionDef)
+    values = [ast.literal_eval(d) for d in head.args.defaults]
+    empty, kind = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([
+        inspect.Parameter(arg.arg, kind, default=value, annotation=ast.unparse(arg.annotation) if arg.annotation else empty)
+        for arg, value in zip(head.args.args, [empty] * (len(head.args.args) - len(values)) + values, strict=True)
+    ], return_annotation="None")  # fmt: skip
 
     def switch(self: Config, *args: Any, **named: Any) -> None:
         given = signature.bind(self, *args, **named)
