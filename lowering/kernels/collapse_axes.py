@@ -1,7 +1,7 @@
 """Neighbouring axes that all values of a group walk together become one axis.
 
-A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, broadcasts and
-reductions are collapsed. Views that look at single axes keep them.
+A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, broadcasts, reductions
+and gathers are collapsed. Views that look at single axes keep them, and so does the axis along which a gather reads its table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import TensorType
 from polyreme.lowering.analysis.rows import shape_of
 
-_PLAIN = (tensor.Map, tensor.Reduce, tensor.Broadcast, tensor.Full, tensor.DimValue, tensor.Constant)
+_PLAIN = (tensor.Map, tensor.Reduce, tensor.Broadcast, tensor.Full, tensor.DimValue, tensor.Constant, tensor.Gather)
+# The axis of a table that a gather reads by position: none of the common space.
+_BY_POSITION = -1
 
 
 def collapse_axes(func: Func) -> Func:
@@ -47,8 +49,9 @@ def _axes_of_values(func: Func, ops: list[Op]) -> dict[Value, tuple[int, ...]] |
     if not all(isinstance(op, _PLAIN) for op in ops) or any(isinstance(op, tensor.Constant) and op.value.size != 1 for op in ops):
         return None
     values = [*func.args, *(v for op in ops for v in op.results)]
-    rank = max((len(shape_of(v)) for v in values), default=0)
-    axes: dict[Value, tuple[int, ...]] = {v: tuple(range(rank)) for v in values if len(shape_of(v)) == rank}
+    tables = {op.x for op in ops if isinstance(op, tensor.Gather)}
+    rank = max((len(shape_of(v)) for v in values if v not in tables), default=0)
+    axes: dict[Value, tuple[int, ...]] = {v: tuple(range(rank)) for v in values if len(shape_of(v)) == rank and v not in tables}
     axes.update({v: () for v in values if len(shape_of(v)) == 0})
     # Values of lower rank get theirs from the ops that join them with others, in either direction.
     changed = True
@@ -61,11 +64,19 @@ def _axes_of_values(func: Func, ops: list[Op]) -> dict[Value, tuple[int, ...]] |
                 fresh = {v: known for v in joined if known is not None and v not in axes}
             elif isinstance(op, tensor.Reduce) and op.x in axes and op.result not in axes:
                 fresh = {op.result: axes[op.x] if op.keepdims else tuple(a for i, a in enumerate(axes[op.x]) if i not in op.axes)}
+            elif isinstance(op, tensor.Gather) and op.result in axes:
+                fresh = {v: places for v, places in _read_by(op, axes[op.result]).items() if v not in axes}
             else:
                 continue
             changed = changed or bool(fresh)
             axes.update(fresh)
     return axes if all(v in axes and len(axes[v]) == len(shape_of(v)) for v in values) and _agree(ops, axes) else None
+
+
+def _read_by(op: tensor.Gather, axes: tuple[int, ...]) -> dict[Value, tuple[int, ...]]:
+    """The axes of a gather's table and positions, from those of its result."""
+    behind = op.axis + len(shape_of(op.index))
+    return {op.x: (*axes[: op.axis], _BY_POSITION, *axes[behind:]), op.index: axes[op.axis : behind]}
 
 
 def _agree(ops: list[Op], axes: dict[Value, tuple[int, ...]]) -> bool:
@@ -77,6 +88,8 @@ def _agree(ops: list[Op], axes: dict[Value, tuple[int, ...]]) -> bool:
             wanted = axes[op.x] if op.keepdims else tuple(a for i, a in enumerate(axes[op.x]) if i not in op.axes)
             if axes[op.result] != wanted:
                 return False
+        elif isinstance(op, tensor.Gather) and any(axes[v] != places for v, places in _read_by(op, axes[op.result]).items()):
+            return False
     return True
 
 
@@ -85,6 +98,8 @@ def _space(axes: dict[Value, tuple[int, ...]]) -> list[Dim] | None:
     space: list[Dim] = [1] * rank
     for value, places in axes.items():
         for a, n in zip(places, shape_of(value), strict=True):
+            if a == _BY_POSITION:
+                continue
             if n != 1 and space[a] not in (1, n):
                 return None
             space[a] = n if n != 1 else space[a]
@@ -96,13 +111,16 @@ def _groups(ops: list[Op], axes: dict[Value, tuple[int, ...]], space: list[Dim])
     reduced = [{axes[op.x][i] for i in op.axes} for op in ops if isinstance(op, tensor.Reduce)]
 
     def together(group: list[int]) -> bool:
-        """Whether each value has all of these axes, repeats all of them, or has none."""
+        """Whether each value has all of these axes side by side, repeats all of them, or has none."""
         if any(len({a in r for a in group}) > 1 for r in reduced):
             return False
         for value, places in axes.items():
             sizes = dict(zip(places, shape_of(value), strict=True))
             present = [a in sizes for a in group]
             if any(present) and not (all(present) and (all(sizes[a] == 1 for a in group) or all(sizes[a] == space[a] for a in group))):
+                return False
+            # The axis of a table that is read by position may lie between two of them.
+            if any(present) and (*group,) != places[(first := places.index(group[0])) : first + len(group)]:
                 return False
         return True
 
@@ -119,7 +137,12 @@ def _rebuild(func: Func, ops: list[Op], axes: dict[Value, tuple[int, ...]], grou
     def joined(value: Value) -> TensorType:
         assert isinstance(value.type, TensorType)
         sizes = dict(zip(axes[value], value.type.shape, strict=True))
-        return value.type.with_shape(tuple(product(sizes[a] for a in g) for g in groups if g[0] in sizes))
+        return value.type.with_shape(tuple(product(sizes[a] for a in g) for g in present(axes[value])))
+
+    def present(places: tuple[int, ...]) -> list[list[int]]:
+        """The groups of a value's axes, in their order; a gather's own axis by itself."""
+        first = {g[0]: g for g in groups}
+        return [[a] if a == _BY_POSITION else first[a] for a in places if a == _BY_POSITION or a in first]
 
     made = Func.empty(func.sym_name, [joined(a) for a in func.args], arg_names=func.arg_names, loc=func.location)
     mapping: dict[Value, Value] = dict(zip(func.args, made.args, strict=True))
@@ -130,8 +153,9 @@ def _rebuild(func: Func, ops: list[Op], axes: dict[Value, tuple[int, ...]], grou
             new.type = joined(old)
         if isinstance(op, tensor.Reduce):
             reduced = {axes[op.x][i] for i in op.axes}
-            present = [g for g in groups if g[0] in axes[op.x]]
-            copy.attributes = {**copy.attributes, "axes": tuple(i for i, g in enumerate(present) if g[0] in reduced)}
+            copy.attributes = {**copy.attributes, "axes": tuple(i for i, g in enumerate(present(axes[op.x])) if g[0] in reduced)}
+        elif isinstance(op, tensor.Gather):
+            copy.attributes = {**copy.attributes, "axis": present(axes[op.x]).index([_BY_POSITION])}
         elif "shape" in copy.attributes:
             copy.attributes = {**copy.attributes, "shape": copy.results[0].type.shape}
         b.insert(copy)
