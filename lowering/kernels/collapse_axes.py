@@ -1,7 +1,7 @@
 """Neighbouring axes that all values of a group walk together become one axis.
 
-A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, broadcasts, reductions
-and gathers are collapsed. Views that look at single axes keep them, and so does the axis along which a gather reads its table.
+A relu of 8x16x24x24 is a relu of 73728: longer vectors, fewer loops, no tails inside. Only groups of elementwise ops, broadcasts,
+reductions and gathers are collapsed. Views that look at single axes keep them, and so does the axis along which a gather reads its table.
 """
 
 from __future__ import annotations
