@@ -14,6 +14,6 @@ for name in find_packages(include=[pattern for room in ROOMS for pattern in (roo
 folders["polyreme.error_pages"] = "docs/errors"
 
 # What the packages read at run time besides Python.
-DATA = ["*.lark", "*.ll", "*.h", "*.c", "*.npz", "*.txt", "py.typed"]
+DATA = ["*.lark", "*.mjs", "*.ll", "*.h", "*.c", "*.npz", "*.txt", "py.typed"]
 
 setup(packages=list(folders), package_dir=folders, package_data={"": DATA, "polyreme.error_pages": ["*.md"]})

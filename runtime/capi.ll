@@ -73,7 +73,7 @@ weights:
 start_pool:
   %pool = call ptr @polyreme_pool_create(i32 %threads)
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
-  store ptr %pool, ptr %pool_at, align 8
+  store ptr %pool, ptr %pool_at
   %no_pool = icmp eq ptr %pool, null
   br i1 %no_pool, label %no_pool_memory, label %done
 
@@ -99,9 +99,9 @@ out_of_memory:
 ; Parts of a model, behind it in memory, have its pool and weights, and working memory of their own.
 define internal void @share(ptr %model) nounwind {
 entry:
-  %pool = load ptr, ptr %model, align 8
+  %pool = load ptr, ptr %model
   %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  %weights = load ptr, ptr %weights_at, align 8
+  %weights = load ptr, ptr %weights_at
   br label %part
 
 part:
@@ -111,9 +111,9 @@ part:
 
 set:
   %pool_at = getelementptr %model, ptr %model, i64 %i, i32 0
-  store ptr %pool, ptr %pool_at, align 8
+  store ptr %pool, ptr %pool_at
   %own_weights_at = getelementptr %model, ptr %model, i64 %i, i32 1
-  store ptr %weights, ptr %own_weights_at, align 8
+  store ptr %weights, ptr %own_weights_at
   %i_next = add i64 %i, 1
   br label %part
 
@@ -127,7 +127,7 @@ entry:
   br i1 %ignored, label %done, label %set
 
 set:
-  store ptr %message, ptr %error, align 8
+  store ptr %message, ptr %error
   br label %done
 
 done:
@@ -141,7 +141,7 @@ entry:
 
 end_pool:
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
-  %pool = load ptr, ptr %pool_at, align 8
+  %pool = load ptr, ptr %pool_at
   call void @polyreme_pool_destroy(ptr %pool)
   br label %next_arena
 
@@ -152,25 +152,13 @@ next_arena:
 
 free_arena:
   %arena_at = getelementptr %model, ptr %model, i64 %i, i32 3
-  %arena = load ptr, ptr %arena_at, align 8
+  %arena = load ptr, ptr %arena_at
   call void @free(ptr %arena)
   %i_next = add i64 %i, 1
   br label %next_arena
 
 arenas_gone:
-  %mapped_at = getelementptr %model, ptr %model, i64 0, i32 2
-  %mapped = load i64, ptr %mapped_at, align 8
-  %is_mapped = icmp sgt i64 %mapped, 0
-  br i1 %is_mapped, label %unmap, label %free
-
-unmap:
-  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  %weights = load ptr, ptr %weights_at, align 8
-  %page = getelementptr i8, ptr %weights, i64 -64
-  %unmapped = call i32 @munmap(ptr %page, i64 %mapped)
-  br label %free
-
-free:
+  call void @close_weights(ptr %model)
   call void @free(ptr %model)
   br label %done
 
@@ -185,7 +173,7 @@ entry:
 
 ask:
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
-  %pool = load ptr, ptr %pool_at, align 8
+  %pool = load ptr, ptr %pool_at
   %threads = call i32 @polyreme_pool_threads(ptr %pool)
   ret i32 %threads
 
@@ -200,7 +188,7 @@ entry:
 
 ask:
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
-  %pool = load ptr, ptr %pool_at, align 8
+  %pool = load ptr, ptr %pool_at
   %now = call i32 @polyreme_pool_set_threads(ptr %pool, i32 %threads)
   ret i32 %now
 
@@ -239,7 +227,7 @@ bind:
 
 arguments:
   %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  %weights = load ptr, ptr %weights_at, align 8
+  %weights = load ptr, ptr %weights_at
   br label %argument
 
 argument:
@@ -258,7 +246,7 @@ place:
 
 input:
   %input_at = getelementptr ptr, ptr %inputs, i64 %n
-  %input_data = load ptr, ptr %input_at, align 8
+  %input_data = load ptr, ptr %input_at
   %input_spec = getelementptr %tensor, ptr @inputs, i64 %n
   %input_ok = call i1 @check_data(ptr %input_data, ptr %input_spec, ptr %input_dims, ptr @word_input)
   br i1 %input_ok, label %placed, label %data_missing
@@ -271,7 +259,7 @@ constant:
 
 output:
   %output_at = getelementptr ptr, ptr %outputs, i64 %n
-  %output_data = load ptr, ptr %output_at, align 8
+  %output_data = load ptr, ptr %output_at
   %output_spec = getelementptr %tensor, ptr @outputs, i64 %n
   %output_ok = call i1 @check_data(ptr %output_data, ptr %output_spec, ptr %output_dims, ptr @word_output)
   br i1 %output_ok, label %placed, label %data_missing
@@ -279,7 +267,7 @@ output:
 placed:
   %data = phi ptr [ %input_data, %input ], [ %constant_data, %constant ], [ %output_data, %output ]
   %buffer_at = getelementptr ptr, ptr %buffers, i64 %i
-  store ptr %data, ptr %buffer_at, align 8
+  store ptr %data, ptr %buffer_at
   %i_next = add i64 %i, 1
   br label %argument
 
@@ -306,7 +294,7 @@ claim:
 own:
   %arena_at = getelementptr %model, ptr %model, i64 0, i32 3
   %arena_bytes_at = getelementptr %model, ptr %model, i64 0, i32 4
-  %kept = load ptr, ptr %arena_at, align 8
+  %kept = load ptr, ptr %arena_at
   %kept_bytes = load i64, ptr %arena_bytes_at, align 8
   %enough = icmp sge i64 %kept_bytes, %need
   br i1 %enough, label %run, label %grow
@@ -318,7 +306,7 @@ grow:
 
 keep:
   call void @free(ptr %kept)
-  store ptr %grown, ptr %arena_at, align 8
+  store ptr %grown, ptr %arena_at
   store i64 %rounded, ptr %arena_bytes_at, align 8
   br label %run
 
@@ -330,7 +318,7 @@ borrow:
 run:
   %arena = phi ptr [ %kept, %own ], [ %grown, %keep ], [ %borrowed, %borrow ]
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
-  %pool = load ptr, ptr %pool_at, align 8
+  %pool = load ptr, ptr %pool_at
   call void @${model}_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena)
   br i1 %claimed, label %unclaim, label %give_back
 
@@ -400,7 +388,7 @@ place:
   %first = load i32, ptr %first_at, align 4
   %dims_at = getelementptr i64, ptr %output_dims, i32 %first
   %place_at = getelementptr ptr, ptr %places, i64 %i
-  store ptr %dims_at, ptr %place_at, align 8
+  store ptr %dims_at, ptr %place_at
   %i_next = add i64 %i, 1
   br label %output
 
@@ -452,7 +440,7 @@ start:
   %first_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 3
   %first = load i32, ptr %first_at, align 4
   %target_at = getelementptr ptr, ptr %output_shapes, i64 %i
-  %target = load ptr, ptr %target_at, align 8
+  %target = load ptr, ptr %target_at
   br label %axis
 
 axis:
@@ -509,7 +497,7 @@ read_size:
   %size_axis_32 = load i32, ptr %size_axis_at, align 4
   %size_axis = sext i32 %size_axis_32 to i64
   %size_shape_at = getelementptr ptr, ptr %shapes, i64 %size_input
-  %size_shape = load ptr, ptr %size_shape_at, align 8
+  %size_shape = load ptr, ptr %size_shape_at
   %size_shape_null = icmp eq ptr %size_shape, null
   br i1 %size_shape_null, label %shape_missing, label %read_axis
 
@@ -559,7 +547,7 @@ start:
   %first_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 3
   %first = load i32, ptr %first_at, align 4
   %shape_at = getelementptr ptr, ptr %shapes, i64 %i
-  %shape = load ptr, ptr %shape_at, align 8
+  %shape = load ptr, ptr %shape_at
   %shape_null = icmp eq ptr %shape, null
   %has_axes = icmp sgt i32 %rank, 0
   %shape_bad = and i1 %shape_null, %has_axes
@@ -657,21 +645,21 @@ shapes_missing:
 shape_missing:
   %lacking = phi i64 [ %size_input, %read_size ], [ %i, %start ]
   %lacking_name_at = getelementptr %tensor, ptr @inputs, i64 %lacking, i32 0
-  %lacking_name = load ptr, ptr %lacking_name_at, align 8
+  %lacking_name = load ptr, ptr %lacking_name_at
   %told_shape = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_shape, ptr %lacking_name)
   ret i32 2
 
 size_bad:
   %size_name_at = getelementptr %tensor, ptr @inputs, i64 %size_input, i32 0
-  %size_name = load ptr, ptr %size_name_at, align 8
+  %size_name = load ptr, ptr %size_name_at
   %told_size = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_size, ptr %size_name, i32 %size_axis_32, i64 %value)
   ret i32 2
 
 size_unfit:
   %unfit_name_at = getelementptr %tensor, ptr @inputs, i64 %size_input, i32 0
-  %unfit_name = load ptr, ptr %unfit_name_at, align 8
+  %unfit_name = load ptr, ptr %unfit_name_at
   %form_at = getelementptr %size, ptr @sizes, i64 %k, i32 4
-  %form = load ptr, ptr %form_at, align 8
+  %form = load ptr, ptr %form_at
   %told_form = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_form, ptr %unfit_name, ptr %form, i64 %value, i32 %size_axis_32)
   ret i32 2
 
@@ -681,32 +669,32 @@ sizes_bad:
 
 guard_broken:
   %what_at = getelementptr %guard, ptr @guards, i64 %g, i32 2
-  %what = load ptr, ptr %what_at, align 8
+  %what = load ptr, ptr %what_at
   %told_guard = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_guard, ptr %what, i64 %guarded)
   ret i32 2
 
 axis_bad:
   %bad_name_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 0
-  %bad_name = load ptr, ptr %bad_name_at, align 8
+  %bad_name = load ptr, ptr %bad_name_at
   %dim_texts_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 5
-  %dim_texts = load ptr, ptr %dim_texts_at, align 8
+  %dim_texts = load ptr, ptr %dim_texts_at
   %dim_text_at = getelementptr ptr, ptr %dim_texts, i64 %a_64
-  %dim_text = load ptr, ptr %dim_text_at, align 8
+  %dim_text = load ptr, ptr %dim_text_at
   %whys_at = getelementptr %tensor, ptr @inputs, i64 %i, i32 6
-  %whys = load ptr, ptr %whys_at, align 8
+  %whys = load ptr, ptr %whys_at
   %why_at = getelementptr ptr, ptr %whys, i64 %a_64
-  %why = load ptr, ptr %why_at, align 8
+  %why = load ptr, ptr %why_at
   %told_axis = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_axis, ptr %bad_name, ptr %dim_text, i64 %expected, i32 %a, i64 %got, ptr %why)
   ret i32 2
 
 output_bad:
   %bad_output_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 0
-  %bad_output_name = load ptr, ptr %bad_output_at, align 8
+  %bad_output_name = load ptr, ptr %bad_output_at
   %out_texts_at = getelementptr %tensor, ptr @outputs, i64 %o, i32 5
-  %out_texts = load ptr, ptr %out_texts_at, align 8
+  %out_texts = load ptr, ptr %out_texts_at
   %b_64 = sext i32 %b to i64
   %out_text_at = getelementptr ptr, ptr %out_texts, i64 %b_64
-  %out_text = load ptr, ptr %out_text_at, align 8
+  %out_text = load ptr, ptr %out_text_at
   %told_output = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_output, ptr %bad_output_name, i32 %b, ptr %out_text, i64 %out_dim)
   ret i32 2
 }
@@ -743,7 +731,7 @@ next:
 
 missing:
   %name_at = getelementptr %tensor, ptr %spec, i64 0, i32 0
-  %name = load ptr, ptr %name_at, align 8
+  %name = load ptr, ptr %name_at
   %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @no_data, ptr %word, ptr %name)
   ret i1 false
 
@@ -776,7 +764,7 @@ look:
   %first_at = getelementptr %tensor, ptr @inputs, i64 %input, i32 3
   %first = load i32, ptr %first_at, align 4
   %data_at = getelementptr ptr, ptr %inputs, i64 %input
-  %data = load ptr, ptr %data_at, align 8
+  %data = load ptr, ptr %data_at
   br label %axis
 
 axis:
@@ -865,9 +853,9 @@ holds:
 
 tell:
   %name_at = getelementptr %tensor, ptr @inputs, i64 %input, i32 0
-  %name = load ptr, ptr %name_at, align 8
+  %name = load ptr, ptr %name_at
   %what_at = getelementptr %range, ptr @ranges, i64 %r, i32 4
-  %what = load ptr, ptr %what_at, align 8
+  %what = load ptr, ptr %what_at
   %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_range, ptr %name, ptr %what, i64 %low, i64 %high, i64 %value)
   ret i1 false
 
@@ -954,9 +942,9 @@ look:
   %rank_at = getelementptr %tensor, ptr @outputs, i64 %i, i32 2
   %rank = load i32, ptr %rank_at, align 4
   %sizes_at = getelementptr ptr, ptr %shapes, i64 %i
-  %sizes = load ptr, ptr %sizes_at, align 8
+  %sizes = load ptr, ptr %sizes_at
   %target_at = getelementptr ptr, ptr %output_shapes, i64 %i
-  %target = load ptr, ptr %target_at, align 8
+  %target = load ptr, ptr %target_at
   %unwanted = icmp eq ptr %target, null
   br i1 %unwanted, label %shaped, label %axis
 
@@ -986,10 +974,10 @@ check_one:
   %checked_rank_at = getelementptr %tensor, ptr @outputs, i64 %c, i32 2
   %checked_rank = load i32, ptr %checked_rank_at, align 4
   %checked_at = getelementptr ptr, ptr %shapes, i64 %c
-  %checked = load ptr, ptr %checked_at, align 8
+  %checked = load ptr, ptr %checked_at
   %elements = call i64 @count(ptr %checked, i32 %checked_rank)
   %name_at = getelementptr %tensor, ptr @outputs, i64 %c, i32 0
-  %name = load ptr, ptr %name_at, align 8
+  %name = load ptr, ptr %name_at
   br i1 %limited, label %compare, label %check_place
 
 compare:
@@ -1003,7 +991,7 @@ compare:
 
 check_place:
   %place_at = getelementptr ptr, ptr %outputs, i64 %c
-  %place = load ptr, ptr %place_at, align 8
+  %place = load ptr, ptr %place_at
   %nowhere = icmp eq ptr %place, null
   %any = icmp ne i64 %elements, 0
   %lacking = and i1 %nowhere, %any

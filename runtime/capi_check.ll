@@ -12,7 +12,7 @@ begin:
   call void @llvm.memset.p0.i64(ptr %lanes, i8 0, i64 8192, i1 false)
   call void @llvm.memset.p0.i64(ptr %rest, i8 0, i64 8192, i1 false)
   %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  %weights = load ptr, ptr %weights_at, align 8
+  %weights = load ptr, ptr %weights_at
   br label %row
 
 row:

@@ -6,7 +6,7 @@
 define internal ptr @value_at(ptr %frame, i32 %field, i32 %slot) nounwind {
 entry:
   %array_at = getelementptr ptr, ptr %frame, i32 %field
-  %array = load ptr, ptr %array_at, align 8
+  %array = load ptr, ptr %array_at
   %at = getelementptr ptr, ptr %array, i32 %slot
   ret ptr %at
 }
@@ -14,7 +14,7 @@ entry:
 define internal ptr @value_of(ptr %frame, i32 %field, i32 %slot) nounwind {
 entry:
   %at = call ptr @value_at(ptr %frame, i32 %field, i32 %slot)
-  %value = load ptr, ptr %at, align 8
+  %value = load ptr, ptr %at
   ret ptr %value
 }
 
@@ -41,9 +41,9 @@ take:
 
 keep:
   %data_at = call ptr @value_at(ptr %frame, i32 0, i32 %slot)
-  store ptr %data, ptr %data_at, align 8
+  store ptr %data, ptr %data_at
   %owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %slot)
-  store ptr %data, ptr %owned_at, align 8
+  store ptr %data, ptr %owned_at
   ret i32 0
 
 too_large:
@@ -59,9 +59,9 @@ no_memory_left:
 define internal void @release(ptr %frame, i32 %slot) nounwind {
 entry:
   %owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %slot)
-  %owned = load ptr, ptr %owned_at, align 8
+  %owned = load ptr, ptr %owned_at
   call void @free(ptr %owned)
-  store ptr null, ptr %owned_at, align 8
+  store ptr null, ptr %owned_at
   ret void
 }
 
@@ -70,11 +70,11 @@ entry:
   %takes_count_at = getelementptr %part, ptr %part, i32 0, i32 3
   %takes_count = load i32, ptr %takes_count_at, align 4
   %takes_at = getelementptr %part, ptr %part, i32 0, i32 4
-  %takes = load ptr, ptr %takes_at, align 8
+  %takes = load ptr, ptr %takes_at
   %gives_count_at = getelementptr %part, ptr %part, i32 0, i32 5
   %gives_count = load i32, ptr %gives_count_at, align 4
   %gives_at = getelementptr %part, ptr %part, i32 0, i32 6
-  %gives = load ptr, ptr %gives_at, align 8
+  %gives = load ptr, ptr %gives_at
   %inputs = alloca ptr, i32 %takes_count, align 8
   %shapes = alloca ptr, i32 %takes_count, align 8
   %outputs = alloca ptr, i32 %gives_count, align 8
@@ -91,10 +91,10 @@ take:
   %taken = load i32, ptr %taken_at, align 4
   %data = call ptr @value_of(ptr %frame, i32 0, i32 %taken)
   %input_at = getelementptr ptr, ptr %inputs, i32 %i
-  store ptr %data, ptr %input_at, align 8
+  store ptr %data, ptr %input_at
   %shape = call ptr @value_of(ptr %frame, i32 2, i32 %taken)
   %shape_at = getelementptr ptr, ptr %shapes, i32 %i
-  store ptr %shape, ptr %shape_at, align 8
+  store ptr %shape, ptr %shape_at
   %i_next = add i32 %i, 1
   br label %input
 
@@ -108,13 +108,13 @@ give:
   %given = load i32, ptr %given_at, align 4
   %place = call ptr @value_of(ptr %frame, i32 2, i32 %given)
   %place_at = getelementptr ptr, ptr %output_shapes, i32 %o
-  store ptr %place, ptr %place_at, align 8
+  store ptr %place, ptr %place_at
   %o_next = add i32 %o, 1
   br label %output
 
 measure:
   %measure_at = getelementptr %part, ptr %part, i32 0, i32 1
-  %measure_code = load ptr, ptr %measure_at, align 8
+  %measure_code = load ptr, ptr %measure_at
   %measured = call i32 %measure_code(ptr %shapes, ptr %output_shapes)
   %fit = icmp eq i32 %measured, 0
   br i1 %fit, label %memory, label %unfit
@@ -134,18 +134,18 @@ place_output:
 placed:
   %memory_of = call ptr @value_of(ptr %frame, i32 0, i32 %made)
   %output_at = getelementptr ptr, ptr %outputs, i32 %m
-  store ptr %memory_of, ptr %output_at, align 8
+  store ptr %memory_of, ptr %output_at
   %m_next = add i32 %m, 1
   br label %memory
 
 run:
   %models_at = getelementptr %frame, ptr %frame, i32 0, i32 3
-  %models = load ptr, ptr %models_at, align 8
+  %models = load ptr, ptr %models_at
   %number_at = getelementptr %part, ptr %part, i32 0, i32 2
   %number = load i64, ptr %number_at, align 8
   %model = getelementptr %model, ptr %models, i64 %number
   %run_at = getelementptr %part, ptr %part, i32 0, i32 0
-  %run_code = load ptr, ptr %run_at, align 8
+  %run_code = load ptr, ptr %run_at
   %code = call i32 %run_code(ptr %model, ptr %inputs, ptr %shapes, ptr %outputs)
   ret i32 %code
 
@@ -183,17 +183,17 @@ copy_size:
 look:
   %data = call ptr @value_of(ptr %frame, i32 0, i32 %from)
   %owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %from)
-  %owned = load ptr, ptr %owned_at, align 8
+  %owned = load ptr, ptr %owned_at
   %has_own = icmp ne ptr %owned, null
   %hand_on = and i1 %has_own, %may_lose
   br i1 %hand_on, label %give, label %copy
 
 give:
-  store ptr null, ptr %owned_at, align 8
+  store ptr null, ptr %owned_at
   %to_owned_at = call ptr @value_at(ptr %frame, i32 1, i32 %to)
-  store ptr %owned, ptr %to_owned_at, align 8
+  store ptr %owned, ptr %to_owned_at
   %to_data_at = call ptr @value_at(ptr %frame, i32 0, i32 %to)
-  store ptr %data, ptr %to_data_at, align 8
+  store ptr %data, ptr %to_data_at
   ret i32 0
 
 copy:
@@ -209,7 +209,7 @@ fill:
 
 write:
   %target = call ptr @value_of(ptr %frame, i32 0, i32 %to)
-  %written = call ptr @memcpy(ptr %target, ptr %data, i64 %bytes)
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %data, i64 %bytes, i1 false)
   br label %done
 
 done:
@@ -228,7 +228,7 @@ entry:
 keep:
   %data = call ptr @value_of(ptr %frame, i32 0, i32 %from)
   %data_at = call ptr @value_at(ptr %frame, i32 0, i32 %to)
-  store ptr %data, ptr %data_at, align 8
+  store ptr %data, ptr %data_at
   %own = call ptr @value_of(ptr %frame, i32 2, i32 %to)
   store i64 %number, ptr %own, align 8
   %rank_at = getelementptr %slot, ptr @slots, i32 %from
@@ -328,7 +328,7 @@ look:
   %slot = load i32, ptr %slot_at, align 4
   %sizes = call ptr @value_of(ptr %frame, i32 2, i32 %slot)
   %shape_at = getelementptr ptr, ptr %shapes, i64 %i
-  store ptr %sizes, ptr %shape_at, align 8
+  store ptr %sizes, ptr %shape_at
   %i_next = add i64 %i, 1
   br label %shape
 
@@ -358,8 +358,8 @@ write_one:
 move:
   %from = call ptr @value_of(ptr %frame, i32 0, i32 %written_slot)
   %into_at = getelementptr ptr, ptr %outputs, i64 %w
-  %into = load ptr, ptr %into_at, align 8
-  %moved = call ptr @memcpy(ptr %into, ptr %from, i64 %bytes)
+  %into = load ptr, ptr %into_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %into, ptr %from, i64 %bytes, i1 false)
   br label %written
 
 written:
@@ -372,8 +372,6 @@ done:
 unfit:
   ret i32 %code
 }
-
-declare ptr @memcpy(ptr, ptr, i64)
 
 define i32 @${name}_run(ptr %model, ptr %inputs, ptr %shapes, ptr %outputs) nounwind {
 entry:
@@ -420,13 +418,13 @@ bind:
 
 fill:
   %frame_data = getelementptr %frame, ptr %frame, i32 0, i32 0
-  store ptr %data, ptr %frame_data, align 8
+  store ptr %data, ptr %frame_data
   %frame_owned = getelementptr %frame, ptr %frame, i32 0, i32 1
-  store ptr %owned, ptr %frame_owned, align 8
+  store ptr %owned, ptr %frame_owned
   %frame_shapes = getelementptr %frame, ptr %frame, i32 0, i32 2
-  store ptr %shape_of, ptr %frame_shapes, align 8
+  store ptr %shape_of, ptr %frame_shapes
   %frame_model = getelementptr %frame, ptr %frame, i32 0, i32 3
-  store ptr %model, ptr %frame_model, align 8
+  store ptr %model, ptr %frame_model
   br label %slot
 
 slot:
@@ -437,11 +435,11 @@ slot:
 
 fill_slot:
   %data_at = getelementptr ptr, ptr %data, i64 %s
-  store ptr null, ptr %data_at, align 8
+  store ptr null, ptr %data_at
   %owned_at = getelementptr ptr, ptr %owned, i64 %s
-  store ptr null, ptr %owned_at, align 8
+  store ptr null, ptr %owned_at
   %shape_at = getelementptr ptr, ptr %shape_of, i64 %s
-  store ptr %place, ptr %shape_at, align 8
+  store ptr %place, ptr %shape_at
   %rank_at = getelementptr %slot, ptr @slots, i64 %s
   %rank = load i32, ptr %rank_at, align 4
   %place_next = getelementptr i64, ptr %place, i32 %rank
@@ -455,20 +453,20 @@ input:
 
 place_input:
   %input_at = getelementptr ptr, ptr %inputs, i64 %i
-  %input_data = load ptr, ptr %input_at, align 8
+  %input_data = load ptr, ptr %input_at
   %input_spec = getelementptr %tensor, ptr @inputs, i64 %i
   %input_ok = call i1 @check_data(ptr %input_data, ptr %input_spec, ptr %input_dims, ptr @word_input)
   br i1 %input_ok, label %placed, label %data_missing
 
 placed:
   %input_slot = getelementptr ptr, ptr %data, i64 %i
-  store ptr %input_data, ptr %input_slot, align 8
+  store ptr %input_data, ptr %input_slot
   %i_next = add i64 %i, 1
   br label %input
 
 sizes_of_inputs:
   ; The sizes of the inputs stand first, one after the other, as they do in `input_dims`.
-  %copied = call ptr @memcpy(ptr %dims, ptr %input_dims, i64 $input_dim_bytes)
+  call void @llvm.memcpy.p0.p0.i64(ptr %dims, ptr %input_dims, i64 $input_dim_bytes, i1 false)
   %in_range = call i1 @check_ranges(ptr %inputs, ptr %input_dims)
   br i1 %in_range, label %steps, label %data_bad
 

@@ -14,7 +14,7 @@ locate:
   br i1 %lost, label %no_folder, label %folder
 
 folder:
-  %library = load ptr, ptr %info, align 8
+  %library = load ptr, ptr %info
   %slash = call ptr @strrchr(ptr %library, i32 47)
   %has_slash = icmp ne ptr %slash, null
   %from = ptrtoint ptr %library to i64
@@ -54,7 +54,7 @@ compare:
 keep:
   %weights = getelementptr i8, ptr %page, i64 64
   %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
-  store ptr %weights, ptr %weights_at, align 8
+  store ptr %weights, ptr %weights_at
   %mapped_at = getelementptr %model, ptr %model, i64 0, i32 2
   store i64 $file_bytes, ptr %mapped_at, align 8
   ret i32 0
@@ -78,4 +78,22 @@ unmap_bad:
 bad:
   %told_bad = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_file, ptr %file)
   ret i32 4
+}
+
+define internal void @close_weights(ptr %model) nounwind {
+entry:
+  %mapped_at = getelementptr %model, ptr %model, i64 0, i32 2
+  %mapped = load i64, ptr %mapped_at, align 8
+  %is_mapped = icmp sgt i64 %mapped, 0
+  br i1 %is_mapped, label %unmap, label %done
+
+unmap:
+  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1
+  %weights = load ptr, ptr %weights_at
+  %page = getelementptr i8, ptr %weights, i64 -64
+  %unmapped = call i32 @munmap(ptr %page, i64 %mapped)
+  br label %done
+
+done:
+  ret void
 }

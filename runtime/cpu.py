@@ -31,6 +31,10 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
     wanted = _ARCHITECTURES.get(parts[0], parts[0])
     machine = platform.machine().lower()
     here = _ARCHITECTURES.get(machine, machine)
+    if wanted.startswith("wasm"):
+        raise ArtifactError(
+            f"{what}: expected code for {here} but got a module of WebAssembly, which the .mjs file beside it loads", code="E0802"
+        )
     if wanted != here:
         raise ArtifactError(f"{what}: expected code for {here} but got code for {wanted} ({target.triple})", code="E0802")
     if sys.platform not in parts[1:] and not any(part.startswith(sys.platform) for part in parts[1:]):

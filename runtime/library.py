@@ -1,7 +1,7 @@
 """Compiled libraries: opens what `lowering/link/artifact.py` wrote, with ctypes and numpy alone.
 
-Behind the ELF file stands a trailer: the manifest and a digest of everything before it. It is checked before the loader touches the file,
-because a damaged library would end the process. Weights that are too large for the library stand in a file beside it and are mapped.
+Behind the linked code stands a trailer: the manifest and a digest of everything before it. It is checked before the loader touches the
+file, because a damaged library would end the process. Weights that are too large for the library stand in a file beside it and are mapped.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ FORMAT = 1
 MAGIC = b"polyreme-library"
 # Magic, format, zero, bytes of the manifest, identity, digest of all bytes before the digest. Stands at the very end.
 TRAILER = struct.Struct("<16sIIQ32s32s")
+
+WASM_MAGIC = b"\0asm"
 
 WEIGHTS_MAGIC = b"polyreme-weights"
 # Magic, digest of the weights, their bytes, zero.
@@ -77,11 +79,22 @@ def weights_header(weights: bytes | memoryview) -> bytes:
     return WEIGHTS_HEADER.pack(WEIGHTS_MAGIC, hashlib.blake2b(weights, digest_size=32).digest(), len(weights), bytes(8))
 
 
-def library_bytes(elf: bytes, manifest: Manifest, identity: bytes) -> bytes:
-    """A linked library with its trailer."""
+def library_bytes(linked: bytes, manifest: Manifest, identity: bytes) -> bytes:
+    """A linked library, or module of WebAssembly, with its trailer: in a module, a section of its own that engines pass over."""
     text = manifest.to_bytes()
-    head = elf + text + TRAILER.pack(MAGIC, FORMAT, 0, len(text), identity, bytes(32))[:-32]
+    section = _section_head(len(text) + TRAILER.size) if linked.startswith(WASM_MAGIC) else b""
+    head = linked + section + text + TRAILER.pack(MAGIC, FORMAT, 0, len(text), identity, bytes(32))[:-32]
     return head + hashlib.blake2b(head, digest_size=32).digest()
+
+
+def _section_head(count: int) -> bytes:
+    """What stands before so many bytes in a custom section of WebAssembly."""
+    name = b"polyreme"
+    size, number = count + 1 + len(name), bytearray()
+    while size >= 128:
+        number.append(size & 127 | 128)
+        size >>= 7
+    return bytes([0, *number, size, len(name)]) + name
 
 
 def read_library(path: str | os.PathLike[str]) -> LibraryFile:

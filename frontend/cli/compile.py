@@ -21,6 +21,7 @@ EXAMPLES = (
     ("A library for this machine, and its header lenet.h", "polyreme compile examples/lenet.py:LeNet -o lenet.so"),
     ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
     ("For any x86-64 since 2009, with the best code for each", "polyreme compile examples/lenet.py:LeNet --cpu multi -o lenet.so"),
+    ("For a browser or Node: WebAssembly, and lenet.mjs, which loads it", "polyreme compile examples/lenet.py:LeNet -o lenet.wasm"),
     ("For a program's own linker: one object file, or an archive", "polyreme compile examples/lenet.py:LeNet -o lenet.o"),
     (
         "With a pass of your own, which a Python file registers, before ops are fused",
@@ -45,7 +46,7 @@ EXAMPLES = (
     "--to",
     "level",
     type=click.Choice([*FORMS, *TEXTS]),
-    help="A library (by default the one that the file's suffix says: .so, .a, .o), or the text of a level.",
+    help="A library (by default the one that the file's suffix says: .so, .a, .o, .wasm), or the text of a level.",
 )
 @click.option("--folders", is_flag=True, help="Name the model's source with its folder, not by the file's name alone.")
 @own_passes_options()
@@ -55,10 +56,11 @@ def command(
 ) -> None:
     """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.
 
-    The suffix of the output says what kind of library is written: .so is loaded, .a and .o are linked into a program.
+    The suffix of the output says what kind of library is written: .so is loaded, .a and .o are linked into a program, and .wasm, with the
+    JavaScript beside it (.mjs), runs in a browser or in Node.
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
     """
-    from polyreme.compiled.compilation import compile
+    from polyreme.compiled.compilation import compile, target_for
     from polyreme.compiled.inspection import Inspection, as_target
 
     if not output.name:
@@ -66,7 +68,7 @@ def command(
     module = find_model(model, inputs).module(freeze=True)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
-    chosen = as_target(target, None if cpu == "multi" else cpu)
+    chosen = as_target(target_for(output, level, target), None if cpu == "multi" else cpu)
     if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
             text = Inspection(module, chosen).level(level)
@@ -80,4 +82,5 @@ def command(
     if chosen.code == "ptx":
         note(f"{output}: for {chosen.name}")
         return
-    note(f"{output} and {output.with_suffix('.h')}: {library if library is not None else 'for ' + chosen.triple}")
+    beside = ".mjs" if chosen.arch == "wasm32" else ".h"
+    note(f"{output} and {output.with_suffix(beside)}: {library if library is not None else 'for ' + chosen.triple}")

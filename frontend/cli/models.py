@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dtype>[a-z]+\d*)\[(?P<sizes>[^\[\]]*)\]\Z")
 _SHORT = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "ui8": "uint8", "u8": "uint8"}
 _SHORT |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
-LIBRARY_SUFFIXES = (".so", ".dylib", ".dll", ".cubin")
+LIBRARY_SUFFIXES = (".so", ".dylib", ".dll", ".cubin", ".wasm")
 IR_SUFFIXES = (".tir", ".mlir")
 
 

@@ -25,9 +25,9 @@ def compile(
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
-    The suffix of `path` says what is written, and `form` may say it too: "shared" (`.so`), "static" (an archive, `.a`) or "object"
-    (`.o`); the latter two are for a program's own linker, and None is returned. Where the model's source is named, in what is expected of
-    sizes, the file's name alone is told, unless `folders` are wanted.
+    The suffix of `path` says what is written, and `form` may say it too: "shared" (`.so`), "static" (an archive, `.a`), "object" (`.o`) or
+    "wasm" (a module of WebAssembly, `.wasm`, with the JavaScript that loads it, `.mjs`); of all but the first, None is returned. Where the
+    model's source is named, in what is expected of sizes, the file's name alone is told, unless `folders` are wanted.
 
     `cpu="multi"` writes code for three levels of x86-64, of which the library takes the best that a processor has. `target` is `"native"`,
     the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is returned. For a GPU
@@ -57,7 +57,7 @@ def compile(
     if cpu == "multi":
         allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
         return _compile_for_several(net, Path(path), target, input_spec, form, folders, allowed)
-    chosen = as_target(target, cpu)
+    chosen = as_target(target_for(path, form, target), cpu)
     if chosen.code != "ptx":
         from polyreme.lowering.link.artifact import check_form
 
@@ -73,6 +73,12 @@ def compile(
         _write(artifact, library, chosen, form, folders)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
+
+
+def target_for(path: str | os.PathLike[str], form: str | None, target: Any) -> Any:
+    """What a library is for where nothing but its form says so: WebAssembly, whatever the machine."""
+    is_wasm = form == "wasm" or (form is None and Path(path).suffix == ".wasm")
+    return "wasm32" if is_wasm and target in (None, "native") else target
 
 
 def _compile_for_several(

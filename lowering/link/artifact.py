@@ -1,7 +1,7 @@
 """Linking: a kernel-level module, its constants and the runtime's native parts become one artifact, in memory or in a library.
 
-`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, and `NAME.weights` for
-constants that are too many for the library itself.
+`build_artifact` makes the artifact, `load` runs it in this process, `write_library` makes `NAME.so` and `NAME.h`, or for
+WebAssembly `NAME.wasm` and `NAME.mjs`, and `NAME.weights` for constants that are too many for the library itself.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ from polyreme.lowering.link.runtime import (
     write_atomically,
 )
 from polyreme.lowering.link.shared_library import link_shared
+from polyreme.lowering.link.wasm import exported, link_module, loader_text, memory_text
+from polyreme.lowering.link.wasm_math import math_text
 from polyreme.lowering.machines.targets import TARGETS, GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.arena import plan_memory
 
@@ -244,7 +246,8 @@ def write_library(
     form: str | None = None,
     folders: bool = False,
 ) -> list[Path]:
-    """Write the library to `path`, its header beside it (suffix `.h`), and return the paths of all files written.
+    """Write the library to `path`, its header beside it (suffix `.h`; of a module of WebAssembly the loader, `.mjs`), and return the paths
+    of all files written.
 
     `name` starts the names of the C functions; it is made from the file's name when not given. `weights`: "inside" keeps the constants in
     the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on. `form` is one of `FORMS`, by
@@ -268,11 +271,12 @@ def write_library(
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
     manifest = replace(without_folders(artifact.manifest, folders), name=name, extra=extra)
     identity = identity_of(manifest, artifact)
+    texts = _interfaces(manifest, name, place, identity)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         # It looks at the processor before anything else runs, and so takes no more than all of them have.
-        **{file: native_object(text, base_of(target)) for file, text in _interfaces(manifest, name, place, identity).items()},
-        "pool.o": native_object(pool_text(target), target),
+        **{file: native_object(text, base_of(target)) for file, text in texts.items()},
+        **{file: native_object(text, target) for file, text in _system_texts(name, target).items()},
     }
     if manifest.all_constants and not own_file:
         # Constants without elements have an address all the same.
@@ -280,11 +284,25 @@ def write_library(
     if form == "shared":
         exports = [f"{name}_*", "polyreme_library", *(["polyreme_parts"] if manifest.steps else [])]
         code = library_bytes(link_shared(objects, exports, path.name, target), manifest, identity)
+    elif form == "wasm":
+        functions = exported(name, [*texts.values(), *_system_texts(name, target).values()])
+        code = library_bytes(link_module(objects, functions, target), manifest, identity)
     else:
-        code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name), target)
+        code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name))
     written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
-    written |= {path: [code], path.with_suffix(".h"): [c_header(manifest, name, place, form).encode()]}
+    written[path] = [code]
+    if form == "wasm":
+        written[path.with_suffix(".mjs")] = [loader_text(name, path.name, place.file).encode()]
+    else:
+        written[path.with_suffix(".h")] = [c_header(manifest, name, place, form).encode()]
     return write_files(path, written)
+
+
+def _system_texts(name: str, target: Target) -> dict[str, str]:
+    """What stands between the code and the system, by the name of its object file: on Linux the pool, in WebAssembly all that there is."""
+    if target.arch == "wasm32":
+        return {"system.o": native_text("wasm.ll"), "math.o": math_text(), "memory.o": memory_text(name)}
+    return {"pool.o": pool_text(target)}
 
 
 def write_files(path: Path, written: Mapping[Path, Sequence[bytes | memoryview]]) -> list[Path]:
@@ -307,10 +325,9 @@ def check_form(path: Path, target: Target, form: str | None = None) -> str:
     if found is None or (form is not None and found != form):
         wanted = FORMS[form] if form is not None else ", ".join(f"{suffix} ({known})" for known, suffix in FORMS.items())
         raise PolyremeError(f"expected a file of suffix {wanted} for a library but got '{path.name}'", code="E0004")
-    if found == "wasm" or target.arch == "wasm32":
+    if (found == "wasm") != (target.arch == "wasm32"):
         raise PolyremeError(
-            f"expected a library for Linux but got '{path.name}' for {target.triple}: a module of WebAssembly needs a thread pool and a C "
-            "interface without a system, which are not there yet; `--to asm` and `--to llvm` write its kernels",
+            f"expected a module of WebAssembly (.wasm) for the target wasm32, and only for it, but got '{path.name}' for {target.triple}",
             code="E0008",
         )
     return found

@@ -15,7 +15,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import parse_dim
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode, SizeCode
 from polyreme.lowering.link.processor import machine_check
-from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, RangeSpec, SizeSpec, TensorSpec, native_text
+from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, RangeSpec, SizeSpec, TargetSpec, TensorSpec, native_text
 
 LIBRARY_FORMAT = 1
 
@@ -49,6 +49,7 @@ _MESSAGES = {
     "word_input": "input",
     "word_output": "output",
     "no_file": "cannot open the file of the weights: %s",
+    "no_bytes": "expected the bytes of the file of the weights (%s) but got NULL",
     "bad_file": "the file of the weights does not belong to this library, or is damaged: %s",
     "bad_sum": "the weights are damaged: their checksum is %016llx but was %016llx when the library was written",
     "no_path": "cannot find out where the library was loaded from",
@@ -77,6 +78,11 @@ def check_c_name(name: str) -> str:
     if not _IDENTIFIER.match(name) or name in _KEYWORDS or len(name) > 200:
         raise PolyremeError(f"expected a name that C functions can start with (letters, digits, '_') but got '{name}'", code="E0004")
     return name
+
+
+def is_wasm(target: TargetSpec) -> bool:
+    """Whether code is for WebAssembly, where there is no system."""
+    return target.triple.startswith("wasm")
 
 
 def c_name_of(text: str) -> str:
@@ -142,7 +148,7 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, identity: byte
         "tables": "\n".join([*text.lines, *tables]),
         "getters": "\n".join(_getters(name, side, len(rows)) for side, rows in (("input", input_rows), ("output", output_rows))),
         "machine": machine_check(manifest.target),
-        "weights": _weights(bool(manifest.all_constants), weights),
+        "weights": _weights(name, bool(manifest.all_constants), weights, is_wasm(manifest.target)),
         "check": _check(name, weights),
         "inputs_count": len(manifest.inputs),
         "outputs_count": len(manifest.outputs),
@@ -259,23 +265,27 @@ def _library_table(constants_inside: bool, in_parts: bool) -> str:
     return f"@polyreme_library = constant {{ i64{', ptr' * len(fields)} }} {{ i64 {LIBRARY_FORMAT}, {', '.join(fields)} }}"
 
 
-def _weights(any_constants: bool, weights: Weights) -> str:
-    """The function `open_weights(model, path)`: 0, or an error code with the text set."""
+def _weights(name: str, any_constants: bool, weights: Weights, from_bytes: bool) -> str:
+    """The functions `open_weights(model, path)`, 0 or an error code with the text set, and `close_weights(model)`. `from_bytes`: the path
+    is the address of what is in the file.
+    """
     if weights.file:
-        name = weights.file.encode() + bytes(1)
+        file = weights.file.encode() + bytes(1)
+        text = native_text("wasm_weights.ll" if from_bytes else "capi_weights.ll")
         return "\n".join([
-            f"@weights_name = private constant [{len(name)} x i8] {_bytes(name)}",
+            f"@weights_name = private constant [{len(file)} x i8] {_bytes(file)}",
             f"@weights_header = internal constant [{len(weights.header)} x i8] {_bytes(weights.header)}",
-            Template(native_text("capi_weights.ll")).substitute(file_bytes=weights.file_bytes),
+            Template(text).substitute(name=name, file_bytes=weights.file_bytes),
         ])  # fmt: skip
     lines = ["define internal i32 @open_weights(ptr %model, ptr %path) nounwind {"]
     if any_constants:
         lines.insert(0, "@polyreme_constants = external hidden global i8")
         lines += [
             "  %weights_at = getelementptr %model, ptr %model, i64 0, i32 1",
-            "  store ptr @polyreme_constants, ptr %weights_at, align 8",
+            "  store ptr @polyreme_constants, ptr %weights_at",
         ]
-    return "\n".join([*lines, "  ret i32 0", "}"])
+    lines += ["  ret i32 0", "}", "", "define internal void @close_weights(ptr %model) nounwind {", "  ret void", "}"]
+    return "\n".join(lines)
 
 
 def _check(name: str, weights: Weights) -> str:

@@ -102,7 +102,7 @@ def write_multi(
         code = library_bytes(link_shared(objects, exports, path.name, targets[0]), first, bytes.fromhex(str(levels[0]["identity"])))
     else:
         renamed = own_names(objects, name)
-        code = archive(renamed) if form == "static" else link_object(renamed, targets[0])
+        code = archive(renamed) if form == "static" else link_object(renamed)
     header_text = c_header(replace(manifests[0], target=manifests[0].target._replace(cpu=", ".join(LEVELS.values()))), name, place, form)
     return write_files(path, {path: [code], path.with_suffix(".h"): [header_text.encode()]} | (
         {weights_path: [place.header, data]} if own_file else {}

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering.link import shared_library
+from polyreme.lowering.link import linkers
 from polyreme.lowering.link.artifact import MAX_INSIDE_BYTES, native_object, write_library
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.runtime.artifact import Artifact, ConstantSpec, GuardSpec, Manifest, SizeSpec, TensorSpec
@@ -209,8 +209,8 @@ def test_a_library_for_another_machine_is_refused_before_it_is_loaded(tmp_path: 
 
 
 def test_without_any_linker_the_error_names_all_that_were_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_library.shutil, "which", lambda name: None)
-    monkeypatch.setattr(shared_library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(linkers.shutil, "which", lambda name: None)
+    monkeypatch.setattr(linkers.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(PolyremeError) as caught:
         write_library(fixed_artifact(), tmp_path / "net.so")
     for linker in ("ld", "ld.lld", "cc", "ziglang"):
@@ -223,8 +223,8 @@ def test_each_linker_makes_a_library_that_runs(tmp_path: Path, monkeypatch: pyte
     found = shutil.which(linker)
     if found is None:
         pytest.skip(f"{linker} is not installed")
-    monkeypatch.setattr(shared_library.shutil, "which", lambda name: found if name == linker else None)
-    monkeypatch.setattr(shared_library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(linkers.shutil, "which", lambda name: found if name == linker else None)
+    monkeypatch.setattr(linkers.importlib.util, "find_spec", lambda name: None)
     path = tmp_path / "net.so"
     write_library(scale_artifact(), path)
     x, b = scale_inputs(9)
@@ -236,8 +236,8 @@ def test_a_linker_that_fails_is_followed_by_the_next(tmp_path: Path, monkeypatch
     broken.write_text("#!/bin/sh\necho no such luck >&2\nexit 1\n")
     broken.chmod(0o755)
     which = shutil.which
-    monkeypatch.setattr(shared_library.shutil, "which", lambda name: str(broken) if name == "ld" else which(name) if name == "cc" else None)
-    monkeypatch.setattr(shared_library.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(linkers.shutil, "which", lambda name: str(broken) if name == "ld" else which(name) if name == "cc" else None)
+    monkeypatch.setattr(linkers.importlib.util, "find_spec", lambda name: None)
     if which("cc") is None:
         with pytest.raises(PolyremeError, match="ld: no such luck"):
             write_library(fixed_artifact(), tmp_path / "net.so")

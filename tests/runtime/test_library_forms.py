@@ -72,7 +72,7 @@ def test_an_archive_is_the_same_each_time(tmp_path: Path) -> None:
         ("net", None, r"but got 'net'"),
         ("net.so", "object", r"a file of suffix \.o for a library but got 'net.so'"),
         ("net.so", "shard", r"did you mean 'shared'"),
-        ("net.wasm", None, "needs a thread pool and a C interface without a system"),
+        ("net.wasm", None, "a module of WebAssembly .* for the target wasm32, and only for it, but got 'net.wasm' for"),
     ],
 )
 def test_a_file_of_another_name_is_not_written(tmp_path: Path, file: str, form: str | None, message: str) -> None:

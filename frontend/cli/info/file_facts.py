@@ -37,7 +37,7 @@ def facts_of(text: str) -> Facts:
         return _saved(text)
     if file.exists():
         raise PolyremeError(
-            f"expected a library (.so), or a model saved by polyreme ({SUFFIX}) or by Paddle (.json, .pdmodel), but got '{text}'; "
+            f"expected a library (.so, .wasm), or a model saved by polyreme ({SUFFIX}) or by Paddle (.json, .pdmodel), but got '{text}'; "
             "`polyreme inspect` shows what others are",
             code="E0002",
         )
@@ -57,8 +57,9 @@ def _library(file: Path) -> Facts:
     several = json.loads(manifest.extra.get(LEVELS_KEY, "[]"))
     cpus = [level["manifest"]["target"]["cpu"] for level in several] or [manifest.target.cpu]
     fault = ""
+    is_module = manifest.target.triple.startswith("wasm")
     try:
-        if not is_artifact:
+        if not is_artifact and not is_module:
             check_runs_here(manifest.target, str(file))
         if beside:
             map_weights(file.parent / beside, manifest)
@@ -66,7 +67,8 @@ def _library(file: Path) -> Facts:
         fault = error.message
     size = file.stat().st_size
     weights = {"bytes": manifest.constant_bytes, "file": beside}
-    kind = "artifact" if is_artifact else "library"
+    kind = "artifact" if is_artifact else "module" if is_module else "library"
+    here = f"{file.with_suffix('.mjs').name} loads it in a browser or in Node" if is_module else "can be loaded"
     found = {
         "kind": kind,
         "file": str(file),
@@ -89,7 +91,7 @@ def _library(file: Path) -> Facts:
         *[("expects", f"'{manifest.inputs[r.input].name}' to hold {r.what} from {r.low} to {r.high}") for r in manifest.ranges],
         ("target", ", ".join(filter(None, (manifest.target.triple, *cpus)))),
         ("weights", f"{bytes_text(manifest.constant_bytes)} {where}" if manifest.constant_bytes else "none"),
-        ("here", fault or "can be loaded"),
+        ("here", fault or here),
     ]
     return Facts(found, lines, not fault)
 

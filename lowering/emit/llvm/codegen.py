@@ -41,7 +41,7 @@ class CodegenError(PolyremeError):
 
 
 def assemble(text: str, target: Target, reduce: bool = True) -> bytes:
-    """The object file (ELF, or wasm) of LLVM text; position independent. `reduce` lets LLVM look for cheaper addresses in its loops."""
+    """The object file of LLVM text: wasm, or ELF that is position independent. `reduce` lets LLVM look for cheaper addresses in loops."""
     machine, module = _prepare(text, target)
     with _switched(target, reduce):
         return bytes(machine.emit_object(module))
@@ -88,7 +88,7 @@ def version() -> str:
     """What object code depends on beside its text and target: LLVM's version, and how it is asked."""
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__}, opt {OPT_LEVEL}, pic, {IN_ORDER}, {WITHOUT_SCHEDULER}"
+    return f"llvmlite {llvmlite.__version__}, opt {OPT_LEVEL}, pic but for wasm, {IN_ORDER}, {WITHOUT_SCHEDULER}"
 
 
 @cache
@@ -110,7 +110,9 @@ def _machine(triple: str, cpu: str, features: str, arch: str) -> Any:
             # A switch of this target's, which is there by now.
             with _switch:
                 llvm.set_option("polyreme", IN_ORDER)
-        return machine.create_target_machine(cpu=cpu, features=features, opt=OPT_LEVEL, reloc="pic", codemodel="default")
+        # A module of WebAssembly is loaded once, at addresses that its linker knows.
+        reloc = "static" if arch == "wasm32" else "pic"
+        return machine.create_target_machine(cpu=cpu, features=features, opt=OPT_LEVEL, reloc=reloc, codemodel="default")
     except RuntimeError as error:
         raise CodegenError(f"expected a machine that LLVM knows but got '{triple}': {error}", code="E0008") from None
 

@@ -205,7 +205,7 @@ def log1p(x: Lane) -> Lane:
 # --- angles
 
 
-def _quadrant(x: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane], Lane]:
+def quadrant(x: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane], Lane]:
     """sin r and cos r, each in two words of which the second holds what rounding took from the first, and q with x = q * pi/2 + r, for |x|
     <= HUGE_ANGLE.
 
@@ -218,6 +218,11 @@ def _quadrant(x: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane], Lane]:
     first = n.fma(-PI_2[0], x)
     r = n.fma(-PI_2[1], first)
     rest = n.fma(-PI_2[2], n.fma(-PI_2[1], first - r))
+    return *long_sine_and_cosine(r, rest), shifted.bits()
+
+
+def long_sine_and_cosine(r: Lane, rest: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane]]:
+    """Of r + rest, where |r| <= pi/4: each in two words, as `quadrant` gives them."""
     z = r * r
     near_one = z.fma(-0.5, 1.0)
     tail = (r * z).fma(z.poly(SIN), near_one * rest)
@@ -227,31 +232,39 @@ def _quadrant(x: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane], Lane]:
     lost = r.fma(r, -z).fma(-0.5, z.fma(-0.5, 1.0 - near_one))
     rise = (z * z).fma(z.poly(COS), (-r).fma(rest, lost))
     cosine = near_one + rise
-    return (sine, (r - sine) + tail), (cosine, (near_one - cosine) + rise), shifted.bits()
+    return (sine, (r - sine) + tail), (cosine, (near_one - cosine) + rise)
 
 
 def _reduced(name: str, turned: int, x: Lane) -> Lane:
     """sin x, or cos x where the quadrant is `turned` by 1."""
     if not x.code.fma:
         return libm(name, x)
-    (sine, _), (cosine, _), q = _quadrant(x)
-    q = q + turned
-    value = (q & 1).compare("ne", 0).where(cosine, sine)
-    value = (q & 2).compare("ne", 0).where(-value, value)
+    value = turned_sine(turned, *quadrant(x))
     return unless(x.abs().compare("oge", HUGE_ANGLE), x, value, name)
 
 
+def turned_sine(turned: int, sine: tuple[Lane, Lane], cosine: tuple[Lane, Lane], q: Lane) -> Lane:
+    """The sine of what `quadrant` gives, or its cosine where the quadrant is `turned` by 1."""
+    q = q + turned
+    value = (q & 1).compare("ne", 0).where(cosine[0], sine[0])
+    return (q & 2).compare("ne", 0).where(-value, value)
+
+
 def tan(x: Lane) -> Lane:
-    """sin r / cos r or -cos r / sin r, and what rounding took from both and from the quotient, divided too."""
     if not x.code.fma:
         return libm("tan", x)
-    (sine, sine_low), (cosine, cosine_low), q = _quadrant(x)
+    value = tangent(*quadrant(x))
+    return unless(x.abs().compare("oge", HUGE_ANGLE), x, value, "tan")
+
+
+def tangent(sines: tuple[Lane, Lane], cosines: tuple[Lane, Lane], q: Lane) -> Lane:
+    """Of what `quadrant` gives: sin r / cos r or -cos r / sin r, and what rounding took from both and from the quotient, divided too."""
+    (sine, sine_low), (cosine, cosine_low) = sines, cosines
     odd = (q & 1).compare("ne", 0)
     top, bottom = odd.where(-cosine, sine), odd.where(sine, cosine)
     quotient = top / bottom
     rest = (-quotient).fma(odd.where(sine_low, cosine_low), (-quotient).fma(bottom, top) + odd.where(-cosine_low, sine_low))
-    value = quotient.compare("oeq", 0.0).where(quotient, quotient + rest / bottom)
-    return unless(x.abs().compare("oge", HUGE_ANGLE), x, value, "tan")
+    return quotient.compare("oeq", 0.0).where(quotient, quotient + rest / bottom)
 
 
 def atan(x: Lane) -> Lane:

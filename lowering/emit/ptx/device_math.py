@@ -11,12 +11,10 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.lowering.emit.llvm.libm import LIBM
+from polyreme.lowering.emit.llvm.libm import LIBM, TWO_OVER_PI
 from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.emit.llvm.vector_math import sine_and_cosine
 
-# The first 288 bits of 2/pi after the point.
-TWO_OVER_PI = (0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB, 0xDEBBC561, 0xB7246E3A)
 _PI_2 = 1.5707963267948966
 
 # The quotient is rounded, so the rest may fall below 0; every rest is a multiple of the divisor's last bit and below the divisor, hence
