@@ -3,7 +3,7 @@
     python -m benchmarks.targets --models LeNet resnet18 --targets x86-64 x86-64-avx2 aarch64 --markdown targets.md
 
 Each model is compiled to a library for each target, as `paddle.compile` does. A small C program (`run_library.c`) runs it on files: on this
-machine where the processor can, else under `qemu-user`, with a C compiler for the target. What is compared with is the eager result in
+machine where the processor can, else under `qemu-user`, with a C compiler for the target; a module of WebAssembly runs in Node. What is compared with is the eager result in
 float32 on this machine; a difference is told in terms of the largest value of the output.
 """
 
@@ -28,6 +28,7 @@ from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weight
 
 Array = Any
 PROGRAM = Path(__file__).with_name("run_library.c")
+MODULES = Path(__file__).with_name("run_module.mjs")
 PATIENCE_SECONDS = 600
 
 
@@ -50,6 +51,10 @@ def runner_for(target: str) -> list[str]:
     from polyreme.lowering.machines.targets import find_target
 
     found = find_target(target)
+    if found.arch == "wasm32":
+        if shutil.which("node") is None:
+            raise NotHere("node is not installed")
+        return ["node", str(MODULES)]
     if runs_here(found):
         return [str(_program("cc"))]
     emulator, compiler, root = f"qemu-{found.arch}", f"{found.arch}-linux-gnu-gcc", Path(f"/usr/{found.arch}-linux-gnu")
@@ -59,6 +64,11 @@ def runner_for(target: str) -> list[str]:
     if not root.is_dir():
         raise NotHere(f"there is no C library for {found.arch} in {root}")
     return [emulator, "-L", str(root), str(_program(compiler))]
+
+
+def suffix_for(target: str) -> str:
+    """That of a library's file for `target`."""
+    return ".wasm" if target.startswith("wasm") else ".so"
 
 
 @cache
@@ -106,7 +116,7 @@ def compile_and_run(net: Any, spec: Sequence[Any] | None, inputs: Sequence[Array
     import polyreme as paddle
 
     command = runner_for(target)
-    library = folder / f"net_{target.replace('-', '_').replace('.', '_')}.so"
+    library = folder / f"net_{target.replace('-', '_').replace('.', '_')}{suffix_for(target)}"
     start = time.perf_counter()
     paddle.compile(net, library, target=target, input_spec=spec)
     compiled = time.perf_counter()

@@ -127,5 +127,5 @@ def test_info_lists_what_is_not_here(polyreme: Call) -> None:
 
 def test_info_of_something_else_says_what_it_takes(polyreme: Call) -> None:
     Path("a.txt").write_text("a")
-    assert "expected a library (.so), or a model saved by polyreme" in polyreme("info", "a.txt")[2]
+    assert "expected a library (.so, .wasm), or a model saved by polyreme" in polyreme("info", "a.txt")[2]
     assert "there is no file 'b.so'" in polyreme("info", "b.so")[2]

@@ -1,6 +1,7 @@
 """Libraries for other machines than this one give the same answers: run here where the processor can, else under an emulator of it.
 
-The tests of aarch64 need `qemu-aarch64`, `aarch64-linux-gnu-gcc` and its C library: `pytest -m qemu`. Whole networks are compared by
+The tests of aarch64 need `qemu-aarch64`, `aarch64-linux-gnu-gcc` and its C library: `pytest -m qemu`; those of WebAssembly Node and lld:
+`pytest -m toolchain`. Whole networks are compared by
 `python -m benchmarks.targets`.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from benchmarks.targets import CASES, NotHere, compile_and_run, difference, drawn, run_library, runner_for
+from benchmarks.targets import CASES, NotHere, compile_and_run, difference, drawn, run_library, runner_for, suffix_for
 from polyreme.compiled.inspection import model_module
 from polyreme.lowering.machines.targets import TARGETS, find_target, host
 from polyreme.lowering.pipeline import compile_module
@@ -25,6 +26,7 @@ OTHERS = [
     pytest.param("x86-64-v2", marks=pytest.mark.slow),
     pytest.param("x86-64-v4", marks=pytest.mark.slow),
     pytest.param("aarch64", marks=pytest.mark.qemu),
+    pytest.param("wasm32", marks=pytest.mark.toolchain),
 ]
 MACHINES = ["x86-64", "x86-64-v3", *OTHERS]
 # What sums in another order, multiply-adds that round twice and other roundings of exp may make, in terms of the largest value.
@@ -57,7 +59,7 @@ def eager(net: Any, inputs: list[Any]) -> list[Any]:
 def check(net: Any, spec: list[Any], inputs: list[Any], target: str, folder: Path, close: float = CLOSE) -> None:
     """The library for `target` gives what the eager run does, the same to the bit on one thread and on two."""
     expected = eager(net, inputs)
-    library = folder / "net.so"
+    library = folder / f"net{suffix_for(target)}"
     paddle.compile(net, library, target=target, input_spec=spec)
     one, two = (run_library(runner_for(target), library, inputs, threads) for threads in (1, 2))
     assert difference(one, expected) < close
@@ -265,7 +267,6 @@ def test_code_for_another_machine_says_what_it_needs_to_run(monkeypatch: pytest.
 
 @pytest.mark.parametrize(("name", "magic"), [("wasm32", b"\0asm"), ("riscv64", b"\x7fELF")])
 def test_object_files_are_made_for_machines_that_are_not_run_here(name: str, magic: bytes) -> None:
-    """WebAssembly has no library of ours: its object files are for a linker and a host of the user's own."""
     net = Mixed()
     net.eval()
     made = compile_module(model_module(net, [paddle.static.InputSpec([None, 3, 22, 26], "float32", "x")], freeze=True), find_target(name))
