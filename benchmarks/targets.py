@@ -3,8 +3,8 @@
     python -m benchmarks.targets --models LeNet resnet18 --targets x86-64 x86-64-avx2 aarch64 --markdown targets.md
 
 Each model is compiled to a library for each target, as `paddle.compile` does. A small C program (`run_library.c`) runs it on files: on this
-machine where the processor can, else under `qemu-user`, with a C compiler for the target; a module of WebAssembly runs in Node. What is compared with is the eager result in
-float32 on this machine; a difference is told in terms of the largest value of the output.
+machine where the processor can, else under `qemu-user`, with a C compiler for the target; a module of WebAssembly runs in Node. What is
+compared with is the eager result in float32 on this machine; a difference is told in terms of the largest value of the output.
 """
 
 from __future__ import annotations

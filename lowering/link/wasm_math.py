@@ -110,38 +110,54 @@ zero:
   ret double %signed.zero
 
 place:
-  %zeros = call i64 @llvm.ctlz.i64(i64 %less, i1 false)
-  %up = sub i64 %zeros, 11
-  %lowest = sub i64 %b.exponent, 1
-  %moved = call i64 @llvm.umin.i64(i64 %up, i64 %lowest)
-  %shifted = shl i64 %less, %moved
-  %left = sub i64 %b.exponent, %moved
-  ; What has no leading bit is a denormal, whose exponent is written as 0.
-  %leading = lshr i64 %shifted, 52
-  %minus = sub i64 %left, 1
-  %normal = icmp ne i64 %leading, 0
-  %written = select i1 %normal, i64 %left, i64 %minus
-  %high = shl i64 %written, 52
+  %up = call i64 @places(i64 %less)
+  %shifted = shl i64 %less, %up
+  %left = sub i64 %b.exponent, %up
+  %normal = icmp sge i64 %left, 1
+  %high = shl i64 %left, 52
   %fraction = and i64 %shifted, 4503599627370495
-  %size = or i64 %high, %fraction
+  %normal.bits = or i64 %high, %fraction
+  ; The digits of a denormal stand further down; those that go are zeros.
+  %down = sub i64 1, %left
+  %down.safe = and i64 %down, 63
+  %denormal.bits = lshr i64 %shifted, %down.safe
+  %size = select i1 %normal, i64 %normal.bits, i64 %denormal.bits
   %result.bits = or i64 %size, %sign
   %result = bitcast i64 %result.bits to double
   ret double %result
 }
 
-; The exponent as it is written, and 1 for a denormal.
-define internal i64 @exponent(i64 %bits) nounwind {
-  %written = lshr i64 %bits, 52
-  %exponent = call i64 @llvm.umax.i64(i64 %written, i64 1)
-  ret i64 %exponent
+; By how many places digits are to go up until the leading one is in its own.
+define internal i64 @places(i64 %digits) nounwind {
+  %zeros = call i64 @llvm.ctlz.i64(i64 %digits, i1 false)
+  %places = sub i64 %zeros, 11
+  ret i64 %places
 }
 
-; The digits with the leading one.
-define internal i64 @whole(i64 %bits) nounwind {
+; The digits as they are written, with the leading one of what is no denormal.
+define internal i64 @digits(i64 %bits) nounwind {
   %fraction = and i64 %bits, 4503599627370495
   %leading = icmp uge i64 %bits, 4503599627370496
   %with = or i64 %fraction, 4503599627370496
-  %whole = select i1 %leading, i64 %with, i64 %fraction
+  %digits = select i1 %leading, i64 %with, i64 %fraction
+  ret i64 %digits
+}
+
+; The exponent of the leading digit: 1 is the least of what is no denormal.
+define internal i64 @exponent(i64 %bits) nounwind {
+  %written = lshr i64 %bits, 52
+  %least = call i64 @llvm.umax.i64(i64 %written, i64 1)
+  %digits = call i64 @digits(i64 %bits)
+  %places = call i64 @places(i64 %digits)
+  %exponent = sub i64 %least, %places
+  ret i64 %exponent
+}
+
+; The digits, with the leading one in its place.
+define internal i64 @whole(i64 %bits) nounwind {
+  %digits = call i64 @digits(i64 %bits)
+  %places = call i64 @places(i64 %digits)
+  %whole = shl i64 %digits, %places
   ret i64 %whole
 }
 
