@@ -3,8 +3,10 @@
     python examples/digits.py --mode dygraph
     python examples/digits.py --mode static --ranks 2
     python examples/digits.py --mode to_static --device gpu-emulated --width 2 --batch 8 --steps 3
+    python examples/digits.py --mode to_static --steps 400 --output examples/digits.wasm
 
-The same seed gives the same losses, within rounding, whichever way is taken. Prints the loss of every step.
+The same seed gives the same losses, within rounding, whichever way is taken. Prints the loss of every step. With `--output` the trained
+net is written as a library; `digits.html` classifies what is drawn by the module of WebAssembly.
 """
 
 import argparse
@@ -49,9 +51,8 @@ def batches(steps, size, rank, ranks):
         yield images[chosen], labels[chosen][:, None]
 
 
-def dynamic_steps(options, rank, compiled):
+def dynamic_steps(options, net, rank, compiled):
     """Train with the tape; `compiled` runs forward and backward as one program each."""
-    net = LeNet(options.width)
     model = paddle.DataParallel(net) if options.ranks > 1 else net
     loss_of = paddle.nn.CrossEntropyLoss()
     adam = paddle.optimizer.Adam(learning_rate=options.rate, parameters=net.parameters())
@@ -95,7 +96,11 @@ def train(options):
     paddle.set_device(options.device)
     paddle.seed(options.seed)
     start = time.perf_counter()
-    losses = static_steps(options, rank) if options.mode == "static" else dynamic_steps(options, rank, options.mode == "to_static")
+    if options.mode == "static":
+        losses = static_steps(options, rank)
+    else:
+        net = LeNet(options.width)
+        losses = dynamic_steps(options, net, rank, options.mode == "to_static")
     for step, value in enumerate(losses):
         # Equal parts of the batch: the mean of the ranks' losses is the batch's.
         loss = mean_over_ranks(float(value), options.ranks)
@@ -103,6 +108,9 @@ def train(options):
             print(f"step {step:3}  loss {loss:.6f}", flush=True)
     if rank == 0 and options.time:
         print(f"{time.perf_counter() - start:.2f} s")
+    if rank == 0 and options.output:
+        net.eval()
+        paddle.compile(net, options.output, input_spec=[paddle.static.InputSpec([None, 1, 28, 28], "float32", "image")])
 
 
 def mean_over_ranks(value, ranks):
@@ -126,7 +134,10 @@ def main():
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--time", action="store_true", help="print the seconds that training took")
+    parser.add_argument("--output", help="write the trained net there as a library: .so, .a, .o or .wasm")
     options = parser.parse_args()
+    if options.output and options.mode == "static":
+        parser.error("--output writes the net of --mode dygraph or to_static")
     if options.ranks == 1:
         train(options)
     else:
