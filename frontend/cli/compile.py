@@ -48,11 +48,20 @@ EXAMPLES = (
     type=click.Choice([*FORMS, *TEXTS]),
     help="A library (by default the one that the file's suffix says: .so, .a, .o, .wasm), or the text of a level.",
 )
+@click.option("--c++", "cpp", is_flag=True, help="Write a header for C++, too: lenet.hpp beside lenet.h.")
 @click.option("--folders", is_flag=True, help="Name the model's source with its folder, not by the file's name alone.")
 @own_passes_options()
 @input_option
 def command(
-    model: str, output: Path, target: str, cpu: str | None, level: str | None, folders: bool, own: OwnPasses, inputs: list[Any]
+    model: str,
+    output: Path,
+    target: str,
+    cpu: str | None,
+    level: str | None,
+    cpp: bool,
+    folders: bool,
+    own: OwnPasses,
+    inputs: list[Any],
 ) -> None:
     """Compile MODEL ahead of time. IR text may be of any level: compilation goes on from there.
 
@@ -68,6 +77,8 @@ def command(
     module = find_model(model, inputs).module(freeze=True)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
+    if cpp and level in TEXTS:
+        raise click.BadParameter("expected a library: a text has no header", param_hint="--c++")
     chosen = as_target(target_for(output, level, target), None if cpu == "multi" else cpu)
     if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
@@ -76,7 +87,7 @@ def command(
             output.write_text(text, encoding="utf-8")
         return
     with progress(output.name), own.in_the_pipeline():
-        library = compile(module, output, chosen, cpu="multi" if cpu == "multi" else None, form=level, folders=folders)
+        library = compile(module, output, chosen, cpu="multi" if cpu == "multi" else None, form=level, folders=folders, cpp=cpp)
     if not output.is_file():
         return  # a device, such as /dev/null
     if chosen.code == "ptx":

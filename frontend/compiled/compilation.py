@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ def compile(
     short_weights: bool = True,
     form: str | None = None,
     folders: bool = False,
+    cpp: bool = False,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
     The suffix of `path` says what is written, and `form` may say it too: "shared" (`.so`), "static" (an archive, `.a`), "object" (`.o`) or
     "wasm" (a module of WebAssembly, `.wasm`, with the JavaScript that loads it, `.mjs`); of all but the first, None is returned. Where the
-    model's source is named, in what is expected of sizes, the file's name alone is told, unless `folders` are wanted.
+    model's source is named, in what is expected of sizes, the file's name alone is told, unless `folders` are wanted. `cpp` adds a header
+    for C++ (`.hpp`) to the one for C.
 
     `cpu="multi"` writes code for three levels of x86-64, of which the library takes the best that a processor has. `target` is `"native"`,
     the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is returned. For a GPU
@@ -53,11 +56,14 @@ def compile(
     from polyreme.compiled.inspection import as_target
     from polyreme.compiled.kept import done_apart, kept_artifact
     from polyreme.device import current_place
+    from polyreme.ir.diagnostics import PolyremeError
 
     if cpu == "multi":
         allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
-        return _compile_for_several(net, Path(path), target, input_spec, form, folders, allowed)
+        return _compile_for_several(net, Path(path), target, input_spec, form, folders, cpp, allowed)
     chosen = as_target(target_for(path, form, target), cpu)
+    if cpp and (chosen.code == "ptx" or chosen.arch == "wasm32"):
+        raise PolyremeError(f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}'", code="E0004")
     if chosen.code != "ptx":
         from polyreme.lowering.link.artifact import check_form
 
@@ -67,10 +73,11 @@ def compile(
     library = Path(path)
     key, ops, module, check = _what_to_compile(net, input_spec, chosen)
     artifact = kept_artifact(key)
+    write = partial(_write, library=library, target=chosen, form=form, folders=folders, cpp=cpp)
     if artifact is None:
-        done_apart(ops, lambda: _compile_and_write(key, module(), library, chosen, check, form, folders))
+        done_apart(ops, lambda: write(_compiled(key, module(), library, chosen, check)))
     else:
-        _write(artifact, library, chosen, form, folders)
+        write(artifact)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
 
@@ -82,7 +89,14 @@ def target_for(path: str | os.PathLike[str], form: str | None, target: Any) -> A
 
 
 def _compile_for_several(
-    net: Any, path: Path, target: Any, input_spec: Sequence[Any] | None, form: str | None, folders: bool, allowed: dict[str, Any]
+    net: Any,
+    path: Path,
+    target: Any,
+    input_spec: Sequence[Any] | None,
+    form: str | None,
+    folders: bool,
+    cpp: bool,
+    allowed: dict[str, Any],
 ) -> Any:
     """A library with code for each level of x86-64."""
     from dataclasses import replace
@@ -108,7 +122,7 @@ def _compile_for_several(
             check()
             keep_artifact(key, artifact)
         artifacts.append(artifact)
-    write_multi(artifacts, path, form, folders)
+    write_multi(artifacts, path, form, folders, cpp=cpp)
     return load_compiled(path) if form == "shared" and path.is_file() and runs_here(level_targets()[0]) else None
 
 
@@ -131,10 +145,8 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
     return key, len(module.function().block.ops), lambda: module, lambda: None
 
 
-def _compile_and_write(
-    key: str, module: Any, library: Path, target: Any, check: Callable[[], None], form: str | None, folders: bool
-) -> None:
-    """Compile a module into a file, or several; what a second compilation needs is kept, after a `check`."""
+def _compiled(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> Any:
+    """The artifact of a module; it is kept for a second compilation, after a `check`."""
     from polyreme.compiled.kept import keep_artifact, room
     from polyreme.lowering.link.c_interface import c_name_of
     from polyreme.lowering.pipeline import compile_module
@@ -144,16 +156,16 @@ def _compile_and_write(
     artifact = compile_module(module, target, name=name, room=room(True)).artifact.settled()
     check()
     keep_artifact(key, artifact)
-    _write(artifact, library, target, form, folders)
+    return artifact
 
 
-def _write(artifact: Any, library: Path, target: Any, form: str | None, folders: bool) -> None:
+def _write(artifact: Any, library: Path, target: Any, form: str | None, folders: bool, cpp: bool) -> None:
     if target.code == "ptx":
         artifact.save(library)
     else:
         from polyreme.lowering.link.artifact import write_library
 
-        write_library(artifact, library, target=target, form=form, folders=folders)
+        write_library(artifact, library, target=target, form=form, folders=folders, cpp=cpp)
 
 
 def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Any:

@@ -28,6 +28,7 @@ from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble
 from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
 from polyreme.lowering.link.c_parts import interfaces_in_parts
+from polyreme.lowering.link.cpp_header import cpp_header
 from polyreme.lowering.link.gpu import build_gpu_artifact
 from polyreme.lowering.link.manifest import make_manifest
 from polyreme.lowering.link.objects import EarlyObjects, kept_object, make_objects
@@ -245,13 +246,15 @@ def write_library(
     target: Target | None = None,
     form: str | None = None,
     folders: bool = False,
+    cpp: bool = False,
 ) -> list[Path]:
     """Write the library to `path`, its header beside it (suffix `.h`; of a module of WebAssembly the loader, `.mjs`), and return the paths
     of all files written.
 
     `name` starts the names of the C functions; it is made from the file's name when not given. `weights`: "inside" keeps the constants in
     the library, "beside" puts them into a file of suffix `.weights`, "auto" does the latter from 8 MiB on. `form` is one of `FORMS`, by
-    default the one of the file's suffix. Places in the model's source are told by file name alone, unless `folders` are wanted.
+    default the one of the file's suffix. Places in the model's source are told by file name alone, unless `folders` are wanted. `cpp`
+    adds a header for C++ (`.hpp`).
     """
     path = Path(path)
     name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
@@ -294,8 +297,17 @@ def write_library(
     if form == "wasm":
         written[path.with_suffix(".mjs")] = [loader_text(name, path.name, place.file).encode()]
     else:
-        written[path.with_suffix(".h")] = [c_header(manifest, name, place, form).encode()]
+        written |= headers(path, manifest, name, place, form, cpp)
     return write_files(path, written)
+
+
+def headers(path: Path, manifest: Manifest, name: str, place: Weights, form: str, cpp: bool) -> dict[Path, Sequence[bytes | memoryview]]:
+    """The header of a library, and with `cpp` the one for C++, by their paths."""
+    header = path.with_suffix(".h")
+    found: dict[Path, Sequence[bytes | memoryview]] = {header: [c_header(manifest, name, place, form).encode()]}
+    if cpp:
+        found[path.with_suffix(".hpp")] = [cpp_header(manifest, name, header.name, bool(place.file)).encode()]
+    return found
 
 
 def _system_texts(name: str, target: Target) -> dict[str, str]:

@@ -375,29 +375,29 @@ def c_header(manifest: Manifest, name: str, weights: Weights, form: str = "share
     return Template(_HEADER).substitute(
         name=name,
         NAME=name.upper(),
-        target=_comment(target),
+        target=comment_text(target),
         inputs=_signature(manifest.inputs),
         outputs=_signature(manifest.outputs),
         sizes=_sizes_comment(manifest),
-        guards="".join(f"\n * Expects {_comment(guard.what)}." for guard in manifest.guards),
-        build=_comment(_BUILD[form].format(name=name)),
-        weights=_comment(f"; keep {weights.file} beside {'it' if form == 'shared' else 'the program'}" if weights.file else ""),
+        guards="".join(f"\n * Expects {comment_text(guard.what)}." for guard in manifest.guards),
+        build=comment_text(_BUILD[form].format(name=name)),
+        weights=comment_text(f"; keep {weights.file} beside {'it' if form == 'shared' else 'the program'}" if weights.file else ""),
         learnt=_LEARNT.replace("$name", name) if manifest.steps else "",
         unknown=", -1 for one that only a run tells" if manifest.steps else "",
-        create_with=Template(create_with).substitute(name=name, file=_comment(weights.file)),
+        create_with=Template(create_with).substitute(name=name, file=comment_text(weights.file)),
         inputs_count=len(manifest.inputs),
         outputs_count=len(manifest.outputs),
         shapes_hint="NULL when all sizes are fixed (they are)" if not manifest.sizes else "one array of sizes per input",
     )
 
 
-def _comment(text: str) -> str:
+def comment_text(text: str) -> str:
     """`text` as it may stand inside a C comment."""
     return re.sub(r"[^\x20-\x7e]", "?", text).replace("*/", "* /").replace("/*", "/ *")
 
 
 def _signature(tensors: Sequence[TensorSpec]) -> str:
-    lines = [f" *   {i}: {_comment(t.name)}, {t.dtype}[{', '.join(map(str, t.shape))}]" for i, t in enumerate(tensors)]
+    lines = [f" *   {i}: {comment_text(t.name)}, {t.dtype}[{', '.join(map(str, t.shape))}]" for i, t in enumerate(tensors)]
     return "\n".join(lines) or " *   (none)"
 
 
@@ -408,7 +408,7 @@ def _sizes_comment(manifest: Manifest) -> str:
     for s in manifest.sizes:
         given = manifest.inputs[s.input]
         form = "" if given.shape[s.axis] == s.name else f", which is {given.shape[s.axis]}"
-        found.append(f"{s.name} (axis {s.axis} of {_comment(given.name)}{form})")
+        found.append(f"{s.name} (axis {s.axis} of {comment_text(given.name)}{form})")
     return " * Free sizes, read from the shapes of the inputs: " + ", ".join(found) + "."
 
 

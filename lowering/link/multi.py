@@ -20,13 +20,14 @@ from polyreme.lowering.link.artifact import (
     base_of,
     check_form,
     constants_text,
+    headers,
     identity_of,
     native_object,
     pool_text,
     without_folders,
     write_files,
 )
-from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of
+from polyreme.lowering.link.c_interface import Weights, c_interface, c_name_of
 from polyreme.lowering.link.parts import moved
 from polyreme.lowering.link.processor import base_features, choice_of
 from polyreme.lowering.link.relocatable import archive, link_object, own_names
@@ -48,7 +49,12 @@ def level_targets() -> list[Target]:
 
 
 def write_multi(
-    artifacts: Sequence[Artifact], path: str | os.PathLike[str], form: str | None = None, folders: bool = False, weights: str = "auto"
+    artifacts: Sequence[Artifact],
+    path: str | os.PathLike[str],
+    form: str | None = None,
+    folders: bool = False,
+    weights: str = "auto",
+    cpp: bool = False,
 ) -> list[Path]:
     """As `write_library`, of the artifacts of one model for `level_targets()`."""
     path = Path(path)
@@ -103,10 +109,9 @@ def write_multi(
     else:
         renamed = own_names(objects, name)
         code = archive(renamed) if form == "static" else link_object(renamed)
-    header_text = c_header(replace(manifests[0], target=manifests[0].target._replace(cpu=", ".join(LEVELS.values()))), name, place, form)
-    return write_files(path, {path: [code], path.with_suffix(".h"): [header_text.encode()]} | (
-        {weights_path: [place.header, data]} if own_file else {}
-    ))  # fmt: skip
+    named = replace(manifests[0], target=manifests[0].target._replace(cpu=", ".join(LEVELS.values())))
+    written = {path: [code], **headers(path, named, name, place, form, cpp)}
+    return write_files(path, written | ({weights_path: [place.header, data]} if own_file else {}))
 
 
 def _choice(name: str, functions: Sequence[tuple[str, str, str]], targets: Sequence[Target]) -> str:
