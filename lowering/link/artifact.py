@@ -184,7 +184,7 @@ def linked(artifact: Artifact) -> Artifact:
     }
     try:
         with timed("link"):
-            code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target)
+            code = link_shared(objects, [*MODEL_FUNCTIONS, *POOL_FUNCTIONS], "model.so", target, patient=False)
     except PolyremeError:
         return artifact
     return with_shared_code(artifact, code)

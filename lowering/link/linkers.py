@@ -18,7 +18,7 @@ from pathlib import Path
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
 from polyreme.lowering.machines.targets import Target
 
-__all__ = ["RESULT", "Linker", "absent", "installed", "linked", "lld_of_packages"]
+__all__ = ["RESULT", "Linker", "absent", "first_of", "installed", "linked", "lld_of_packages", "versions_of"]
 
 TIMEOUT_SECONDS = 120
 # What a linker's command calls its output.
@@ -53,6 +53,12 @@ def versions_of(name: str) -> Iterator[str]:
     """The names under which a program of LLVM's may be installed."""
     yield name
     yield from (f"{name}-{version}" for version in _VERSIONS)
+
+
+def first_of(*names: str) -> str | None:
+    """The first of these programs that is here, under whichever version, or else the package or toolchain that has an lld."""
+    found = (tried for name in names for tried in (versions_of(name) if "ld" in name[1:] else (name,)) if shutil.which(tried))
+    return next(found, None) or ("ziglang" if importlib.util.find_spec("ziglang") else _rust_lld() and "rust-lld")
 
 
 def lld_of_packages(flavor: str, *choices: Sequence[str]) -> Iterator[Linker]:

@@ -25,8 +25,9 @@ _ANNOUNCED = (
 )
 
 
-def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: str, target: Target) -> bytes:
-    """The shared library made of `objects` (by name), in which only symbols that match `exports` are visible.
+def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: str, target: Target, patient: bool = True) -> bytes:
+    """The shared library made of `objects` (by name), in which only symbols that match `exports` are visible. Only with `patient` a linker
+    is asked that may take a minute.
 
     `PolyremeError` names every linker that was tried and what it said.
     """
@@ -37,7 +38,8 @@ def link_shared(objects: Mapping[str, bytes], exports: Sequence[str], soname: st
         else f"binutils or a C compiler for {target.arch} ({target.arch}-linux-gnu-ld, {target.arch}-linux-gnu-gcc), or lld"
     )
     script = ("{ global: " + " ".join(f"{e};" for e in exports) + " local: *; };\n").encode()
-    return linked({**objects, "exports": script}, _linkers(list(objects), soname, target), "a library", target, install, _INSTEAD)
+    linkers = (linker for linker in _linkers(list(objects), soname, target) if patient or not linker.announced)
+    return linked({**objects, "exports": script}, linkers, "a library", target, install, _INSTEAD)
 
 
 def _linkers(objects: Sequence[str], soname: str, target: Target) -> Iterator[Linker]:

@@ -50,7 +50,8 @@ def test_a_program_gets_what_there_is(told: Any, tmp_path: Path, monkeypatch: py
 def test_people_get_a_line_for_each(told: Any, tmp_path: Path) -> None:
     code, text = told()
     names = [line.split()[0] for line in text.splitlines()]
-    assert code == 0 and names[:3] == ["polyreme", "python", "system"] and names[-4:] == [f"[{extra}]" for extra in info.EXTRAS]
+    assert code == 0 and names[:3] == ["polyreme", "python", "system"]
+    assert names[-len(info.EXTRAS) :] == [f"[{extra}]" for extra in info.EXTRAS]
     assert f"{tmp_path / 'kept'}: 0 entries of 0 B, at most " in text
     assert f"vectors of {8 * host().vector_bytes} bits" in text
 
@@ -78,3 +79,16 @@ def test_a_gpu_is_named_or_why_there_is_none(told: Any, monkeypatch: pytest.Monk
 def test_a_setting_that_means_nothing_is_an_error_of_a_line(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYREME_THREADS", "many")
     assert told()[0] == 1
+
+
+@pytest.mark.toolchain
+def test_a_module_of_webassembly_is_told(told: Any, tmp_path: Path) -> None:
+    path = tmp_path / "net.wasm"
+    polyreme.compile(polyreme.nn.Linear(4, 2), path, input_spec=[polyreme.static.InputSpec([None, 4], "float32", "x")])
+    code, text = told(str(path))
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines())
+    assert code == 0
+    assert lines["input"] == "x: float32[N, 4]" and lines["target"].startswith("wasm32-unknown-unknown")
+    assert lines["here"] == "net.mjs loads it in a browser or in Node"
+    code, text = told("--json", str(path))
+    assert code == 0 and json.loads(text)["kind"] == "module"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
+import os
+import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +20,11 @@ import polyreme as paddle
 from polyreme.compiled.compilation import runs_here
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.jit.saving import trace_model
-from polyreme.lowering.link.artifact import check_form, write_library
+from polyreme.lowering.link import linkers, shared_library
+from polyreme.lowering.link.artifact import check_form, linked, native_object, write_library
 from polyreme.lowering.link.multi import level_targets, write_multi
 from polyreme.lowering.link.processor import base_features
-from polyreme.lowering.link.relocatable import defined
+from polyreme.lowering.link.relocatable import defined, link_object
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import GuardSpec, TargetSpec
@@ -314,3 +319,109 @@ def test_several_levels_are_for_x86_64_and_for_libraries(tmp_path: Path) -> None
     library = paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", cpu="multi", input_spec=spec)
     if host().arch == "x86_64":
         assert library(np.full((2, 8), -1, "float32")).max() == 0
+
+
+# --- linkers
+
+
+def without_linkers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linkers.shutil, "which", lambda name: None)
+    monkeypatch.setattr(linkers.importlib.util, "find_spec", lambda name: None)
+
+
+@needs_cc
+@pytest.mark.parametrize("weights", ["inside", "beside"])
+def test_archives_and_objects_need_no_linker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str) -> None:
+    with monkeypatch.context() as patch:
+        without_linkers(patch)
+        write_library(scale_artifact(), tmp_path / "one.o", weights=weights)
+        write_library(scale_artifact(), tmp_path / "two.a", weights=weights)
+        with pytest.raises(PolyremeError) as caught:
+            write_library(scale_artifact(), tmp_path / "three.so", weights=weights)
+    assert "pip install ziglang); an archive (.a) and an object file (.o) need none" in str(caught.value)
+    # What another linker makes of the object is one, too.
+    done = subprocess.run(["cc", "-r", "-nostdlib", "-o", "whole.o", "one.o"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "main.c").write_text(TWO_MODELS)
+    for one in ("one.o", "whole.o"):
+        command = ["cc", "-Wall", "-Werror", "main.c", one, "two.a", "-lm", "-o", "main"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert subprocess.run([tmp_path / "main"], cwd="/", capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["x86-64", "aarch64", "riscv64"])
+def test_objects_are_joined_for_every_machine(tmp_path: Path, name: str) -> None:
+    """Each name once, defined where one of the objects does, and relocations that name the same symbols as before."""
+    target = find_target(name)
+    parts = [f"""
+define internal i32 @own() noinline nounwind {{
+  ret i32 {i}
+}}
+
+define weak hidden i32 @shared() nounwind {{
+  ret i32 9
+}}
+
+declare i32 @f{1 - i}(i32)
+
+define i32 @f{i}(i32 %x) nounwind {{
+  %a = call i32 @own()
+  %b = call i32 @f{1 - i}(i32 %a)
+  %c = call i32 @shared()
+  %d = add i32 %b, %c
+  ret i32 %d
+}}
+""" for i in (0, 1)]  # fmt: skip
+    objects = {f"{i}.o": native_object(text, target) for i, text in enumerate(parts)}
+    whole = link_object(objects)
+    assert sorted(defined(whole)) == ["f0", "f1", "shared"]
+    assert whole == link_object(objects)
+    # The joined object is one that can be joined.
+    assert sorted(defined(link_object({"a.o": whole}))) == ["f0", "f1", "shared"]
+    readelf = shutil.which("readelf")
+    if readelf is None:
+        pytest.skip("readelf is not installed")
+    (tmp_path / "whole.o").write_bytes(whole)
+    told = subprocess.run([readelf, "-W", "-S", "-s", "-r", "whole.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "Warning" not in told.stderr + told.stdout and "Error" not in told.stderr
+    relocated = re.findall(r"R_\w*(?:PLT32|CALL26|CALL_PLT|PC32)\S*\s+\S+\s+(\w+)", told.stdout)
+    assert sorted(relocated)[:2] == ["f0", "f1"] and relocated.count("shared") == 2
+    assert len(re.findall(r"\bown$", told.stdout, re.MULTILINE)) >= 2
+
+
+def test_a_package_with_its_own_compiler_is_announced_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where `ziglang` has no lld."""
+    without_linkers(monkeypatch)
+    monkeypatch.setattr(shared_library.importlib.util, "find_spec", lambda name: name == "ziglang")
+    asked: list[tuple[Any, Any]] = []
+
+    def run(command: list[str], timeout: float | None, **_: Any) -> Any:
+        asked.append((command[3], timeout))
+        return subprocess.CompletedProcess(command, 1, "", "no such command")
+
+    monkeypatch.setattr(linkers.subprocess, "run", run)
+    with pytest.raises(PolyremeError, match="ziglang cc: no such command"):
+        write_library(scale_artifact(), tmp_path / "net.so")
+    assert asked == [("ld.lld", linkers.TIMEOUT_SECONDS)] * 2 + [("cc", None)]
+    assert "the package 'ziglang', which makes files of its own the first time" in capsys.readouterr().err
+    asked.clear()
+    assert linked(scale_artifact()).manifest.objects == scale_artifact().manifest.objects
+    assert ("cc", None) not in asked
+
+
+@pytest.mark.toolchain
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the package ziglang is not installed")
+@pytest.mark.parametrize("file", ["net.so", "net.wasm"])
+def test_with_ziglang_no_program_of_the_system_is_needed(tmp_path: Path, file: str) -> None:
+    code = (
+        "import polyreme as paddle; "
+        f"paddle.compile(paddle.nn.Linear(4, 2), {file!r}, input_spec=[paddle.static.InputSpec([1, 4], 'float32', 'x')])"
+    )
+    (tmp_path / "bin").mkdir()
+    environment = {**os.environ, "PATH": str(tmp_path / "bin"), "POLYREME_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_library(tmp_path / file).manifest.name == "net"

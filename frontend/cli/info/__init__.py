@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,13 @@ EXAMPLES = (
     ("What a library takes and gives, and for which machine it is", "polyreme info lenet.so"),
     ("What a model of Paddle's consists of, and which of its operators are not here", "polyreme info net.json"),
 )
+NO_LINKER = "none: install binutils, lld, a C compiler or ziglang, which shared libraries need"
 # By the extras of the package: what each needs, as distributions.
 EXTRAS = {
     "cuda": ("pycuda",),
     "distributed": ("mpi4py", "openmpi", "cloudpickle"),
     "vision": ("pillow",),
+    "linker": ("ziglang",),
     "peers": ("paddlepaddle", "onnxruntime", "onnx", "iree-base-compiler", "xdsl", "scipy"),
 }
 
@@ -65,6 +66,7 @@ def installation() -> dict[str, Any]:
     import numpy as np
 
     from polyreme.ir import config
+    from polyreme.lowering.link.linkers import first_of
 
     return {
         "polyreme": {"version": polyreme.__version__, "folder": str(Path(polyreme.__file__).parent)},
@@ -77,7 +79,8 @@ def installation() -> dict[str, Any]:
         "threads": {"processors": config.processors(), "used": config.threads(), "compiling": config.jobs()},
         "cache": _cache(),
         "gpu": _gpu(),
-        "linker": next((name for name in ("ld", "ld.lld", "cc") if shutil.which(name)), None),
+        "linker": first_of("ld", "ld.lld", "cc"),
+        "wasm_linker": first_of("wasm-ld"),
         "extras": {extra: {name: _version(name) for name in needed} for extra, needed in EXTRAS.items()},
     }
 
@@ -105,7 +108,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("threads", f"{threads['used']} of {threads['processors']} processors, {threads['compiling']} processes that compile"),
         ("cache", kept),
         ("gpu", f"{gpu['name']}, sm_{gpu['sm']}" if gpu["name"] is not None else f"none: {gpu['reason']}"),
-        ("linker", found["linker"] or "none: install binutils, lld or a C compiler, which libraries need"),
+        ("linker", f"{found['linker'] or NO_LINKER}; for WebAssembly {found['wasm_linker'] or 'none: install lld or ziglang'}"),
     ]
     for extra, needed in found["extras"].items():
         there = ", ".join(f"{name} {version}" for name, version in needed.items() if version is not None)
