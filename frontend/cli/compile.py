@@ -48,6 +48,7 @@ EXAMPLES = (
     type=click.Choice([*FORMS, *TEXTS]),
     help="A library (by default the one that the file's suffix says: .so, .a, .o, .wasm), or the text of a level.",
 )
+@click.option("--small/--no-small", default=None, help="Weights in no form that takes more space, as in modules of WebAssembly by default.")
 @click.option("--c++", "cpp", is_flag=True, help="Write a header for C++, too: lenet.hpp beside lenet.h.")
 @click.option("--folders", is_flag=True, help="Name the model's source with its folder, not by the file's name alone.")
 @own_passes_options()
@@ -58,6 +59,7 @@ def command(
     target: str,
     cpu: str | None,
     level: str | None,
+    small: bool | None,
     cpp: bool,
     folders: bool,
     own: OwnPasses,
@@ -77,8 +79,9 @@ def command(
     module = find_model(model, inputs).module(freeze=True)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
-    if cpp and level in TEXTS:
-        raise click.BadParameter("expected a library: a text has no header", param_hint="--c++")
+    for option, given in (("--c++", cpp), ("--small", small)):
+        if given and level in TEXTS:
+            raise click.BadParameter("expected a library but got a text (--to)", param_hint=option)
     chosen = as_target(target_for(output, level, target), None if cpu == "multi" else cpu)
     if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
@@ -87,7 +90,8 @@ def command(
             output.write_text(text, encoding="utf-8")
         return
     with progress(output.name), own.in_the_pipeline():
-        library = compile(module, output, chosen, cpu="multi" if cpu == "multi" else None, form=level, folders=folders, cpp=cpp)
+        several = "multi" if cpu == "multi" else None
+        library = compile(module, output, chosen, cpu=several, form=level, folders=folders, cpp=cpp, small=small)
     if not output.is_file():
         return  # a device, such as /dev/null
     if chosen.code == "ptx":

@@ -24,6 +24,7 @@ def compile(
     form: str | None = None,
     folders: bool = False,
     cpp: bool = False,
+    small: bool | None = None,
 ) -> Any:
     """Write a Layer, function, loaded model or module as library `path`, with a C header beside it, and return it loaded.
 
@@ -36,6 +37,10 @@ def compile(
     the name of a target or a triple; a library for another machine is written but cannot be loaded here: None is returned. For a GPU
     (`"cuda:sm_80"`) an artifact is written in place of a library: PTX, launches and constants in one file, which is loaded if a GPU is the
     current device. Layers are compiled in evaluation mode, with the weights they have now.
+
+    `small` keeps weights in the space that they take as they are: it forbids the ways of computing that have them in a form of more bytes,
+    which are Winograd's, Strassen's and products by bf16 (below). Modules of WebAssembly, which are sent over networks, are small unless it
+    is False; other libraries are where it is True.
 
     What is written to a device, such as /dev/null, is not loaded: None is returned.
 
@@ -58,17 +63,19 @@ def compile(
     from polyreme.device import current_place
     from polyreme.ir.diagnostics import PolyremeError
 
-    if cpu == "multi":
-        allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
+    chosen = None if cpu == "multi" else as_target(target_for(path, form, target), cpu)
+    is_module = chosen is not None and chosen.arch == "wasm32"
+    if small or (small is None and is_module):
+        winograd = strassen = bf16_terms = False
+    allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
+    if chosen is None:
         return _compile_for_several(net, Path(path), target, input_spec, form, folders, cpp, allowed)
-    chosen = as_target(target_for(path, form, target), cpu)
-    if cpp and (chosen.code == "ptx" or chosen.arch == "wasm32"):
+    if cpp and (chosen.code == "ptx" or is_module):
         raise PolyremeError(f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}'", code="E0004")
     if chosen.code != "ptx":
         from polyreme.lowering.link.artifact import check_form
 
         form = check_form(Path(path), chosen, form)
-    allowed = {"winograd": winograd, "strassen": strassen, "bf16_terms": bf16_terms, "short_weights": short_weights}
     chosen = replace(chosen, **{name: getattr(chosen, name) and may for name, may in allowed.items()})
     library = Path(path)
     key, ops, module, check = _what_to_compile(net, input_spec, chosen)

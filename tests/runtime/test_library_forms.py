@@ -425,3 +425,30 @@ def test_with_ziglang_no_program_of_the_system_is_needed(tmp_path: Path, file: s
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert read_library(tmp_path / file).manifest.name == "net"
+
+
+# --- small
+
+
+def test_small_libraries_have_weights_in_no_larger_form(tmp_path: Path) -> None:
+    net, spec = paddle.nn.Linear(768, 512), [paddle.static.InputSpec([128, 768], "float32", "x")]
+    weights = 4 * sum(p.size for p in net.parameters())
+    found = {}
+    for small in (None, True):
+        library = paddle.compile(net, tmp_path / f"{small}.so", target="x86-64-v2", input_spec=spec, small=small)
+        x = np.random.default_rng(0).standard_normal((128, 768)).astype(np.float32)
+        expected = net(paddle.to_tensor(x)).numpy()
+        assert np.abs(np.asarray(library(x)) - expected).max() < 1e-5 * np.abs(expected).max()
+        found[small] = read_library(tmp_path / f"{small}.so").manifest.constant_bytes
+    assert found[True] < 1.05 * weights < 1.5 * weights < found[None]
+
+
+@pytest.mark.toolchain
+def test_modules_of_webassembly_are_small_unless_they_are_not_to_be(tmp_path: Path) -> None:
+    net, spec = paddle.nn.Linear(768, 512), [paddle.static.InputSpec([128, 768], "float32", "x")]
+    found = {}
+    for target in ("native", "wasm32-unknown-unknown"):
+        for small in (None, True, False):
+            paddle.compile(net, tmp_path / "net.wasm", target=target, input_spec=spec, small=small)
+            found[small] = read_library(tmp_path / "net.wasm").manifest.constant_bytes
+        assert found[None] == found[True] < found[False] / 1.5
