@@ -144,7 +144,7 @@ class _Join:
                 known = known or symbol
             # Hidden where any of them is.
             name, info, other, place, value, size = self._globals[name]
-            self._globals[name] = (name, info, max(other, known[2], symbol[2]), place, value, size)
+            self._globals[name] = (name, info, other | known[2] | symbol[2], place, value, size)
         return found
 
     def code(self) -> bytes:

@@ -66,5 +66,5 @@ def _linkers(objects: Sequence[str], exports: Sequence[str]) -> Iterator[Linker]
 def loader_text(name: str, file: str, weights: str) -> str:
     """The JavaScript that loads the module `file` with its weights in the file `weights`, if they are not in the module."""
     model = json.dumps({"name": name, "file": file, "weights": weights}).replace("</", "<\\/")
-    head = f"// Loads {file.encode('ascii', 'replace').decode()}, a model compiled by polyreme, in a browser or in Node."
+    head = f"// Loads {json.dumps(file)}, a model compiled by polyreme, in a browser or in Node."
     return f"{head}\n\nconst MODEL = {model};\n{native_text('wasm_loader.mjs')}"
