@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polyreme.ir.dims import Atom, Dim
+from polyreme.ir.dims import Atom, Dim, Expr
 
 __all__ = ["OVERFLOW_DECLARATIONS", "CheckedSizeCode", "SizeCode"]
 
@@ -17,17 +17,22 @@ OVERFLOW_DECLARATIONS = (
 
 
 class SizeCode:
-    """Emits the value of a size, from the array `%sizes`."""
+    """Emits the value of a size, from the array `%sizes`. All of it is one block of instructions without effects, so what was computed once
+    is not computed again: offsets of an arena are long sums that have most of their parts in common.
+    """
 
     def __init__(self, names: Sequence[str]):
         self.lines: list[str] = []
         self._names = list(names)
-        self._count = 0
+        self._values: dict[str, str] = {}
+        self._emitted: dict[Expr | Atom, str] = {}
 
     def step(self, instruction: str) -> str:
-        self._count += 1
-        self.lines.append(f"  %s{self._count} = {instruction}")
-        return f"%s{self._count}"
+        value = self._values.get(instruction)
+        if value is None:
+            value = self._values[instruction] = f"%s{len(self._values) + 1}"
+            self.lines.append(f"  {value} = {instruction}")
+        return value
 
     def operation(self, name: str, a: str, b: str) -> str:
         """`add` or `mul` of two values."""
@@ -36,16 +41,29 @@ class SizeCode:
     def emit(self, dim: Dim) -> str:
         if isinstance(dim, int):
             return str(dim)
+        if dim not in self._emitted:
+            self._emitted[dim] = self._sum(dim)
+        return self._emitted[dim]
+
+    def _sum(self, dim: Expr) -> str:
         total = ""
         for mono, coefficient in dim.terms:
-            value = str(coefficient)
+            # Terms differ by their coefficients more often than by their names.
+            value = ""
             for atom in mono:
                 factor = self.atom(atom)
-                value = factor if value == "1" else self.operation("mul", value, factor)
+                value = self.operation("mul", value, factor) if value else factor
+            if coefficient != 1 or not value:
+                value = self.operation("mul", value, str(coefficient)) if value else str(coefficient)
             total = self.operation("add", total, value) if total else value
         return total
 
     def atom(self, atom: Atom) -> str:
+        if atom not in self._emitted:
+            self._emitted[atom] = self._atom(atom)
+        return self._emitted[atom]
+
+    def _atom(self, atom: Atom) -> str:
         if not atom.fn:
             at = self.step(f"getelementptr i64, ptr %sizes, i64 {self._names.index(str(atom.args[0]))}")
             return self.step(f"load i64, ptr {at}, align 8")
@@ -74,10 +92,15 @@ class SizeCode:
 class CheckedSizeCode(SizeCode):
     """The same, and whether a number on the way was too large: `lost`, empty where none can be."""
 
-    lost = ""
+    def __init__(self, names: Sequence[str]):
+        super().__init__(names)
+        self.lost = ""
+        self._looked_at: set[str] = set()
 
     def operation(self, name: str, a: str, b: str) -> str:
         both = self.step(f"call {{ i64, i1 }} @llvm.s{name}.with.overflow.i64(i64 {a}, i64 {b})")
         over = self.step(f"extractvalue {{ i64, i1 }} {both}, 1")
-        self.lost = self.step(f"or i1 {self.lost}, {over}") if self.lost else over
+        if over not in self._looked_at:
+            self._looked_at.add(over)
+            self.lost = self.step(f"or i1 {self.lost}, {over}") if self.lost else over
         return self.step(f"extractvalue {{ i64, i1 }} {both}, 0")
