@@ -108,15 +108,21 @@ def accumulate(
     at_b: Index = 0,
     overlapped: OverlappedRounds = None,
     fresh: bool = False,
+    together: int | None = None,
 ) -> Accumulators:
     """The accumulators (`acc[row][vector]`) after all steps over `axes`, from positions `at_a` and `at_b` on. Where they are `fresh` zeros
     and no loop carries them, the first step makes them.
 
     `a(row, position)` reads the scalar of a row (broadcast to all lanes) or what each of the row's vectors is multiplied by, `b(vector,
     position)` a vector. `overlapped(round)` writes the work that overlaps the `UNROLL` steps of each round of a single long axis; several
-    are taken in turn, one a round, and told how many times all of them came before.
+    are taken in turn, one a round, and told how many times all of them came before. An innermost axis of more than `together` steps, if
+    that is given, is a loop of so many at a time, a multiple of `UNROLL`, where all would be written out else: the order is the same.
     """
     outer = list(axes)
+    if together is not None and outer and isinstance(outer[-1].size, int) and together < outer[-1].size <= MOST_UNROLLED:
+        *around, innermost = outer
+        rounds = lambda acc, x, y: _rounds(code, innermost, innermost.size, a, b, acc, x, y, [None] * (together // UNROLL), 0)
+        return _nest(code, around, rounds, acc, at_a, at_b, innermost.size)
     steps: list[tuple[Index, Index]] = [(0, 0)]
     while outer and isinstance(outer[-1].size, int) and len(steps) * outer[-1].size <= MOST_UNROLLED:
         axis = outer.pop()

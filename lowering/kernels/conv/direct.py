@@ -54,6 +54,9 @@ from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
+# Steps of a tile that are written out where there are tiles of many sizes.
+STEPS_TOGETHER = 8
+
 
 def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
@@ -84,7 +87,7 @@ def _build(direct: Direct) -> KernelPlan:
         *(result(i) for i in range(len(p.epilogue.values))),
     ]
     # With 16 registers LLVM's search for cheaper addresses gains nothing and takes most of its time; with 32 first convolutions need it.
-    final = p.registers.count < MANY_REGISTERS or None
+    final = p.registers.count < MANY_REGISTERS or not isinstance(direct.whole[-1], int) or None
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
     code = Code(Builder.at_end(func.block, func.location), p.pairs)
     size = direct.pieces()
@@ -453,7 +456,7 @@ class DirectTask:
             if not some or (isinstance(count, int) and count <= 0):
                 continue
             read = lambda r, position, left=left: image(r + left, position)
-            steps = lambda acc, x, y, read=read: accumulate(code, inner, read, weight, acc, x, y)
+            steps = lambda acc, x, y, read=read: accumulate(code, inner, read, weight, acc, x, y, together=self._together)
             column = lambda acc, x, y, steps=steps: repeat(
                 code, code.sub(end, top), rows.a, rows.b, steps, acc, code.add(x, down[0]), code.add(y, down[1])
             )
@@ -492,11 +495,17 @@ class DirectTask:
                 first, end = int(column == 0), len(acc) - int(column == self.columns.size - 1)
                 read = lambda r, position, first=first: image(r + first, position)
                 there = code.add(x, column * self.columns.a), code.add(y, column * self.columns.b)
-                acc = [*acc[:first], *accumulate(code, self.channels, read, weight, acc[first:end], *there), *acc[end:]]
+                some = accumulate(code, self.channels, read, weight, acc[first:end], *there, together=self._together)
+                acc = [*acc[:first], *some, *acc[end:]]
             return acc
 
         here, there = code.add(at, code.mul(skipped, rows.a)), code.add(weights, code.mul(skipped, rows.b))
         return repeat(code, code.sub(end, top), rows.a, rows.b, steps, acc, here, there)
+
+    @property
+    def _together(self) -> int | None:
+        """How many steps are written out one after another: tiles of many sizes, for rows of unknown length, would be long."""
+        return None if isinstance(self.direct.whole[-1], int) else STEPS_TOGETHER
 
     def _masks(self, vectors: int, valid: int | None) -> list[Value | None]:
         lanes = self.direct.lanes
