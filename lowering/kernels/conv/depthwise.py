@@ -320,7 +320,9 @@ class ChannelwiseKernel:
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
         slots += [*(operand(a.index) for a in plan.epilogue.args), *(result(i) for i in range(len(plan.epilogue.values)))]
         name = plan.request.name("depthwise" if weights else "pool")
-        func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location)
+        # Tiles of all widths are many loops, whose addresses LLVM would search for longest.
+        final = not plan.window_axes[-1].known or None
+        func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location, final_addresses=final)
         code = Code(Builder.at_end(func.block, func.location))
         args = list(func.args)
         self.begin(code)
