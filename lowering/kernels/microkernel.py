@@ -38,6 +38,8 @@ UNROLL = 4
 # Steps of a part of a long sum. Fewer would make adding up the parts cost more, next to the steps themselves.
 PART = 256
 MOST_UNROLLED = 32
+# Steps that are written out where a kernel has tiles of many sizes, since how many rows there are is unknown.
+STEPS_TOGETHER = 8
 # Vectors of a panel of B that stay in L1 beside what else a tile reads.
 L1_PANEL_VECTORS = 256
 

@@ -36,6 +36,7 @@ from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import (
+    STEPS_TOGETHER,
     UNROLL,
     Accumulators,
     Axis,
@@ -53,10 +54,6 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
-
-# Steps of a tile that are written out where there are tiles of many sizes.
-STEPS_TOGETHER = 8
-
 
 def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any

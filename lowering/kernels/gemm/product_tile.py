@@ -19,6 +19,7 @@ from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
+    STEPS_TOGETHER,
     UNROLL,
     Accumulators,
     Axis,
@@ -161,6 +162,8 @@ class Tile:
         self.threads: Value | None = None
         # Whether tiles of an unknown number of rows are of about as many each.
         self.evenly = False
+        # How many rows the highest tiles have.
+        self.highest = 0
         # Whether each tile prefetches the next one's rows of A.
         self.rows_need_prefetch: Value | bool = False
         code, p = self.code, product.problem
@@ -183,6 +186,7 @@ class Tile:
     def write_rows(self, first: Index, count: Index, sizes: list[int], vectors: int, valid: Index | None) -> None:
         """The rows from `first` on, by tiles of `sizes` rows; `valid` lanes exist (None: all)."""
         code, blocks = self.code, self.blocks
+        self.highest = sizes[0]
         if blocks is None:
             steps = self.steps(vectors, valid)
             self._each(
@@ -365,7 +369,7 @@ class Tile:
 
         fresh = zeros(code, rows // 2, 2 * whole + 1, self.p.dtype, lanes)
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        acc = accumulate(code, steps.axes, read_left, read_right, fresh, left, steps.at, overlapped)
+        acc = accumulate(code, steps.axes, read_left, read_right, fresh, left, steps.at, overlapped, together=self._together(rows))
         lines: list[list[tuple[Value, int, Value | None]]] = []
         for *vectors_of_both, last in acc:
             for i, picked in enumerate((low, high)):
@@ -460,7 +464,13 @@ class Tile:
             return self._wide(code.load(steps.right, code.add(at, self._of_vector(v)), lanes, mask, align))
 
         left = code.add(self.left0, code.mul(row, self.row_left), steps.left)
-        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, overlapped, fresh)
+        return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, overlapped, fresh, self._together(rows))
+
+    def _together(self, rows: int) -> int | None:
+        """How many steps of a tile of so many rows are written out one after another, where tiles have many heights: those of the highest
+        are, which most rows are in.
+        """
+        return None if isinstance(self.product.m, int) or rows == self.highest else STEPS_TOGETHER
 
     def _of_vector(self, v: int) -> Dim:
         """How far behind the first vector of a step vector `v` is: in the same row of B, or in a panel of its own."""
