@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
+from operator import attrgetter
 from typing import Any, Protocol, Union
 
 Dim = Union[int, "Expr"]
@@ -28,17 +28,29 @@ Monomial = tuple["Atom", ...]
 SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
 class Atom:
-    """A symbol (`fn == ""`, the name in `args[0]`), or an operation that polynomials cannot express."""
+    """A symbol (`fn == ""`, the name in `args[0]`), or an operation that polynomials cannot express. It is immutable."""
 
-    fn: str
-    args: tuple[str | int | Expr, ...]
+    # Terms are sorted by their text, and looked up, whenever sizes are computed with: both are made once.
+    __slots__ = ("_hash", "_text", "args", "fn")
+
+    def __init__(self, fn: str, args: tuple[str | int | Expr, ...]):
+        self.fn, self.args = fn, args
+        self._hash = hash((fn, args))
+        self._text = f"{fn}({', '.join(map(str, args))})" if fn else str(args[0])
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Atom) and self._hash == other._hash and self.fn == other.fn and self.args == other.args
 
     def __str__(self) -> str:
-        if not self.fn:
-            return str(self.args[0])
-        return f"{self.fn}({', '.join(map(str, self.args))})"
+        return self._text
+
+    __repr__ = __str__
 
 
 class UnknownSize(TypeError):
@@ -79,11 +91,12 @@ def deciding(decider: Decider | None) -> Iterator[None]:
 class Expr:
     """An immutable polynomial; build it with `symbol` and Python arithmetic, never directly."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "terms")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms
         self._hash = hash(terms)
+        self._text = ""
 
     def __hash__(self) -> int:
         return self._hash
@@ -112,7 +125,7 @@ class Expr:
         terms: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in _terms(other):
-                mono = tuple(sorted(mono_a + mono_b, key=str))
+                mono = tuple(sorted(mono_a + mono_b, key=_text_of)) if mono_a and mono_b else mono_a or mono_b
                 terms[mono] = terms.get(mono, 0) + coef_a * coef_b
         return _canonical(terms)
 
@@ -179,12 +192,14 @@ class Expr:
         raise UnknownSize(f"expected a known size but got the symbolic size '{self}'", self)
 
     def __str__(self) -> str:
-        text = ""
-        for mono, coef in self.terms:
-            product = "*".join(([] if abs(coef) == 1 and mono else [str(abs(coef))]) + [str(a) for a in mono])
-            sign = "-" if coef < 0 else "+" if text else ""
-            text += sign + product
-        return text
+        if not self._text:
+            text = ""
+            for mono, coef in self.terms:
+                product = "*".join(([] if abs(coef) == 1 and mono else [str(abs(coef))]) + [a._text for a in mono])
+                sign = "-" if coef < 0 else "+" if text else ""
+                text += sign + product
+            self._text = text
+        return self._text
 
     __repr__ = __str__
 
@@ -233,6 +248,9 @@ def symbol(name: str) -> Expr:
     return Expr((((Atom("", (name,)),), 1),))
 
 
+_text_of = attrgetter("_text")
+
+
 def _terms(dim: Dim) -> Iterable[tuple[Monomial, int]]:
     return dim.terms if isinstance(dim, Expr) else [((), int(dim))]
 
@@ -244,7 +262,8 @@ def _canonical(terms: Mapping[Monomial, int]) -> Dim:
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
     # Highest degree first and the constant last, as one would write it by hand.
-    kept.sort(key=lambda item: (-len(item[0]), [str(a) for a in item[0]]))
+    if len(kept) > 1:
+        kept.sort(key=lambda item: (-len(item[0]), [a._text for a in item[0]]))
     return Expr(tuple(kept))
 
 
@@ -284,7 +303,7 @@ def _common_factor(a: Dim, b: Dim) -> Dim:
     names = dict.fromkeys(atom for atom in monos[0] if not atom.fn)
     powers = {atom: min(mono.count(atom) for mono in monos) for atom in names}
     mono = tuple(atom for atom, power in powers.items() for _ in range(power))
-    return _canonical({tuple(sorted(mono, key=str)): gcd(*(coef for _, coef in terms))})
+    return _canonical({tuple(sorted(mono, key=_text_of)): gcd(*(coef for _, coef in terms))})
 
 
 def _floordiv_by_number(a: Dim, b: int) -> Dim:

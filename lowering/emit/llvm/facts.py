@@ -56,9 +56,10 @@ def overlap(a: Value, b: Value) -> bool:
     if a is b or first is None or second is None or not first.space == second.space == "arena":
         return a is b
     from_a, from_b = first.offset, second.offset
-    to_a, to_b = (low + bytes_of(op.result.type) if low is not None else None for low, op in ((from_a, first), (from_b, second)))
-    if all(isinstance(d, int) for d in (from_a, from_b, to_a, to_b)):
-        return bool(from_a < to_b and from_b < to_a)
+    if isinstance(from_a, int) and isinstance(from_b, int):
+        to_a, to_b = from_a + bytes_of(first.result.type), from_b + bytes_of(second.result.type)
+        if isinstance(to_a, int) and isinstance(to_b, int):
+            return bool(from_a < to_b and from_b < to_a)
     # Allocations that have no places yet will not share any with those that are used beside them.
     return from_a is not None and bool(from_a == from_b)
 

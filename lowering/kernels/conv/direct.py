@@ -55,6 +55,7 @@ from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
+
 def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
     """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
     other group.
