@@ -359,6 +359,30 @@ def tile_rows_evenly(code: Code, count: Value, most: int, body: Callable[[Index,
         done = end
 
 
+def overlapping_sizes(most: int) -> list[int]:
+    """Sizes for `tile_rows_overlapping`: up to `most`, each an eighth below the one before, and all small ones."""
+    sizes = [most]
+    while sizes[-1] > 1:
+        sizes.append(min(sizes[-1] - 1, sizes[-1] * 7 // 8))
+    return sizes
+
+
+def tile_rows_overlapping(code: Code, count: Value, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `tile_rows`, for a count that is not known, where rows may be computed twice: by as few tiles of the first size as can be, or as
+    many of the least size that covers the count. The last tile ends with the last row, over rows of the one before. The sizes end with 1.
+    """
+    tiles = code.apply("max", code.value(code.ceildiv(count, sizes[0])), code.value(1))
+    each = code.value(code.div(code.add(count, code.sub(tiles, 1)), tiles))
+    chosen = code.value(sizes[-1])
+    for size in reversed(sizes[:-1]):
+        wanted = code.apply("and", code.apply("lt", chosen, each), code.apply("le", code.value(size), count))
+        chosen = code.apply("select", wanted, code.value(size), chosen)
+    for size in sizes:
+        end = code.apply("select", code.apply("eq", chosen, code.value(size)), count, code.value(0))
+        with code.loop(0, end, step=size, name=name) as loop:
+            body(code.min(loop.iv, code.sub(count, size)), size)
+
+
 def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
     lanes = len(rows)

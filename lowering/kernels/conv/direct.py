@@ -43,10 +43,12 @@ from polyreme.lowering.kernels.microkernel import (
     Read,
     accumulate,
     join_axes,
+    overlapping_sizes,
     repeat,
     tile_heights,
     tile_rows,
     tile_rows_evenly,
+    tile_rows_overlapping,
     zeros,
 )
 from polyreme.lowering.kernels.padded_copy import PaddedCopy
@@ -274,7 +276,10 @@ class DirectTask:
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, prefetched, is_row)
 
-                if direct.numbered:
+                if direct.numbered and direct.blocks == 1:
+                    tile_rows_overlapping(code, self._whole_rows(width, tile), overlapping_sizes(wide), tile, "x")
+                elif direct.numbered:
+                    # Sums that wait are added to once.
                     tile_rows_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
                 else:
                     tile_rows(code, width, tile_heights(wide, width), tile, "x")

@@ -467,10 +467,12 @@ class Tile:
         return accumulate(code, steps.axes, self._left, read_right, acc, left, steps.at, overlapped, fresh, self._together(rows))
 
     def _together(self, rows: int) -> int | None:
-        """How many steps of a tile of so many rows are written out one after another, where tiles have many heights: those of the highest
-        are, which most rows are in.
+        """How many steps of a tile of so many rows are written out one after another, where tiles have many heights: more of the highest,
+        which most rows are in.
         """
-        return None if isinstance(self.product.m, int) or rows == self.highest else STEPS_TOGETHER
+        if isinstance(self.product.m, int):
+            return None
+        return 2 * STEPS_TOGETHER if rows == self.highest else STEPS_TOGETHER
 
     def _of_vector(self, v: int) -> Dim:
         """How far behind the first vector of a step vector `v` is: in the same row of B, or in a panel of its own."""
