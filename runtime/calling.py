@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.runtime.artifact import MAX_SIZE, GuardSpec, Manifest, TensorSpec
-from polyreme.runtime.errors import CallError
+from polyreme.runtime.errors import CallError, ContentError
 from polyreme.runtime.memory import numpy_dtype
 from polyreme.runtime.sizes import Size, parse_size
 
@@ -144,7 +144,7 @@ class CallableModel:
             array, name = arrays[found.input], self.manifest.inputs[found.input].name
             low, high = (int(array.min()), int(array.max())) if array.size else (found.low, found.low)
             if low < found.low or high > found.high:
-                raise CallError(
+                raise ContentError(
                     f"'{self.name}' expected the input '{name}' to hold {found.what} from {found.low} to {found.high} but got {low} to "
                     f"{high}"
                 )

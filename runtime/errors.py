@@ -28,3 +28,7 @@ class CallError(RuntimeFault, ValueError):
     """Arrays that a model does not take."""
 
     code = "E0803"
+
+
+class ContentError(CallError):
+    """Arrays that a model does not take for what is in them, whatever their types and sizes."""

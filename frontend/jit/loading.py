@@ -29,7 +29,7 @@ from polyreme.jit.unread import SavedWeights, WeightSpec
 from polyreme.nn.layer import Layer
 from polyreme.parameter import Parameter
 from polyreme.runtime.cache import Cache, cache_in, digest_of
-from polyreme.runtime.errors import CallError
+from polyreme.runtime.errors import CallError, ContentError
 from polyreme.runtime.file_digest import digest_of_files, stamp_of
 from polyreme.tensor import Tensor
 
@@ -317,6 +317,8 @@ class TranslatedLayer(Layer):
             self._program = TracedProgram(self.traced, self._program.name, self._program.fixed)
         try:
             made = self._program(tensors, trains=self.training)
+        except ContentError:
+            raise  # a program for these sizes would refuse it, too
         except CallError:
             sized = self._for_sizes(tensors)
             if sized is None:
