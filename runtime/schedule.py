@@ -16,7 +16,7 @@ import numpy as np
 
 from polyreme.runtime.artifact import MAX_SIZE, BodySpec, Manifest, StepSpec
 from polyreme.runtime.calling import Array, CallableModel, Shapes
-from polyreme.runtime.errors import CallError
+from polyreme.runtime.errors import CallError, ContentError
 
 __all__ = ["Schedule", "ScheduledStep", "schedule_of_parts"]
 
@@ -66,7 +66,7 @@ class Schedule(CallableModel):
         if out is not None:
             raise CallError(f"'{self.name}' expected no 'out': sizes of what it gives are known once it is there")
         slots: list[Any] = [None] * self._slots_used
-        slots[: len(inputs)] = self._checked(inputs)
+        arrays = slots[: len(inputs)] = self._checked(inputs)
         for step, emptied in zip(self.steps, self._emptied, strict=True):
             given = step.run([slots[i] for i in step.takes])
             if len(given) != len(step.gives):
@@ -75,7 +75,8 @@ class Schedule(CallableModel):
                 slots[slot] = value
             for slot in emptied:
                 slots[slot] = None
-        return [slots[i] for i in self.results]
+        results = [slots[i] for i in self.results]
+        return _unshared(results, arrays) if self.manifest.steps else results
 
     def release_memory(self) -> None:
         """Give back the working memory of compiled regions that are not running."""
@@ -104,6 +105,15 @@ class Schedule(CallableModel):
 
     def __repr__(self) -> str:
         return super().__repr__() if self.manifest.steps else f"<schedule {self.name}: {len(self.steps)} steps>"
+
+
+def _unshared(results: Sequence[Array], inputs: Sequence[Array]) -> list[Array]:
+    """Results that share memory neither with inputs nor with one another: branches and loops may hand on what they were given."""
+    own: list[Array] = []
+    for result in results:
+        shared = any(np.may_share_memory(result, other) for other in (*inputs, *own))
+        own.append(result.copy() if shared else result)
+    return own
 
 
 def schedule_of_parts(manifest: Manifest, parts: Sequence[CallableModel]) -> Schedule:
@@ -151,7 +161,7 @@ def _first(given: list[Any]) -> Sequence[Any]:
     """The first rows of an array, as many as a number says."""
     rows, number = given
     if not 0 <= (count := int(number)) <= len(rows):
-        raise CallError(f"expected a number from 0 to {len(rows)}, as many rows as there are at most, but got {count}")
+        raise ContentError(f"expected a number from 0 to {len(rows)}, as many rows as there are at most, but got {count}")
     return [rows[:count]]
 
 
@@ -159,7 +169,7 @@ def _size(name: str, need: str, given: list[Any]) -> Sequence[Any]:
     """As many rows as a number says, without elements."""
     number, fits = given
     if not fits or not 0 <= (count := int(number)) <= MAX_SIZE:
-        raise CallError(f"'{name}' expected {need} but got {int(number)}")
+        raise ContentError(f"'{name}' expected {need} but got {int(number)}")
     return [np.empty((count, 0), np.int64)]
 
 

@@ -195,7 +195,9 @@ def test_branches_and_loops_with_sizes_of_their_own_run_in_the_library(tmp_path:
             expected = evaluate(module, inputs)
             code, sizes, results = in_c(inputs)
             assert code == 0 and [tuple(s[: e.ndim]) for s, e in zip(sizes, expected, strict=True)] == [e.shape for e in expected]
-            for one, native, other in zip(library(*inputs), results, expected, strict=True):
+            made = library(*inputs)
+            assert not any(np.may_share_memory(one, other) for i, one in enumerate(made) for other in (*inputs, *made[:i]))
+            for one, native, other in zip(made, results, expected, strict=True):
                 np.testing.assert_array_equal(one, other)
                 np.testing.assert_array_equal(native.view(other.dtype)[: other.size], other.reshape(-1))
 
