@@ -27,6 +27,7 @@ class Handle(Shown):
     def __init__(self, name: str, dtype: Any, is_input: bool):
         self._name, self._dtype, self._is_input = name, np.dtype(dtype), is_input
         self._array: Array | None = None
+        self._shared: Eager | None = None
         self._shape: list[int] = [0]
         self._lod: list[list[int]] = []
 
@@ -40,11 +41,11 @@ class Handle(Shown):
         given: list[int] = [shape] if isinstance(shape, int) else [int(size) for size in shape]
         if min(given, default=0) < 0:
             raise InferenceError(f"expected sizes from 0 on for the input '{self._name}' but got {given}", caller_location())
-        if self._array is not None and self._array.size == math.prod(given):
-            self._array = self._array.reshape(given)
+        held = self._contents()
+        if held is not None and held.size == math.prod(given):
+            self._hold(held.reshape(given))
         else:
-            self._array = np.zeros(given, self._dtype if self._array is None else self._array.dtype)
-        self._shape = given
+            self._hold(np.zeros(given, self._dtype if held is None else held.dtype))
 
     def copy_from_cpu(self, data: Array | list[str]) -> None:
         """Take a copy of an array, with its sizes and type."""
@@ -54,16 +55,15 @@ class Handle(Shown):
                 raise InferenceError(f"expected an array for '{self._name}' but got texts: no operator here takes them", caller_location())
             raise TypeError("In copy_from_cpu, we only support numpy ndarray and list[str] data type.")
         data_type_of(data.dtype)
-        self._array = np.array(data, order="C", copy=True)
-        self._shape = list(data.shape)
+        self._hold(np.array(data, order="C", copy=True))
 
     def share_external_data(self, data: Any) -> None:
         """Take a tensor without a copy: what is written to it before `run` is seen."""
         self._only_inputs("share_external_data")
         if not isinstance(data, Eager):
             raise TypeError(f"share_external_data expected a Tensor but got {type(data).__name__}")
-        self._array = data.numpy()
-        self._shape = list(self._array.shape)
+        data_type_of(data.type.dtype.np)
+        self._array, self._shared, self._shape = None, data, list(data.shape)
 
     def share_external_data_by_ptr_name(self, name: str, shape: Sequence[int], dtype: Any, place: Any) -> None:
         """Refused: an address in a text is not looked at."""
@@ -72,10 +72,11 @@ class Handle(Shown):
 
     def copy_to_cpu(self) -> Array:
         """A copy of what it holds."""
-        if self._array is None:
+        held = self._contents()
+        if held is None:
             first = "copy_from_cpu() or reshape()" if self._is_input else "run() of its predictor"
             raise InferenceError(f"expected {first} before '{self._name}' is read but it holds nothing yet", caller_location())
-        return self._array.copy()
+        return held.copy() if held is self._array else held
 
     def shape(self) -> list[int]:
         """Its sizes; [0] while it holds nothing."""
@@ -83,6 +84,8 @@ class Handle(Shown):
 
     def type(self) -> DataType:
         """The type of its elements; of one that holds nothing the model's."""
+        if self._shared is not None:
+            return data_type_of(self._shared.type.dtype.np)
         return data_type_of(self._dtype if self._array is None else self._array.dtype)
 
     def lod(self) -> list[list[int]]:
@@ -94,7 +97,11 @@ class Handle(Shown):
         self._lod = [[int(offset) for offset in level] for level in lod]
 
     def _hold(self, array: Array) -> None:
-        self._array, self._shape = array, list(array.shape)
+        self._array, self._shared, self._shape = array, None, list(array.shape)
+
+    def _contents(self) -> Array | None:
+        """What it holds now, of a shared tensor a copy."""
+        return self._array if self._shared is None else self._shared.numpy()
 
     def _only_inputs(self, method: str) -> None:
         if not self._is_input:
@@ -102,14 +109,15 @@ class Handle(Shown):
 
     def _given(self) -> Eager:
         """What `run` takes."""
-        if self._array is None:
+        held = self._contents()
+        if held is None:
             raise InferenceError(f"expected data for the input '{self._name}': call copy_from_cpu() on its handle", caller_location())
         if self._lod:
             raise InferenceError(
                 f"expected no levels of detail on '{self._name}' but it has {self._lod}: run the model as a Program of paddle.fluid",
                 caller_location(),
             )
-        return to_tensor(fitted(self._array, self._dtype, self._name))
+        return to_tensor(fitted(held, self._dtype, self._name))
 
 
 def fitted(array: Array, dtype: np.dtype[Any], name: str) -> Array:

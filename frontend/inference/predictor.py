@@ -12,7 +12,7 @@ from polyreme.grad_mode import no_grad
 from polyreme.inference.config import Config
 from polyreme.inference.handles import Handle, fitted
 from polyreme.inference.kinds import DataType, InferenceError, PlaceType, PrecisionType
-from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.ir.diagnostics import PolyremeError, caller_location, did_you_mean
 from polyreme.jit.loading import TranslatedLayer, load
 from polyreme.jit.structure import flatten, is_tensor
 from polyreme.names import listed
@@ -69,7 +69,7 @@ class Predictor(Shown):
         try:
             with no_grad():
                 flatten(self._model(*given), outputs, is_tensor)
-        except RuntimeFault as error:
+        except (RuntimeFault, PolyremeError) as error:
             raise InferenceError(error.message, caller_location(), error.code) from error
         if inputs is not None:
             return outputs

@@ -138,6 +138,29 @@ def test_what_is_wrong_is_told(what: Any, message: str) -> None:
         what(config, inference.create_predictor(config))
 
 
+def test_a_shared_tensor_is_read_when_the_model_runs() -> None:
+    predictor = inference.create_predictor(config_of())
+    x, ids = map(paddle.to_tensor, given())
+    handle = predictor.get_input_handle("x")
+    handle.share_external_data(x)
+    predictor.get_input_handle("ids").share_external_data(ids)
+    assert handle.shape() == [2, 4] and handle.type() is inference.DataType.FLOAT32
+    x[:] = 0.5
+    predictor.run()
+    (expected, _) = predictor.run([paddle.full([2, 4], 0.5), ids])
+    np.testing.assert_array_equal(predictor.get_output_handle("fetch_name_0").copy_to_cpu(), expected.numpy())
+    handle.copy_from_cpu(np.zeros((2, 4), "float32"))
+    assert not handle.copy_to_cpu().any() and x.numpy().all()
+
+
+def test_a_wrong_id_is_told_at_once() -> None:
+    predictor = inference.create_predictor(config_of())
+    predictor._model.read_for = lambda specs: pytest.fail("the model was read again for these sizes")
+    for ids in ([0, 6], [-1, 0]):
+        with pytest.raises(inference.InferenceError, match="from 0 to 5"):
+            predictor.run([paddle.ones([2, 4]), paddle.to_tensor(ids)])
+
+
 def test_levels_of_detail_are_kept_and_not_passed_over() -> None:
     predictor = inference.create_predictor(config_of())
     for name, array in zip(("x", "ids"), given(), strict=True):
