@@ -8,27 +8,17 @@ from polyreme import math
 from polyreme.boxes.found import check_shape, size
 from polyreme.boxes.lists import count_of, kept_places, numbers, order_of, put_back, take
 from polyreme.boxes.suppression import Boxes
-from polyreme.ir.types import i32, i64
-from polyreme.math.common import cast_to, check_within, number_like
+from polyreme.ir.types import i32
+from polyreme.math.common import cast_to, number_like, select
+from polyreme.regions.places import image_of_rows
 from polyreme.tensor import Tensor
 
-__all__ = ["collect_fpn_proposals", "distribute_fpn_proposals", "image_of_rows"]
+__all__ = ["collect_fpn_proposals", "distribute_fpn_proposals"]
 
 
-def image_of_rows(rois_num: Tensor, rows: Tensor) -> Tensor:
-    """The number of the image of each row, int32, where the first `rois_num[0]` rows are those of image 0, and so on.
-
-    `ValueError`, as soon as the counts are known, where they are not those of all rows.
-    """
-    ends = math.cumsum(cast_to(rois_num.detach(), i64), 0)
-    count = rows.type.shape[0]
-
-    def differ(low: int, high: int, one: int) -> ValueError:
-        got = f"{high} more" if high > 0 else f"{-low} fewer"
-        return ValueError(f"expected as many regions as the numbers of regions per image add up to but got {got}")
-
-    check_within(size(count) - ends[-1:], 1, differ, False)
-    return count_of(math.greater_equal(numbers(count), math.unsqueeze(ends, -1)), (0,))
+def _images(rois_num: Tensor, rows: Tensor) -> Tensor:
+    """The number of the image of each row, int32."""
+    return cast_to(image_of_rows(rois_num, rows.type.shape[0]), i32)
 
 
 def _per_image(rois_num: Tensor, image: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -56,8 +46,10 @@ def distribute_fpn_proposals(
     boxes = Boxes.of([rois[:, i] for i in range(4)], not pixel_offset)
     scale = math.sqrt(boxes.area)
     exact = math.log2(scale / number_like(scale, refer_scale) + number_like(scale, 1e-6)) + float(refer_level)
+    # What has a size that is no number goes to the first level, as in Paddle.
+    exact = select(math.isfinite(exact), exact, number_like(exact, float(min_level)))
     level = cast_to(math.clip(math.floor(exact), min_level, max_level), i32)
-    image = None if rois_num is None else image_of_rows(rois_num, rois)
+    image = None if rois_num is None else _images(rois_num, rois)
     parts, counts = [], []
     for number in range(min_level, max_level + 1):
         mask = math.equal(level, number_like(level, number))
@@ -78,7 +70,7 @@ def collect_fpn_proposals(
     """
     for rows, part in zip(rois, scores, strict=True):
         check_shape(rows, [part.type.shape[0], 4], "regions")
-    image = math.concat([image_of_rows(number, rows) for number, rows in zip(rois_num, rois, strict=True)], 0)
+    image = math.concat([_images(number, rows) for number, rows in zip(rois_num, rois, strict=True)], 0)
     boxes = math.concat([rows.detach() for rows in rois], 0)
     score = math.concat([math.reshape(part.detach(), [-1]) for part in scores], 0)
     last = size(score.type.shape[0]) - 1

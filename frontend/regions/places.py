@@ -8,14 +8,15 @@ import numpy as np
 
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType, i64
 from polyreme.math import add, cast, cumsum, multiply, reshape, subtract, sum, transpose
-from polyreme.math.common import same_sizes
+from polyreme.math.common import check_within, same_sizes
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "between", "both", "check_regions", "either", "images_of_boxes", "number", "pixel_rows", "read", "rounded_away", "single", "whole",
+    "between", "both", "check_regions", "either", "image_of_rows", "images_of_boxes", "number", "pixel_rows", "read", "rounded_away",
+    "single", "whole",
 ]  # fmt: skip
 
 
@@ -58,15 +59,35 @@ def read(rows: Tensor, at: Tensor, share: Tensor, counts: Tensor | None = None) 
 
 
 def images_of_boxes(boxes_num: Tensor | None, boxes: Dim, images: Dim) -> Tensor:
-    """The image that each of so many boxes is of, [boxes]; `boxes_num` has the number of boxes of each image, in order."""
+    """The image that each of so many boxes is of, int64 [boxes]; `boxes_num` has the number of boxes of each image, in order.
+
+    `ValueError` where there are not as many numbers as images, or where these do not add up to the boxes.
+    """
     if boxes_num is None:
         if images != 1:
             raise ValueError(f"expected the number of boxes of each image, boxes_num, of {images} images")
         return dispatch.full((boxes,), 0, i64)
-    ends = reshape(cumsum(cast(reshape(boxes_num, [-1]), "int64"), 0), [1, -1])
-    box = dispatch.call(ops.Iota, shape=(boxes, 1), axis=0, dtype=i64)
-    behind = sum(cast(dispatch.call(ops.GreaterEqual, box, ends), "int64"), axis=1)
-    return dispatch.call(ops.Minimum, behind, number(images - 1, i64))
+    counted = product(boxes_num.type.shape)
+    # Where nothing can be learned of free sizes, a wrong number of them is not found.
+    if not same_sizes([counted], [images]) and isinstance(counted, int) and isinstance(images, int):
+        raise ValueError(f"expected the number of boxes of each of {images} images, boxes_num, but got the shape {list(boxes_num.shape)}")
+    return dispatch.call(ops.Minimum, image_of_rows(boxes_num, boxes), number(images - 1, i64))
+
+
+def image_of_rows(counts: Tensor, rows: Dim) -> Tensor:
+    """The number of the image of each of so many rows, int64 [rows], where the first `counts[0]` are those of image 0, and so on.
+
+    `ValueError`, as soon as the counts are known, where they are not those of all rows.
+    """
+    ends = cumsum(cast(reshape(counts.detach(), [-1]), "int64"), 0)
+
+    def differ(low: int, high: int, one: int) -> ValueError:
+        got = f"{high} more" if high > 0 else f"{-low} fewer"
+        return ValueError(f"expected as many regions as the numbers of regions per image add up to but got {got}")
+
+    check_within(subtract(number(rows, i64), ends[-1:]), 1, differ, False)
+    row = dispatch.call(ops.Iota, shape=(rows, 1), axis=0, dtype=i64)
+    return sum(cast(dispatch.call(ops.GreaterEqual, row, reshape(ends, [1, -1])), "int64"), axis=1)
 
 
 def between(place: Tensor, size: Dim) -> tuple[Tensor, Tensor, Tensor, Tensor]:

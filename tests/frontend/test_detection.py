@@ -164,6 +164,17 @@ def test_regions_that_are_not_those_of_the_images_are_an_error() -> None:
         ops.distribute_fpn_proposals(paddle.to_tensor(boxes(5)), 2, 4, 3, 30, rois_num=paddle.to_tensor(np.int32([2])))
 
 
+def test_regions_whose_size_is_no_number_go_to_the_first_level() -> None:
+    # What Paddle 3.3.1 gives.
+    regions = np.float32([[np.nan, 0, 224, 224], [0, 0, 448, 448], [0, 0, np.inf, 224], [0, 0, 10, 10]])
+    parts, restore, counts = ops.distribute_fpn_proposals(
+        paddle.to_tensor(regions), 2, 5, 4, 224, rois_num=paddle.to_tensor(np.int32([2, 2]))
+    )
+    assert [part.shape[0] for part in parts] == [3, 0, 0, 1]
+    assert restore.numpy()[:, 0].tolist() == [0, 3, 1, 2]
+    assert [count.tolist() for count in counts] == [[1, 2], [0, 0], [0, 0], [1, 0]]
+
+
 def test_boxes_of_other_forms_are_an_error() -> None:
     attributes = {"score_threshold": 0.2, "nms_top_k": 9, "keep_top_k": 7}
     with pytest.raises(ValueError, match="expected boxes of 4 edges for 'multiclass_nms3' but got 8 numbers"):

@@ -122,6 +122,18 @@ def test_what_does_not_fit_is_said() -> None:
         ops.yolo_box(x, paddle.to_tensor(np.int32([[9, 9]])), [1, 2, 3], 2, 0.1, 32)
 
 
+@pytest.mark.parametrize("function", [ops.roi_align, ops.roi_pool, ops.psroi_pool])
+def test_each_region_is_of_an_image(function: Any) -> None:
+    x, boxes = paddle.ones([2, 4, 6, 6]), paddle.zeros([3, 4])
+    assert function(x, boxes, paddle.to_tensor(np.int32([0, 3])), 2).shape[0] == 3
+    with pytest.raises(ValueError, match="expected the number of boxes of each of 2 images, boxes_num"):
+        function(x, boxes, paddle.to_tensor(np.int32([3])), 2)
+    with pytest.raises(ValueError, match="expected as many regions as .* add up to but got 2 more"):
+        function(x, boxes, paddle.to_tensor(np.int32([1, 0])), 2)
+    with pytest.raises(ValueError, match="add up to but got 1 fewer"):
+        function(x, boxes, paddle.to_tensor(np.int32([2, 2])), 2)
+
+
 def read(x: Any, boxes: Any, count: Any) -> tuple[Any, ...]:
     """What Paddle's operators can say: without rounds."""
     aligned = ops.roi_align(x, boxes, count, 2, 0.5, 2)
