@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from polyreme.dtypes import get_default_dtype
+from polyreme.dtypes import as_dtype, get_default_dtype
 from polyreme.fft import transform
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import PARTS, WHOLE, ScalarType, TensorType
@@ -168,7 +168,7 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None) 
     """The frequencies of what `fft` gives for `n` numbers, `d` apart: 0, 1, …, -2, -1 by n d."""
     if d * n == 0:
         raise ValueError("d or n should not be 0.")
-    dtype = dtype or get_default_dtype()
+    dtype = _of_frequencies(dtype)
     found = concat([arange(0, (n - 1) // 2 + 1, dtype=dtype), arange(-(n // 2), 0, dtype=dtype)], 0)
     return scale(found, 1.0 / (n * d))
 
@@ -177,7 +177,13 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None)
     """The frequencies of what `rfft` gives for `n` numbers, `d` apart."""
     if d * n == 0:
         raise ValueError("d or n should not be 0.")
-    return scale(arange(0, n // 2 + 1, dtype=dtype or get_default_dtype()), 1.0 / (n * d))
+    return scale(arange(0, n // 2 + 1, dtype=_of_frequencies(dtype)), 1.0 / (n * d))
+
+
+def _of_frequencies(dtype: Any) -> Any:
+    """The dtype that is asked for, or the default one; of whole numbers, which frequencies are not, float32 as in Paddle."""
+    dtype = dtype or get_default_dtype()
+    return "float32" if as_dtype(dtype).scalar.kind in "iu" else dtype
 
 
 def fftshift(x: Tensor, axes: Any = None, name: str | None = None) -> Tensor:
@@ -307,6 +313,8 @@ def _with_size(x: Tensor, axis: int, size: Dim) -> tuple[Dim, ...]:
 def _complex_to_real(x: Tensor, axes: Sequence[int], sizes: Sequence[int] | None, norm: str, forward: bool) -> Tensor:
     size: Dim = 2 * (x.type.shape[axes[-1]] - 1)
     x = _complex(x)
+    if sizes is None and isinstance(size, int) and size < 1:
+        raise ValueError(f"expected at least two numbers along the last axis transformed, or the size of the result, but got {x.type}")
     if sizes is not None:
         *before, last = sizes
         x, size = _sized(x, axes, [*before, last // 2 + 1]), last

@@ -53,11 +53,21 @@ def test_a_gradient_is_the_transform_back() -> None:
     np.testing.assert_allclose(x.grad.numpy(), weights @ np.cos(angle), atol=1e-12)
 
 
+def test_frequencies_are_fractions_whatever_is_asked_for() -> None:
+    # What Paddle 3.3.1 gives.
+    made = paddle.fft.fftfreq(5, 0.5, dtype="int64"), paddle.fft.rfftfreq(5, dtype="int32")
+    assert [one.dtype for one in made] == [paddle.float32] * 2
+    np.testing.assert_allclose(made[0].numpy(), np.fft.fftfreq(5, 0.5), rtol=1e-6)
+    np.testing.assert_allclose(made[1].numpy(), np.fft.rfftfreq(5), rtol=1e-6)
+
+
 def test_what_cannot_be_transformed_is_said() -> None:
     with pytest.raises(RuntimeError, match="expected real numbers for this transform but got complex64"):
         paddle.fft.rfft(paddle.to_tensor(numbers(2, 3).astype("complex64")))
     with pytest.raises(ValueError, match="expected at least one number to transform along the axis 1"):
         paddle.fft.fft(paddle.zeros([2, 0]))
+    with pytest.raises(ValueError, match="expected at least two numbers along the last axis transformed"):
+        paddle.fft.irfft(paddle.zeros([2, 1], "complex64"))
     with pytest.raises(ValueError, match="it should be in range"):
         paddle.fft.fft(paddle.zeros([2, 4]), axis=2)
 
