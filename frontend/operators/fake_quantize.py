@@ -64,9 +64,11 @@ def _counted(x: Tensor, scale: Tensor, bit_length: int, round_type: int, axis: i
     with no_grad():
         dtype = x.type.dtype
         greatest = _along(scale, x, axis)
-        one, least = dispatch.full((), 1, dtype), dispatch.full((), _LEAST, dtype)
+        # As Paddle has it, what nobody gave a scale counts as of one millionth.
+        none = math.less_equal(greatest, dispatch.full((), _LEAST, dtype))
+        one, divisor = dispatch.full((), 1, dtype), math.where(none, math.scale(greatest, 1.0, 1e-6), greatest)
         kept = x if ties == "even" else math.maximum(math.minimum(x, greatest), math.scale(greatest, -1.0))
-        steps = math.multiply(kept, math.multiply(math.divide(one, math.maximum(greatest, least)), dispatch.full((), most, dtype)))
+        steps = math.multiply(kept, math.multiply(math.divide(one, divisor), dispatch.full((), most, dtype)))
         if ties == "even":
             low, high = dispatch.full((), -most - 1, dtype), dispatch.full((), most, dtype)
             return math.maximum(math.minimum(dispatch.call(nn.Round, steps), high), low)

@@ -56,3 +56,11 @@ def test_an_operator_gives_what_paddle_gives(key: str, case: Case) -> None:
     for ours, theirs in zip(results, expected, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype), case.label
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5, err_msg=case.label)
+
+
+@pytest.mark.parametrize("ties, steps", [(0, [13.0, -4.0, 127.0]), (1, [0.0, 0.0, 0.0])])
+def test_a_scale_that_nobody_gave_counts_as_of_one_millionth(ties: int, steps: list[float]) -> None:
+    # What Paddle 3.3.1 gives.
+    inputs = {"X": [paddle.to_tensor(np.float32([1e-7, -3e-8, 0.5]))], "InScale": [paddle.zeros([1])]}
+    made = apply_legacy("fake_quantize_moving_average_abs_max", inputs, {"is_test": True, "round_type": ties})
+    assert made["Out"][0].tolist() == steps
