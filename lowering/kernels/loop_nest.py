@@ -80,14 +80,15 @@ def vector_loop(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Va
 def vector_loop_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: list[Value], body: Body) -> list[Value]:
     """`body` for less than a vector: under a mask, or one position after the other."""
     width, along = lanes.count, Position(step=1)
-    if lanes.masked:
+    if not lanes.masked:
+        return run(code, lo, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
+    left = code.sub(hi, lo)
 
-        def tail(start: Position, values: list[Value]) -> list[Value]:
-            left = code.sub(hi, start.scalar(code))
-            return body(start.plus(code, along), width, code.lane_mask(left, width), 0, values)
+    def tail(_: Position, values: list[Value]) -> list[Value]:
+        return body(position(lo).plus(code, along), width, code.lane_mask(left, width), 0, values)
 
-        return run(code, lo, hi, width, carried, tail)
-    return run(code, lo, hi, 1, carried, lambda start, values: body(start, 1, None, -1, values))
+    # A loop over numbers of its own: mask and place are then the same in all rows, and made once.
+    return run(code, 0, min(left, 1) if isinstance(left, int) else code.min(left, 1), 1, carried, tail)
 
 
 def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
@@ -114,8 +115,8 @@ def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: 
     taken, threads = 0, 1
     while taken < len(sizes) and threads < ENOUGH_ITERATIONS:
         n = sizes[taken]
-        # A free size may be 1, as batches often are: it promises nothing.
-        threads *= n if isinstance(n, int) else 1
+        # A free size may be 1, as batches often are: it promises nothing, but 64 times one does.
+        threads *= max(estimate(n, 1), 1)
         taken += 1
     inside: Dim = 1
     total: Dim = 1

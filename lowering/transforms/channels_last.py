@@ -39,8 +39,10 @@ Axes = tuple[int, ...]
 # Groups of fewer channels than lanes of the widest vectors are no axis to have lanes along.
 _GROUP = 16
 
-# Channels of strided convolutions over rows of unknown length that pay: elsewhere each pixel is a sum of its own.
+# Channels of convolutions over rows of unknown length that pay, if they are strided or sum up so many products: elsewhere each pixel is a
+# sum of its own.
 LEAST = 4
+DEEP = 128
 
 # Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
 _FOLDED = 1 << 16
@@ -81,20 +83,19 @@ class ChannelsLast(FuncPass):
             if conv is None:
                 # A gradient: it sums over the places of windows.
                 return False
-            work = estimate(product(conv.spec.sizes(shape_of(op.a), shape_of(op.b)).values()))
+            sizes = conv.spec.sizes(shape_of(op.a), shape_of(op.b))
+            work = estimate(product(sizes.values()))
             # Depthwise ones pay as soon as a vector is full: pixels of a row share no loads of theirs.
-            alone = all(
-                n == 1
-                for c, n in conv.spec.sizes(shape_of(op.a), shape_of(op.b)).items()
-                if c in conv.spec.contracted and c not in conv.taps
-            )
-            # Lanes along pixels a stride apart would gather, which costs more than transposing the result back; so would those along rows
-            # of unknown length, which the kernels for planar images do not take.
+            alone = all(sizes[c] == 1 for c in conv.spec.contracted if c not in conv.taps)
+            # Lanes along pixels a stride apart would gather, which costs more than transposing the result back. So do long sums along rows
+            # of unknown length, which the kernels for planar images do not take, and those of each channel on its own.
             unknown = not isinstance(shape_of(op.result)[conv.spec.out.index(conv.places[-1])], int)
             strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := _windows(x)) is not None)
-            apart = strided and (alone or unknown)
+            summed = estimate(product(sizes[c] for c in conv.spec.contracted))
+            grouped = any(c in conv.spec.a and c in conv.spec.b and sizes[c] != 1 for c in conv.channels)
+            apart = (strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped)))
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
-                min(LEAST, self.channels) if strided and unknown else min(_GROUP, self.channels) if alone else self.channels
+                min(LEAST, self.channels) if apart and unknown else min(_GROUP, self.channels) if alone else self.channels
             )
             made += estimate(product(shape_of(op.result))) * (3 if apart else 1)
             wins, others = wins + work * many, others + work * (not many)

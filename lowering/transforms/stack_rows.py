@@ -26,6 +26,7 @@ MOST_ROWS = 8
 class StackRows(FuncPass):
     """transpose(reshape(concat(x, y), [..., 2, n]), last two axes exchanged)  ->  concat(reshape(x, [..., n, 1]), reshape(y, [..., n, 1]))
     gather(x, [0, 0, 1, 1, ...]) along the last axis                           ->  reshape(concat(x', x')),  x' = reshape(x, [..., n, 1])
+    reshape(broadcast(x', [..., n, 2]))                                        ->  reshape(concat(x', x'))
 
     Before and after: `tensor` ops on values.  Runs before fusion, which keeps reshapes out of groups, and after the choice of layouts,
     which says what axis is the last one.
@@ -40,6 +41,8 @@ class StackRows(FuncPass):
                 _stack(op)
             elif isinstance(op, tensor.Gather):
                 _repeat(op)
+            elif isinstance(op, tensor.Broadcast):
+                _lay_side_by_side(op)
 
 
 def exchanges_last(op: tensor.Transpose) -> bool:
@@ -82,6 +85,24 @@ def _repeat(op: tensor.Gather) -> None:
     b = Builder.before_op(op)
     column = _with_last_one(b, op.x)
     made = b(tensor.Reshape, b(tensor.Concat, [column] * times, axis=len(outer) + 1), shape=shape_of(op.result))
+    made.name = op.result.name
+    op.replace_with(made)
+    op.erase()
+
+
+def _lay_side_by_side(op: tensor.Broadcast) -> None:
+    """The same of a row of unknown length, which is repeated along a new axis and becomes one row."""
+    *outer, times = shape_of(op.result)
+    if (
+        not isinstance(times, int)
+        or not 2 <= times <= MOST_ROWS
+        or shape_of(op.x) != (*outer, 1)
+        or not outer
+        or isinstance(outer[-1], int)
+        or not all(isinstance(user, tensor.Reshape) for user in op.result.users)
+    ):
+        return
+    made = Builder.before_op(op)(tensor.Concat, [op.x] * times, axis=len(outer))
     made.name = op.result.name
     op.replace_with(made)
     op.erase()

@@ -601,7 +601,19 @@ class ProductBuilder:
             with code.when(inside):
                 tile.write_rows(first, count, tile_heights(rows, self.m), vectors, None)
             with code.when(inside, then=False):
-                tile.write_rows(first, count, tile_heights(rows, self.m), rest, valid)
+                self._rest(tile, first, count, rest, valid)
+
+    def _rest(self, tile: Tile, first: Index, count: Index, vectors: int, valid: Index) -> None:
+        """The last panel of a block, of up to so many vectors: an unknown number of lanes takes at most twice the vectors that it needs."""
+        code, half = tile.code, vectors // 2
+        if isinstance(valid, int) or vectors == 1:
+            tile.write_rows(first, count, tile_heights(self.tile[0], self.m), vectors, valid)
+            return
+        few = code.apply("le", code.value(valid), code.value(half * self.lanes))
+        with code.when(few):
+            self._rest(tile, first, count, half, valid)
+        with code.when(few, then=False):
+            tile.write_rows(first, count, tile_heights(self.tile[0], self.m), vectors, valid)
 
     # --- lanes along the contracted axis
 

@@ -15,6 +15,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import BufferType, element_type
+from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
@@ -36,14 +37,14 @@ def build_interleave(request: Request) -> KernelPlan | None:
     rows = _rows(value.producer())
     shape = shape_of(value)
     dtype = element_type(value.type)
-    length = shape[-2] if len(shape) > 1 else 0
+    length: Dim = shape[-2] if len(shape) > 1 else 0
     lanes = request.target.lanes(dtype)
-    if rows is None or lanes < 2 or dtype.kind not in "fiu" or not isinstance(length, int) or length < 2 or any(n == 0 for n in shape):
+    if rows is None or lanes < 2 or dtype.kind not in "fiu" or length in (0, 1) or any(n == 0 for n in shape):
         return None
     # Vectors no longer than a row; machines without masks do what is left over element by element.
-    while lanes > 2 and lanes // 2 >= length:
+    while isinstance(length, int) and lanes > 2 and lanes // 2 >= length:
         lanes //= 2
-    if lanes > length and not request.target.masked:
+    if isinstance(length, int) and lanes > length and not request.target.masked:
         return None
     types = [BufferType(shape_of(v), element_type(v.type)) for v in (*func.args, value)]
     made = Func.empty(request.name("interleave"), types, arg_names=[*(a.name for a in func.args), value.name], loc=func.location)
@@ -64,7 +65,7 @@ def build_interleave(request: Request) -> KernelPlan | None:
 
         vector_loop(code, 0, length, Lanes(lanes, request.target.masked), [], some)
 
-    each(code, request.target, shape[:-2], 4 * len(rows) * -(-length // lanes), run)
+    each(code, request.target, shape[:-2], 4 * len(rows) * -(-estimate(length) // lanes), run)
     code.b.insert(Return([]))
     clean_up_kernel(made)
     slots = (*(operand(i) for i in range(len(inputs))), result(0))

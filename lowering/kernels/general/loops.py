@@ -25,7 +25,7 @@ from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, rows_of, shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
-from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, store, wide
+from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, load, store, wide
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
@@ -218,6 +218,8 @@ class _RowLoops:
         self.along_row = self.vector in rows.reduced
         self.lanes = self._choose_lanes()
         self.stages = max((rows.level[s.result] for s in rows.staged), default=0)
+        # Which of the kept values waits in the row of which result, instead of a scratch row.
+        self.hosted: dict[Value, tuple[Value, Value]] = {}
         self.kept = self._choose_kept()
         self.scratch: dict[Value, Value] = {}
         self.in_lines = self._choose_in_lines()
@@ -280,7 +282,8 @@ class _RowLoops:
         return total / max(rows, 1) / (self.lanes.count if self.along_row else 1)
 
     def _choose_kept(self) -> dict[Value, int]:
-        """Dear values that several stages ask for, with the first stage that does; they fit in the scratch.
+        """Dear values that several stages ask for, with the first stage that does; they fit in the scratch, or in place of the last result
+        if rows are of unknown length.
 
         The scratch has the present row only: not of those are kept whose elements are asked for in other places, through a slice, say.
         """
@@ -315,16 +318,18 @@ class _RowLoops:
             dear = isinstance(op, tensor.Map) and EXPENSIVE.get(op.fn, 1) >= KEPT_COST
             dear = dear or (isinstance(op, tensor.Reduce) and op not in self.rows.staged)
             bytes = row * value.type.dtype.bytes
-            if (
-                dear
-                and value not in elsewhere
-                and len(wanted.get(value, ())) > 1
-                and shape_of(value) == self.rows.space
-                and isinstance(bytes, int)
-                and bytes <= room
-            ):
-                kept[value] = min(wanted[value])
+            if not dear or value in elsewhere or len(wanted.get(value, ())) < 2 or shape_of(value) != self.rows.space:
+                continue
+            if not isinstance(bytes, int):
+                last = next(((v, buffer) for v, buffer in reversed(self.results) if self.rows.is_full(v)), None)
+                if last is None or not self.along_row or self.hosted or last[0].type != value.type:
+                    continue
+                self.hosted[value] = last
+            elif bytes <= room:
                 room -= bytes
+            else:
+                continue
+            kept[value] = min(wanted[value])
         return kept
 
     # --- the nest
@@ -357,7 +362,7 @@ class _RowLoops:
         around = [space[a] for a in outer]
         count = 1
         for size in around:
-            count *= size if isinstance(size, int) else 1
+            count *= max(estimate(size, 1), 1)
         chunk = max(
             self.lanes.count, _round_up(ceil(self.target.grain_cycles / 4 / max(cycles / self.lanes.count, 0.01)), 4 * self.lanes.count)
         )
@@ -528,7 +533,7 @@ class _RowLoops:
     def _row(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
         leaves = dict(self.leaves)
         self.scratch = {}
-        for value in self.kept:
+        for value in self.kept.keys() - self.hosted.keys():
             size = product(self.rows.space[a] for a in self.rows.reduced) * (1 if self.along_row else lanes)
             assert isinstance(size, int) and isinstance(value.type, TensorType)
             self.scratch[value] = self.code.scratch(max(size, 1), value.type.dtype)
@@ -638,12 +643,19 @@ class _RowLoops:
     def _store(
         self, emitter: ElementEmitter, value: Value, buffer: Value, places: Sequence[Position], lanes: int, mask: Value | None
     ) -> None:
-        mine = [places[a] if n != 1 else Position() for a, n in zip(self.rows.axes[value], shape_of(value), strict=True)]
-        element = emitter.at(value, mine, lanes, mask)
-        shape = self.shape_stored or shape_of(value)
+        element = emitter.at(value, self._of_axes(value, places), lanes, mask)
         align = self.in_lines.align if self.in_lines is not None and buffer is self.in_lines.buffer and mask is None and lanes > 1 else None
-        moved = [p.plus(self.code, Position(self.shift.get(i, 0))) for i, p in enumerate(mine)]
-        store(self.code, element, buffer, linear(self.code, moved, shape), mask, align, self._streams(value, shape))
+        streams = self._streams(value, self.shape_stored or shape_of(value))
+        store(self.code, element, buffer, self._stored_at(value, places), mask, align, streams)
+
+    def _of_axes(self, value: Value, places: Sequence[Position]) -> list[Position]:
+        """The places on a value's own axes."""
+        return [places[a] if n != 1 else Position() for a, n in zip(self.rows.axes[value], shape_of(value), strict=True)]
+
+    def _stored_at(self, value: Value, places: Sequence[Position]) -> Position:
+        """Where an element of a result stands in its buffer."""
+        moved = [p.plus(self.code, Position(self.shift.get(i, 0))) for i, p in enumerate(self._of_axes(value, places))]
+        return linear(self.code, moved, self.shape_stored or shape_of(value))
 
     def _streams(self, value: Value, shape: Sequence[Dim]) -> bool:
         """Whether a result goes past the caches: it is larger than the last one, so it has left that when its reader comes, and waits for
@@ -668,9 +680,16 @@ class _RowLoops:
 
     def _keep(self, emitter: ElementEmitter, value: Value, places: Sequence[Position], lanes: int, mask: Value | None) -> None:
         element = emitter.at(value, places, lanes, mask)
+        if value in self.hosted:
+            result, buffer = self.hosted[value]
+            store(self.code, element, buffer, self._stored_at(result, places), mask)
+            return
         store(self.code, element, self.scratch[value], self._row_offset(places, lanes), mask if self.along_row else None)
 
     def _scratch_leaf(self, value: Value, row_lanes: int) -> Leaf:
+        if value in self.hosted:
+            result, hosting = self.hosted[value]
+            return lambda places, lanes, mask: load(self.code, hosting, self._stored_at(result, places), lanes, mask)
         buffer = self.scratch[value]
 
         def leaf(places: Positions, lanes: int, mask: Value | None) -> Value:

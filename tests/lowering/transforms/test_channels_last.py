@@ -238,6 +238,14 @@ def test_few_channels_of_strided_windows_are_turned_where_rows_are_of_unknown_le
     assert any(spec.endswith("->NabO") for spec in specs(made)) == turns
 
 
+@pytest.mark.parametrize("groups, width, turns", [(1, symbol("W"), True), (32, symbol("W"), True), (8, symbol("W"), False), (1, 28, False)])
+def test_long_sums_and_single_channels_are_turned_where_rows_are_of_unknown_length(groups: int, width: Any, turns: bool) -> None:
+    net = Net(1, 32, 28, width)
+    module = net.module(net.b(nn.Relu, net.conv(net.x, 32, groups=groups)))
+    made = check_same(module, np.random.default_rng(0).standard_normal((1, 32, 28, 28)), 32)
+    assert (count(made, tensor.Transpose) > 0) == turns
+
+
 def test_a_convolution_whose_channels_are_last_outside_has_no_transpose_left() -> None:
     net = Net(2, 9, 9, 8)
     x = net.b(nn.Transpose, net.x, perm=(0, 3, 1, 2))

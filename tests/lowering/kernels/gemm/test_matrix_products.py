@@ -429,6 +429,13 @@ def test_long_sums_in_blocks_take_a_free_number_of_rows(n: int) -> None:
     check_native(module, inputs, expected, f32)
 
 
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 33, 48, 63, 100])
+def test_a_free_number_of_lanes_is_right_whatever_rest_it_leaves(spec: str, n: int) -> None:
+    module, inputs, expected = Case(spec, (9, 23), (23, N) if spec.endswith("kn->mn") else (N, 23), tail=True, n=n).build()
+    check_native(module, inputs, expected, f32)
+
+
 def test_a_constant_is_packed_ahead_of_time_and_a_transposed_one_too() -> None:
     for spec, shape in (("mk,kn->mn", (23, 50)), ("mk,nk->mn", (50, 23))):
         module, _, _ = Case(spec, (17, 23), shape, constant=True).build()

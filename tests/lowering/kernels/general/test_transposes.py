@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
-from polyreme.ir.dims import symbol
+from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, bf16, f16, f32, f64, i8, i16, i32, i64
+from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import compile_module
 
@@ -76,3 +78,27 @@ def test_a_transpose_of_free_sizes_takes_blocks_and_what_is_left() -> None:
     for shape in ((1, 1), (16, 16), (7, 40), (40, 7), (33, 50), (64, 32)):
         x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(run([x])[0], x.T)
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 3, 1), (0, 3, 1, 2)])
+@pytest.mark.parametrize("height, width", [(14, 14), (symbol("H"), symbol("W"))])
+def test_axes_that_stay_neighbours_are_one(perm: tuple[int, ...], height: Dim, width: Dim) -> None:
+    to_last = perm[1] == 2
+    shape = (2, 32, height, width) if to_last else (2, height, width, 32)
+    main = Func.empty("main", [TensorType(shape, f32)], arg_names=("x",))
+    b = Builder.at_end(main.block)
+    b.insert(Return([b(tensor.Map, b(tensor.Transpose, main.args[0], perm=perm), fn="neg")]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    assert [v.type.shape for v in collapse_axes(main).args] == [(2, 32, height * width) if to_last else (2, height * width, 32)]
+    run = compile_module(module).load().run
+    for pixels in [(14, 14)] if height == 14 else [(14, 14), (3, 5), (1, 1), (16, 17)]:
+        x = np.random.default_rng(1).standard_normal((2, 32, *pixels) if to_last else (2, *pixels, 32)).astype(np.float32)
+        np.testing.assert_array_equal(run([x])[0], -x.transpose(perm))
+
+
+def test_neighbours_that_a_transpose_parts_stay_two() -> None:
+    main = Func.empty("main", [TensorType((4, 5, 6, 7), f32)], arg_names=("x",))
+    b = Builder.at_end(main.block)
+    b.insert(Return([b(tensor.Transpose, main.args[0], perm=(1, 0, 3, 2))]))
+    assert collapse_axes(main.finish()) is main
