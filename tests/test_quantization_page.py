@@ -1,4 +1,4 @@
-"""What docs/quantization.md shows is true: its Python runs, its command prints what it says, up to the digits of measured numbers."""
+"""What docs/quantization.md shows is true: its Python runs, its commands print what it says, up to the digits of measured numbers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ def test_the_session_prints_what_the_page_shows(
     (tmp_path / "small_net.py").write_text(MODEL)
     np.save("images.npy", np.random.default_rng(0).standard_normal((24, 1, 28, 28)).astype("float32"))
     page = PAGE.read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    command = shown.splitlines()[0].removeprefix("$ polyreme ").replace('"', "")
-    assert run_command(command.split()) == 0
-    printed = capsys.readouterr().out
-    if request.config.getoption("--update-golden"):
-        page = page.replace(shown, f"{shown.splitlines()[0]}\n{printed}")
-        PAGE.write_text(page, encoding="utf-8")
-        shown = f"{shown.splitlines()[0]}\n{printed}"
-    words = [[NUMBER.sub("#", word) for word in text.split()] for text in (printed, "\n".join(shown.splitlines()[1:]))]
-    assert words[0] == words[1], "`pytest tests/test_quantization_page.py --update-golden` shows what is printed now"
+    sessions = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(sessions) == 2
+    for shown in sessions:
+        command = shown.splitlines()[0].removeprefix("$ polyreme ").replace('"', "")
+        assert run_command(command.split()) == 0
+        printed = capsys.readouterr().out
+        if request.config.getoption("--update-golden"):
+            now = f"{shown.splitlines()[0]}\n{printed}"
+            page, shown = page.replace(shown, now), now
+            PAGE.write_text(page, encoding="utf-8")
+        words = [[NUMBER.sub("#", word) for word in text.split()] for text in (printed, "\n".join(shown.splitlines()[1:]))]
+        assert words[0] == words[1], "`pytest tests/test_quantization_page.py --update-golden` shows what is printed now"

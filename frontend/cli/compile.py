@@ -22,6 +22,10 @@ EXAMPLES = (
     ("For another one, as assembly to read", "polyreme compile examples/lenet.py:LeNet --target aarch64 --to asm -o lenet.s"),
     ("For any x86-64 since 2009, with the best code for each", "polyreme compile examples/lenet.py:LeNet --cpu multi -o lenet.so"),
     ("For a browser or Node: WebAssembly, and lenet.mjs, which loads it", "polyreme compile examples/lenet.py:LeNet -o lenet.wasm"),
+    (
+        "With weights in eight bits, scales chosen on one's own images",
+        "polyreme compile net.json --precision int8 --calibrate images.npz -o net.so",
+    ),
     ("For a program's own linker: one object file, or an archive", "polyreme compile examples/lenet.py:LeNet -o lenet.o"),
     (
         "With a pass of your own, which a Python file registers, before ops are fused",
@@ -50,6 +54,19 @@ EXAMPLES = (
 )
 @click.option("--small/--no-small", default=None, help="Weights in no form that takes more space, as in modules of WebAssembly by default.")
 @click.option("--c++", "cpp", is_flag=True, help="Write a header for C++, too: lenet.hpp beside lenet.h.")
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "bf16-weights", "int8"]),
+    default="float32",
+    show_default=True,
+    help="How weights are kept: in 16 bits, to compute in float32, or in eight, for products of integers. A report says what that does.",
+)
+@click.option(
+    "--calibrate",
+    "data",
+    type=click.Path(path_type=Path),
+    help="Samples for --precision: .npz with an array per input, .npy for one input, or a folder of such; samples along the first axis.",
+)
 @click.option("--folders", is_flag=True, help="Name the model's source with its folder, not by the file's name alone.")
 @own_passes_options()
 @input_option
@@ -61,6 +78,8 @@ def command(
     level: str | None,
     small: bool | None,
     cpp: bool,
+    precision: str,
+    data: Path | None,
     folders: bool,
     own: OwnPasses,
     inputs: list[Any],
@@ -76,7 +95,15 @@ def command(
 
     if not output.name:
         raise click.BadParameter("expected the name of a file but got ''", param_hint="--output")
-    module = find_model(model, inputs).module(freeze=True)
+    if data is not None and precision == "float32":
+        raise click.BadParameter("expected a --precision that samples are for, int8 or bf16-weights", param_hint="--calibrate")
+    found = find_model(model, inputs)
+    if precision == "float32":
+        module = found.module(freeze=True)
+    else:
+        from polyreme.cli.quantize import in_precision
+
+        module = in_precision(found, precision, data)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
     for option, given in (("--c++", cpp), ("--small", small)):

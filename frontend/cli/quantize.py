@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
-from polyreme.cli.models import LIBRARY_SUFFIXES, find_model, input_option
+from polyreme.cli.models import LIBRARY_SUFFIXES, LoadedModel, find_model, input_option
+from polyreme.cli.reports import note
 from polyreme.ir.diagnostics import PolyremeError
+
+if TYPE_CHECKING:
+    from polyreme.ir.builtin import Module
+    from polyreme.jit.traced import Traced
 
 EXAMPLES = (
     (
@@ -27,6 +32,8 @@ EXAMPLES = (
     ("The report alone, to be read by a program", "polyreme quantize net.json --data train.npz --json"),
 )
 ACTIVATIONS = {"absmax": "AbsmaxObserver", "avg": "AVGObserver", "hist": "HistObserver", "kl": "KLObserver", "mse": "MSEObserver"}
+# Batches that are drawn where no samples are given, the samples of each, and values of other free sizes that are tried.
+DRAWN_BATCHES, DRAWN_SAMPLES, DRAWN_SIZES = 4, 2, (64, 32, 16, 8, 3)
 WEIGHTS = {"absmax": "AbsMaxChannelWiseWeightObserver", "mse": "MSEChannelWiseWeightObserver", "tensor": "AbsmaxObserver"}
 
 
@@ -84,20 +91,12 @@ def command(
     Weights become int8 with a scale per output channel, after batch norms are folded into them; activations are rounded before each
     product. Products whose weight is not constant, and depthwise convolutions, stay in floats.
     """
-    from polyreme.jit.saving import save, trace_model
+    from polyreme.jit.saving import save
     from polyreme.quantization import observers, quantize_model, report
 
     found = find_model(model, inputs)
-    if found.kind not in ("python", "saved", "paddle"):
-        raise PolyremeError(
-            f"expected a Python or saved model to quantise but got {'IR text' if found.kind == 'ir' else 'the library'} '{model}'",
-            code="E0002",
-        )
-    if found.kind != "python" and inputs:
-        raise PolyremeError(f"expected --input with Python models only: '{model}' says itself what it takes", code="E0002")
-    traced = trace_model(found.value, inputs or None)
-    names = [traced.func.arg_names[i] for i, source in enumerate(traced.sources) if isinstance(source, int)]
-    fixed = next((int(t.shape[0]) for t in traced.inputs if t.shape and isinstance(t.shape[0], int)), None)
+    traced = _traced(found)
+    names, fixed = traced.input_names, _fixed_batch(traced)
     batches = read_batches(data, names, fixed or batch or 8, fixed is not None)
     made = quantize_model(
         found.value, batches, input_spec=inputs or None, activation=getattr(observers, ACTIVATIONS[activation])(),
@@ -114,6 +113,76 @@ def command(
     elif output is not None:
         save(made, output)
     click.echo(json.dumps(written.to_dict(), indent=1) if as_json else str(written))
+
+
+def in_precision(found: LoadedModel, precision: str, data: Path | None) -> Module:
+    """The module of a model with its weights in `precision`, after its report was printed. `data` is a file of samples, or a folder of such
+    files; without it numbers are drawn, which is said.
+    """
+    from polyreme.compiled.inspection import model_module
+    from polyreme.quantization import lower_precision
+
+    traced = _traced(found)
+    fixed = _fixed_batch(traced)
+    if data is None:
+        note(
+            f"warning: no --calibrate: {'scales are chosen and ' if precision == 'int8' else ''}errors are told on numbers drawn at "
+            "random, which may be far from what the model will see"
+        )
+        batches = _drawn(traced)
+    else:
+        batches = [
+            batch for file in _sample_files(data) for batch in read_batches(file, traced.input_names, fixed or 8, fixed is not None)
+        ]
+    made, report = lower_precision(found.value, precision, batches, input_spec=list(found.specs) or None)
+    click.echo(str(report))
+    return model_module(made, None, freeze=True)
+
+
+def _traced(found: LoadedModel) -> Traced:
+    """A model as a program; `PolyremeError` (E0002) for what has none, or is not to be told what it takes."""
+    from polyreme.jit.saving import trace_model
+
+    if found.kind not in ("python", "saved", "paddle"):
+        raise PolyremeError(
+            f"expected a Python or saved model to quantise but got {'IR text' if found.kind == 'ir' else 'the library'} '{found.name}'",
+            code="E0002",
+        )
+    if found.kind != "python" and found.specs:
+        raise PolyremeError(f"expected --input with Python models only: '{found.name}' says itself what it takes", code="E0002")
+    return trace_model(found.value, list(found.specs) or None)
+
+
+def _fixed_batch(traced: Traced) -> int | None:
+    """Samples of a call, if a model takes so many only."""
+    return next((int(t.shape[0]) for t in traced.inputs if t.shape and isinstance(t.shape[0], int)), None)
+
+
+def _sample_files(data: Path) -> list[Path]:
+    if not data.is_dir():
+        return [data]
+    files = sorted(file for file in data.iterdir() if file.suffix in (".npz", ".npy"))
+    if not files:
+        raise PolyremeError(f"expected files of arrays (.npz, .npy) in the folder '{data}' but it has none", code="E0003")
+    return files
+
+
+def _drawn(traced: Traced) -> list[dict[str, Any]]:
+    """Some batches of random inputs of a few samples; other free sizes are the first of `DRAWN_SIZES` that the model takes."""
+    from polyreme.ir.evaluate import EvaluateError, bind_sizes, random_inputs
+
+    func = traced.frozen().function()
+    samples = {str(t.shape[0]): DRAWN_SAMPLES for t in traced.inputs if t.shape and not isinstance(t.shape[0], int)}
+    refused: EvaluateError | None = None
+    for size in DRAWN_SIZES:
+        batches = [random_inputs(func, seed, size, samples) for seed in range(DRAWN_BATCHES)]
+        try:
+            bind_sizes(func, dict(enumerate(batches[0])))
+        except EvaluateError as error:
+            refused = refused or error
+            continue
+        return [dict(zip(traced.input_names, batch, strict=True)) for batch in batches]
+    raise refused or AssertionError("there are sizes to try")
 
 
 def read_batches(file: Path, names: list[str], size: int, exactly: bool) -> list[dict[str, Any]]:

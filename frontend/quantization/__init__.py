@@ -12,6 +12,7 @@ from polyreme.quantization.compare import agreement, report
 from polyreme.quantization.config import QuantConfig
 from polyreme.quantization.fusion import fuse_conv_bn
 from polyreme.quantization.layers import PTQ, QAT
+from polyreme.quantization.precision import lower_precision
 from polyreme.quantization.program import QuantizedModel, quantize_model
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "QuantizedModel",
     "agreement",
     "fuse_conv_bn",
+    "lower_precision",
     "observers",
     "quanter",
     "quanters",

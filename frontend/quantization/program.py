@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from polyreme.quantization.observers import AbsMaxChannelWiseWeightObserver, Abs
 from polyreme.quantization.reports import LayerReport, Report, Signal, measure_agreement
 from polyreme.tensor import Tensor
 
-__all__ = ["QuantizedModel", "quantize_model"]
+__all__ = ["Prepared", "QuantizedModel", "as_traced", "prepare", "quantize_model"]
 
 # Constants of so many elements leave the text of a program for tensors of their own.
 TENSOR_ELEMENTS = 64
@@ -92,14 +92,41 @@ def quantize_model(
     Raises `PolyremeError` for data that the model does not take (E1101, E0803), a name in `skip` that no layer has, and a model without
     products by constants (E1102).
     """
+    prepared = prepare(model, data, input_spec, skip)
+    module, arrays, chosen = prepared.module, prepared.batches, prepared.chosen
+    steps, layers, before = _calibrated(
+        module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric
+    )
+    quantize_products(chosen, steps)
+    Dce().run(module)  # of the weights that nothing takes any more
+    made = as_traced(module, prepared.traced)
+    program = load_module(made.frozen(), CALLED)
+    after = [program.run(batch) for batch in arrays]
+    report = Report(layers, prepared.left_out, measure_agreement(before, after))
+    return QuantizedModel(made, report)
+
+
+class Prepared(NamedTuple):
+    """A model as a module whose batch norms are folded and whose weights are constants; calibration data in the order of its inputs; the
+    products by weights to change, and those that stay.
+    """
+
+    traced: Traced
+    module: Module
+    batches: list[list[Any]]
+    chosen: list[QuantizedProduct]
+    left_out: list[LeftOut]
+
+
+def prepare(model: Any, data: Iterable[Any], input_spec: Sequence[Any] | None, skip: Iterable[str], halves: bool = False) -> Prepared:
+    """What `quantize_model` begins with, for eight bits or weights of 16; it raises as that does."""
     batches = batches_of(data)
     spec = input_spec if input_spec is not None else _spec_of(model, batches)
     traced = trace_model(model, spec)
-    names = [traced.func.arg_names[i] for i, s in enumerate(traced.sources) if isinstance(s, int)]
-    arrays = [batch.ordered(names, i) for i, batch in enumerate(batches)]
+    arrays = [batch.ordered(traced.input_names, i) for i, batch in enumerate(batches)]
     module = traced.frozen()
     tidy_for_quantization(module)
-    products, left = find_products(module.function())
+    products, left = find_products(module.function(), halves)
     chosen, skipped = _without_skipped(products, list(skip))
     if not chosen:
         why = (
@@ -109,16 +136,7 @@ def quantize_model(
         raise PolyremeError(
             f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102"
         )
-    steps, layers, before = _calibrated(
-        module, chosen, arrays, activation or AbsmaxObserver(), weight or AbsMaxChannelWiseWeightObserver(), symmetric
-    )
-    quantize_products(chosen, steps)
-    Dce().run(module)  # of the weights that nothing takes any more
-    made = _as_traced(module, traced)
-    program = load_module(made.frozen(), CALLED)
-    after = [program.run(batch) for batch in arrays]
-    report = Report(layers, [*left, *skipped], measure_agreement(before, after))
-    return QuantizedModel(made, report)
+    return Prepared(traced, module, arrays, chosen, [*left, *skipped])
 
 
 def _spec_of(model: Any, batches: list[Batch]) -> list[Any] | None:
@@ -258,7 +276,7 @@ def _bits(observer: BaseQuanter) -> int:
     return bits
 
 
-def _as_traced(module: Module, before: Traced) -> Traced:
+def as_traced(module: Module, before: Traced) -> Traced:
     """The program of a module whose constants of some size become tensors again, under the names they have."""
     func: Func = module.function()
     names, roles = list(func.attributes["arg_names"]), list(func.attributes["arg_roles"])

@@ -11,7 +11,7 @@ import numpy as np
 
 from polyreme.lowering.transforms.insert_quantization import LeftOut
 
-__all__ = ["Agreement", "LayerReport", "Report", "Signal", "measure_agreement"]
+__all__ = ["Agreement", "LayerReport", "Report", "Signal", "agreement_text", "measure_agreement", "plain"]
 
 Array = Any
 
@@ -93,7 +93,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON: what is not finite is None."""
-        return _plain(asdict(self))
+        return plain(asdict(self))
 
     def __str__(self) -> str:
         width = max(5, *(len(row.name) for row in self.layers), *(len(row.name) for row in self.left_out))
@@ -115,16 +115,19 @@ class Report:
 
 def summary(report: Report) -> str:
     """One paragraph on the whole."""
-    found = report.agreement
     before, after = sum(row.bytes_before for row in report.layers), sum(row.bytes_after for row in report.layers)
     said = [
         f"{len(report.layers)} layers in eight bits, {len(report.left_out)} in floats; their weights take {after:,} bytes in place of "
         f"{before:,}"
     ]
+    return "\n".join([*said, agreement_text(report.agreement)])
+
+
+def agreement_text(found: Agreement) -> str:
+    """How near answers are, in a line."""
     shares = [f"{name} {share:.2%}" for name, share in (("top-1", found.top1), ("top-5", found.top5)) if share is not None]
     same = f"same {' and '.join(shares)}, " if shares else ""
-    said.append(f"on {found.samples} samples: {same}cosine {found.cosine:.5f}, largest difference {found.largest:.3g}, {found.db:.1f} dB")
-    return "\n".join(said)
+    return f"on {found.samples} samples: {same}cosine {found.cosine:.5f}, largest difference {found.largest:.3g}, {found.db:.1f} dB"
 
 
 def measure_agreement(before: Sequence[Sequence[Array]], after: Sequence[Sequence[Array]]) -> Agreement:
@@ -151,11 +154,12 @@ def measure_agreement(before: Sequence[Sequence[Array]], after: Sequence[Sequenc
     return Agreement(samples, top1, near / samples if top1 is not None and classes > 5 else None, cosine, largest, signal.decibels)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """`value` as JSON has it."""
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
+from polyreme.ir.types import bf16, f32
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 from polyreme.lowering.transforms.solve_sizes import SolveDims
@@ -59,30 +60,43 @@ def tidy_for_quantization(module: Module) -> None:
         step.run(module)
 
 
-def find_products(func: Func) -> tuple[list[QuantizedProduct], list[LeftOut]]:
-    """The products by constants of a function, in order and each with a name of its own, and those that cannot be taken."""
+def find_products(func: Func, halves: bool = False) -> tuple[list[QuantizedProduct], list[LeftOut]]:
+    """The products by constants of a function, in order and each with a name of its own, and those that cannot be taken: in eight bits, or
+    with `halves` with weights of 16 bits.
+    """
     found: list[QuantizedProduct] = []
     left: list[LeftOut] = []
-    taken: dict[str, int] = {}
-    for op in func.block:
-        if not isinstance(op, (nn.Conv, nn.ConvTranspose, nn.Linear, nn.MatMul)):
-            continue
-        position = next((i for i in (1, 0) if constant_of(op.operands[i]) is not None and (i or isinstance(op, nn.MatMul))), None)
+    for name, op, position in named_products(func):
         kind = op.name.partition(".")[2]
-        name = _unique(_name_of(op, position), taken)
-        if position is None:
+        if isinstance(op, nn.Gather):
+            if halves and (table := constant_of(op.x)) is not None and table.dtype == np.float32:
+                found.append(QuantizedProduct(name, kind, op, table, 0, (1, 0)))
+        elif position is None:
             if op.operands[1].producer(nn.DequantizeLinear) is not None:
                 left.append(LeftOut(name, kind, "it takes integers already"))
             elif not isinstance(op, nn.MatMul):  # the products of attention are of two activations: nothing is missing there
                 left.append(LeftOut(name, kind, "its weight is not constant"))
-            continue
-        weight = constant_of(op.operands[position])
-        reason = _why_not(op, position, weight)
-        if reason is not None or weight is None:
-            left.append(LeftOut(name, kind, reason or ""))
         else:
-            found.append(QuantizedProduct(name, kind, op, weight, _output_axis(op), (1 - position, position)))
+            weight = constant_of(op.operands[position])
+            reason = _why_not(op, position, weight, halves)
+            if reason is not None or weight is None:
+                left.append(LeftOut(name, kind, reason or ""))
+            else:
+                found.append(QuantizedProduct(name, kind, op, weight, _output_axis(op), (1 - position, position)))
     return found, left
+
+
+def named_products(func: Func) -> Iterator[tuple[str, Op, int | None]]:
+    """All products of a function's own block, and all rows that are taken from a constant table, in order: a name for each, the op, and
+    which of its operands is a constant weight.
+    """
+    taken: dict[str, int] = {}
+    for op in func.block:
+        if isinstance(op, nn.Gather) and op.x.type.rank == 2 and op.axis == 0 and isinstance(op.x.producer(), nn.Constant):
+            yield _unique(_name_of(op, 0), taken), op, 0
+        elif isinstance(op, (nn.Conv, nn.ConvTranspose, nn.Linear, nn.MatMul)):
+            position = next((i for i in (1, 0) if constant_of(op.operands[i]) is not None and (i or isinstance(op, nn.MatMul))), None)
+            yield _unique(_name_of(op, position), taken), op, position
 
 
 def constant_of(value: Value) -> Array | None:
@@ -103,10 +117,12 @@ def _no_regions(*_: Any) -> Any:
     raise AssertionError("an op that moves elements has no regions")
 
 
-def _why_not(op: Op, position: int, weight: Array | None) -> str | None:
+def _why_not(op: Op, position: int, weight: Array | None, halves: bool) -> str | None:
     assert weight is not None
     if weight.dtype != np.float32:
-        return f"its weight is of {weight.dtype}, where eight bits stand for float32"
+        return f"its weight is of {weight.dtype}, where {'16' if halves else 'eight'} bits stand for float32"
+    if halves:
+        return _why_not_narrow(op, weight)
     if isinstance(op, nn.ConvTranspose):
         return "transposed convolutions are not computed in integers"
     if isinstance(op, nn.Conv) and op.groups > 1 and weight.shape[1] == 1:
@@ -115,6 +131,16 @@ def _why_not(op: Op, position: int, weight: Array | None) -> str | None:
         return "its weight is no matrix on the right"
     if not np.isfinite(weight).all():
         return "its weight has elements that are not finite"
+    return None
+
+
+def _why_not_narrow(op: Op, weight: Array) -> str | None:
+    if isinstance(op, nn.ConvTranspose):
+        return "transposed convolutions are computed in parts, whose weights are put together in 32 bits"
+    if isinstance(op, nn.Conv) and op.groups > 1:
+        return "depthwise: its weights are few" if weight.shape[1] == 1 else "its channels are in groups"
+    if isinstance(op, nn.MatMul) and weight.ndim != 2:
+        return "its weight is no matrix"
     return None
 
 
@@ -142,6 +168,11 @@ def with_operands_returned(module: Module, products: Sequence[QuantizedProduct])
     take is returned once.
     """
     values = list(dict.fromkeys(p.x for p in products))
+    return with_values_returned(module, values), [values.index(p.x) for p in products]
+
+
+def with_values_returned(module: Module, values: Sequence[Value]) -> Module:
+    """A copy of a module whose `main` also returns these values of it."""
     mapping: dict[Value, Value] = {}
     copy = Module.empty(loc=module.location)
     func = module.function().clone(mapping)
@@ -153,7 +184,7 @@ def with_operands_returned(module: Module, products: Sequence[QuantizedProduct])
     if names:
         func.attributes["result_names"] = (*names, *(f"_observed_{i}" for i in range(len(values))))
     func.finish()
-    return copy, [values.index(p.x) for p in products]
+    return copy
 
 
 def quantize_weight(weight: Array, thresholds: Array, axis: int, bits: int = 8) -> tuple[Array, Array]:
@@ -221,6 +252,25 @@ def quantize_products(products: Sequence[QuantizedProduct], steps: Mapping[str, 
         product.op.set_operand(product.operands[1], restored)
         if isinstance(product.op, nn.Conv):
             x.replace_all_uses_with(made[key], unless=lambda use: not isinstance(use.op, nn.Add))
+
+
+def narrow_weights(products: Sequence[QuantizedProduct]) -> None:
+    """product(x, W)  ->  product(x, cast(W rounded to bfloat16))
+    gather(W, i)   ->  cast(gather(W rounded to bfloat16, i))
+
+    In place. Products stay those of float32.
+    """
+    made: dict[Value, Value] = {}
+    for product in products:
+        op, weight = product.op, product.op.operands[product.operands[1]]
+        if weight not in made:
+            made[weight] = _behind(weight)(nn.Constant, value=Dense(product.weight.astype(bf16.np)))
+            made[weight].name = f"{product.name}.weight"
+        b = Builder.before_op(op)
+        if isinstance(op, nn.Gather):
+            op.replace_with(b(nn.Cast, b(nn.Gather, made[weight], op.index, axis=op.axis), dtype=f32))
+        else:
+            op.set_operand(product.operands[1], b(nn.Cast, made[weight], dtype=f32))
 
 
 def _behind(x: Value) -> Builder:

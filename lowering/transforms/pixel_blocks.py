@@ -19,6 +19,7 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Value
 from polyreme.ir.types import element_type
+from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.rows import shape_of
 
 # Lanes that a block fills: those of the widest vectors of float32.
@@ -48,6 +49,7 @@ def pixel_blocks(b: Builder, windows: tensor.Window, weight: Value, channel: int
         or windows.strides[-1] != 1
         or windows.dilations[-1] != 1
         or element_type(weight.type).kind != "f"
+        or is_widening(weight.producer())
     ):
         return None
     assert isinstance(channels, int) and isinstance(taps, int) and isinstance(pixels, int) and isinstance(size, int)

@@ -5,11 +5,13 @@ float32 builders take. The cast behind it joins its group. The casts in front jo
 rounded results in the form that the product reads. Every op still rounds its own result, as it does eagerly.
 
 Weights are widened at compile time. Those of products of few rows, which are bound by reading the weights, stay 16 bits in memory and are
-widened in registers.
+widened in registers. So do constants that a product of float32 takes by way of a cast, as a program with 16-bit weights says it: there
+memory is to be saved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -144,16 +146,29 @@ def widens_weights(op: Op) -> bool:
     """Whether `op` is a cast that the products which read it make in registers, for each element once: it needs no kernel, and no memory
     for its result.
     """
-    return is_widening(op) and _is_weight(op.operands[0]) and _is_read_by_few_rows(op.results[0])
+    if not is_widening(op) or not _is_weight(op.operands[0]):
+        return False
+    return _is_read_by_few_rows(op.results[0]) or (op.operands[0].producer(tensor.Constant) is not None and _is_for_products(op.results[0]))
 
 
 def _is_read_by_few_rows(x: Value) -> bool:
     """Whether all that read `x`, transposed or not, are products of few rows by it."""
-    readers = [(user, x) for user in x.users]
-    while readers:
-        reader, value = readers.pop()
-        if isinstance(reader, tensor.Transpose):
-            readers += [(user, reader.result) for user in reader.result.users]
-        elif not isinstance(reader, tensor.Contract) or not _has_few_rows(reader, value):
-            return False
-    return True
+    return all(isinstance(reader, tensor.Contract) and _has_few_rows(reader, value) for reader, value in _readers(x, (tensor.Transpose,)))
+
+
+def _is_for_products(x: Value) -> bool:
+    """Whether all that read `x`, in another order or not, are products, and not of groups."""
+    readers = _readers(x, (tensor.Transpose, tensor.Reshape))
+    return all(isinstance(reader, tensor.Contract) and not tensor.ContractSpec(reader.spec).batch for reader, _ in readers)
+
+
+def _readers(x: Value, views: tuple[type[Op], ...]) -> Iterator[tuple[Op, Value]]:
+    """All ops that read `x` or a view of it of these kinds, each with the view."""
+    pending = [x]
+    while pending:
+        value = pending.pop()
+        for user in value.users:
+            if isinstance(user, views):
+                pending.append(user.results[0])
+            else:
+                yield user, value

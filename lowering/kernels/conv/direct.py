@@ -27,6 +27,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
@@ -341,7 +342,8 @@ class DirectTask:
         def weight(v: int, position: Index) -> Value:
             for there in prefetched(position) if prefetched is not None and v == 0 and next(written) % UNROLL == 0 else ():
                 code.prefetch(self.weights, there)
-            return code.load(self.weights, code.add(position, v * lanes), lanes, None, align)
+            read = code.load(self.weights, code.add(position, v * lanes), lanes, None, lanes * element_type(self.weights.type).bytes)
+            return read if element_type(read.type) == self.p.dtype else code.apply("cast", read, dtype=self.p.dtype)
 
         at = code.add(at, pixels.first)
         if not self.direct.keeps and self.p.epilogue.residuals:

@@ -48,7 +48,7 @@ def find_direct(request: Request, by_rows: bool = False, vectors: int | None = N
     """A group around a convolution that gives its channels last; None for any other group. With `by_rows` it is cut for tasks of single
     rows of pixels, by a kernel around them; its tiles are so many `vectors` wide, if that is given.
     """
-    problem = find_problem(request, words=True)
+    problem = find_problem(request, narrow=True, words=True)
     if problem is None:
         return None
     lane = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
@@ -56,6 +56,8 @@ def find_direct(request: Request, by_rows: bool = False, vectors: int | None = N
         return None
     if lane in problem.rows:
         problem = problem.flipped()
+    if problem.contract.dtype is None and element_type(problem.left.source.type) != problem.dtype:
+        return None
     problem = in_words(problem)
     window = None if problem is None else _windows(problem)
     if problem is None or window is None or not all(isinstance(problem.size(c), int) for c in (lane, *problem.contracted)):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from polyreme.dialects import tensor
 from polyreme.ir.define import View
+from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.conv.nchw_channel_lanes import ChannelLanes
 from polyreme.lowering.kernels.conv.nchw_pixel_lanes import PixelLanes
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy
@@ -44,8 +45,8 @@ def choose_strategy(request: Request) -> Strategy | None:
 
 def find_image(request: Request) -> NchwImage | None:
     """The group's problem as one of images, flipped where need be."""
-    problem = find_problem(request)
-    if problem is None:
+    problem = find_problem(request, narrow=True)
+    if problem is None or any(element_type(x.source.type) != problem.dtype for x in (problem.left, problem.right)):
         return None
     last = next((c for c in reversed(problem.out) if problem.size(c) != 1), None)
     if last is None or last in problem.batch:
