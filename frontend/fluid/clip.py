@@ -8,6 +8,7 @@ from typing import Any
 
 from polyreme.fluid.framework import default_main_program
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.names import listed
 from polyreme.nn.clip import ClipGradBase
 from polyreme.utils.shown import Shown
@@ -29,6 +30,13 @@ def _appended(type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = 
     out = helper.create_variable_for_type_inference(like.dtype, stop_gradient=True, shape=shape)
     helper.append_op(type, inputs, {"Out": out}, attrs)
     return out
+
+
+def _whole(gradient: Any) -> Any:
+    """A gradient as a tensor, where it is the rows of a table that were read."""
+    if getattr(gradient, "kind", None) != SELECTED_ROWS:
+        return gradient
+    return _appended("get_tensor_from_selected_rows", {"X": _appended("merge_selected_rows", {"X": gradient})})
 
 
 class BaseErrorClipAttr(Shown):
@@ -154,7 +162,7 @@ class GradientClipByGlobalNorm(BaseGradientClipAttr):
         squares = []
         for parameter, gradient in pairs:
             with _as_update(parameter, gradient):
-                square = _appended("square", {"X": gradient})
+                square = _appended("square", {"X": _whole(gradient)})
                 squares.append(_appended("reduce_sum", {"X": square}, {"dim": [0], "keep_dim": False, "reduce_all": True}, [1]))
         with _as_update(*pairs[0]):
             norm = _appended("sqrt", {"X": _appended("sum", {"X": squares})})

@@ -6,6 +6,7 @@ from typing import Any
 
 from polyreme import regularizer
 from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.names import listed
 
 __all__ = ["L1Decay", "L1DecayRegularizer", "L2Decay", "L2DecayRegularizer", "WeightDecayRegularizer", "append_regularization_ops"]
@@ -76,8 +77,11 @@ def append_regularization_ops(parameters_and_grads: Any, regularization: Any = N
             continue
         with grad.block.program.optimized_guard([param, grad]):
             penalty = own(param, grad, grad.block) if callable(own) else _of_array_form(own, param)
-            grad.block.append_op("sum", {"X": [grad, penalty]}, {"Out": [grad]})
-        found.append((param, grad))
+            total = grad
+            if grad.kind == SELECTED_ROWS:  # their sum with a penalty is none
+                total = grad.block.create_var(f"{grad.name}@NEWGRAD@", param.shape, param.dtype, persistable=False)
+            grad.block.append_op("sum", {"X": [grad, penalty]}, {"Out": [total]})
+        found.append((param, total))
     return found
 
 

@@ -197,6 +197,18 @@ def add_n(inputs: list[Tensor]) -> Tensor:
     return math.add_n(inputs)
 
 
+@operator(legacy=spelled("merge_selected_rows"))
+def merge_selected_rows(x: Tensor) -> Tensor:
+    """Rows that were read several times as one with their sum, which they are here from the start."""
+    return math.assign(x)
+
+
+@operator(legacy=spelled("get_tensor_from_selected_rows"))
+def get_tensor_from_selected_rows(x: Tensor) -> Tensor:
+    """The rows as a tensor: here the table, in which those that were not read are zeros."""
+    return math.assign(x)
+
+
 @operator("lerp", legacy=spelled("lerp", {"X": "x", "Y": "y", "Weight": "weight"}))
 def lerp(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
     return math.lerp(x, y, cast_to(weight, x.type.dtype))

@@ -14,7 +14,9 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr, product
+from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
 from polyreme.static.kinds import Gradient, kind_named
+from polyreme.static.lod.read_rows import is_read_by_rows, mark_rows
 from polyreme.static.operator import Operator, OpRole, gradient_type
 from polyreme.static.program import Block
 from polyreme.static.recorder import variable_of
@@ -248,6 +250,8 @@ class _Backward:
             place = counts.get(slot, 0)
             counts[slot] = place + 1
             self._gradient_variable(self.block.var_recursive(name), self._name(name))
+            if is_read_by_rows(op):
+                self.block.vars[self._name(name)].kind = SELECTED_ROWS
             self.pending.setdefault(name, []).append((made, slot + GRAD, place))
         for callback in self.callbacks:
             callback(block=self.block, context={grad: name for name, grad in self.names.items()})
@@ -263,7 +267,9 @@ class _Backward:
             for (op, slot, place), part in zip(parts, renamed, strict=True):
                 op.outputs[slot][place] = part
                 self._gradient_variable(variable, part)
-            self.block.add_operator("sum", kind_named("sum"), {"X": renamed}, {"Out": [grad]}, {})
+                self.block.vars[part].kind = SELECTED_ROWS if getattr(op.data, "of_rows", False) else LOD_TENSOR
+            self.block.vars[grad].kind = LOD_TENSOR
+            mark_rows(self.block.add_operator("sum", kind_named("sum"), {"X": renamed}, {"Out": [grad]}, {}))
         clip = self.block.var_recursive(name).error_clip
         if clip is not None:
             clip._append_clip_op(self.block, grad)

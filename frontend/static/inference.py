@@ -16,6 +16,7 @@ from polyreme.static.contents import made_again
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
+from polyreme.static.lod.read_rows import mark_rows
 from polyreme.static.lod.travel import LOD, level_to_share, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested import lengths as _lengths  # noqa: F401  (likewise)
@@ -59,6 +60,7 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
             variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
             if told and told[0].rank != 1:
                 variable.level_kinds = told
+    mark_rows(op)
     return op
 
 

@@ -24,6 +24,7 @@ from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
 from polyreme.optimizer import rules
+from polyreme.static.lod.read_rows import READ_ROWS, gradient_of_rows, is_read_by_rows
 from polyreme.static.lod.travel import LOD
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
@@ -95,6 +96,10 @@ class OperatorKind:
         """Slots of inputs, `X@LOD`, that take the levels of detail of what is in another slot."""
         return ()
 
+    def row_slots(self, op: Operator) -> Sequence[str]:
+        """Slots of inputs, `Grad@ROWS`, that take the positions of the rows that what is in another slot is."""
+        return ()
+
     def differentiable(self, op: Operator) -> bool:
         """Whether gradients flow through it."""
         return True
@@ -105,7 +110,7 @@ class OperatorKind:
 
     def gradient(self, op: Operator, wrt: tuple[tuple[str, int], ...], seeds: tuple[tuple[str, int], ...]) -> tuple[OperatorKind, Any]:
         """The kind and the data of the operator's gradient, of these inputs from these outputs (slots and places)."""
-        return GRADIENT, GradientOf(op.uid, wrt, seeds, tuple(op.read_slots()))
+        return GRADIENT, GradientOf(op.uid, wrt, seeds, tuple(op.read_slots()), is_read_by_rows(op))
 
 
 # --- ops of the nn dialect
@@ -210,6 +215,9 @@ class TableOperator(OperatorKind):
     def level_slots(self, op: Operator) -> Sequence[str]:
         return [slot for slot in find_legacy(op.type)[1].inputs if slot.endswith(LOD)]
 
+    def row_slots(self, op: Operator) -> Sequence[str]:
+        return [slot for slot in find_legacy(op.type)[1].inputs if slot.endswith(READ_ROWS)]
+
     def constant(self, op: Operator) -> Collection[str]:
         return find_legacy(op.type)[1].constant
 
@@ -240,6 +248,7 @@ class GradientOf(NamedTuple):
     wrt: tuple[tuple[str, int], ...]
     seeds: tuple[tuple[str, int], ...]
     reads: tuple[str, ...] = ()  # the slots of the forward operator's inputs
+    of_rows: bool = False  # whether it is the gradient of a table by the rows that were read
 
 
 class Gradient(OperatorKind):
@@ -257,6 +266,9 @@ class Gradient(OperatorKind):
                 f"expected the operator that '{op.type}' is the gradient of in front of it, but it was removed", op.location, code="E0608"
             )
         forward = applied[of.uid]
+        if of.of_rows:
+            (ids,), (table,), (gradient,) = forward.inputs["Ids"], forward.inputs["W"], inputs["Out" + "@GRAD"]
+            return {"W@GRAD": [gradient_of_rows(ids, table, gradient)], "W@GRAD" + READ_ROWS: [ids]}
         again = tape.is_grad_enabled()
         weights = [dy for slot in dict.fromkeys(slot for slot, _ in of.seeds) for dy in inputs[slot + "@GRAD"]]
         targets = [forward.inputs[slot][i] for slot, i in of.wrt]

@@ -15,13 +15,13 @@ from tests.fluid_api.table import differences, load
 
 ROOT = Path(__file__).parents[2]
 CASES = load()
-# Of the functions of layers, which compile many programs each, these run by default.
-QUICK = {"sequences_are_expanded", "sequences_get_other_levels", "comparisons_take_their_last_arguments_in_order"}
+# Of the functions of layers, and of tables, which compile many programs each, these run by default.
+QUICK = {"adam_of_tables", "sequences_are_expanded", "sequences_get_other_levels", "comparisons_take_their_last_arguments_in_order"}
 
 
 def _marked(name: str) -> Any:
     function = CASES[name].function
-    longer = function.__module__.endswith("cases_layers") and function.__name__ not in QUICK
+    longer = function.__module__.endswith(("cases_layers", "cases_tables")) and function.__name__ not in QUICK
     return pytest.param(name, marks=pytest.mark.slow if longer else ())
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import math
+from polyreme import dispatch, math
+from polyreme.dialects import nn
+from polyreme.ir.types import f32, i64
 from polyreme.math.common import cast_to
 from polyreme.operators.definition import operator, spelled
 from polyreme.optimizer import rules
@@ -34,6 +36,15 @@ def _stepped(rule: rules.Rule, p: Tensor, g: Tensor, lr: Tensor, state: dict[str
     if made.type.shape != p.type.shape:
         made = math.reshape(made, list(p.type.shape))
     return [made, *(changed.get(name, old) for name, old in state.items())]
+
+
+def rows_that_were_read(positions: list[Tensor], table: Tensor) -> Tensor:
+    """Whether each row of a table [rows, ...] is at one of the positions: bool [rows, 1, ...]."""
+    places = [math.reshape(position, [-1]) for position in positions]
+    place = places[0] if len(places) == 1 else math.concat([cast_to(p, i64) for p in places], 0)
+    ones = dispatch.full(place.type.shape, 1, f32)
+    counts = dispatch.call(nn.ScatterAdd, ones, place, axis=0, size=table.type.shape[0])
+    return math.reshape(math.greater_than(counts, math.zeros_like(counts)), [-1] + [1] * (table.ndim - 1))
 
 
 @operator(legacy=spelled("sgd", _STEP, "ParamOut"))
@@ -82,9 +93,9 @@ _ADAM_OUT = "ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut"
 @operator(
     legacy=spelled(
         "adam",
-        {**_STEP, **_MOMENTS, "Beta1Tensor": "beta1_tensor", "Beta2Tensor": "beta2_tensor"},
+        {**_STEP, **_MOMENTS, "Beta1Tensor": "beta1_tensor", "Beta2Tensor": "beta2_tensor", "Grad@ROWS": "rows"},
         _ADAM_OUT,
-        ignored="lazy_mode min_row_size_to_use_multithread",
+        ignored="min_row_size_to_use_multithread",
     )
 )
 def adam(
@@ -97,21 +108,32 @@ def adam(
     beta2_pow_acc: Tensor,
     beta1_tensor: Tensor | None = None,
     beta2_tensor: Tensor | None = None,
+    rows: list[Tensor] | None = None,
     *,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
+    lazy_mode: bool = False,
     multi_precision: Any = None,
 ) -> tuple[Tensor, ...]:
-    """Programs of Paddle 1, in which nothing says `multi_precision`, add `epsilon` as it is; later ones correct it for the start, too."""
+    """Programs of Paddle 1, in which nothing says `multi_precision`, add `epsilon` as it is; later ones correct it for the start, too.
+
+    `rows` are positions, where the gradient is that of the rows of a table that were read. The powers are then multiplied on before they
+    are used, as in Paddle, and with `lazy_mode` only these rows move.
+    """
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
     first, second = beta1 if beta1_tensor is None else beta1_tensor, beta2 if beta2_tensor is None else beta2_tensor
     made, m, v, *powers = _stepped(rules.ADAM, p, g, lr, state, beta1=first, beta2=second, epsilon=epsilon)
-    if multi_precision is None:
-        correction = math.divide(math.sqrt(math.scale(beta2_pow_acc, -1.0, 1.0)), math.scale(beta1_pow_acc, -1.0, 1.0))
+    if multi_precision is None or rows:
+        power1, power2 = powers if rows else (beta1_pow_acc, beta2_pow_acc)
+        root = math.sqrt(math.scale(power2, -1.0, 1.0))
+        correction = math.divide(root, math.scale(power1, -1.0, 1.0))
         rate = math.multiply(math.reshape(cast_to(lr, p.type.dtype), [1]), correction)
         step = math.divide(m, math.scale(math.sqrt(v), 1.0, epsilon))
         made = math.reshape(math.subtract(p, math.multiply(rate, step)), list(p.type.shape))
+    if rows and lazy_mode:
+        read = rows_that_were_read(rows, p)
+        made, m, v = (math.where(read, new, old) for new, old in ((made, p), (m, moment1), (v, moment2)))
     return made, m, v, *powers
 
 

@@ -28,6 +28,7 @@ from polyreme.operators.table import LEGACY
 from polyreme.static.desc.gradients import EMPTY, compact
 from polyreme.static.desc.versions import has_scalars
 from polyreme.static.kinds import GRADIENT, NAMED_KINDS, Applied, GradientOf, OperatorKind, Slots, kind_named
+from polyreme.static.lod.read_rows import is_read_by_rows
 from polyreme.static.lod.travel import ROWS
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested.uses import SCOPES, blocks_of
@@ -243,7 +244,8 @@ class _Forwards:
             if seeds is None or wrt is None or not wrt or key in self.used or not _agree(desc, op):
                 continue
             self.used.add(key)
-            return GradientOf(op.uid, tuple(wrt), tuple(seeds), tuple(s for s in desc.inputs if s in op.inputs))
+            read = tuple(s for s in desc.inputs if s in op.inputs)
+            return GradientOf(op.uid, tuple(wrt), tuple(seeds), read, is_read_by_rows(op))
         return None
 
 

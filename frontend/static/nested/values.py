@@ -14,6 +14,7 @@ from polyreme.ir.diagnostics import Diagnostic, PolyremeError
 from polyreme.operators.control.arrays import Count
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
+from polyreme.static.lod.read_rows import READ_ROWS, positions, without_others
 from polyreme.static.lod.travel import LOD, levels_to_share
 from polyreme.static.nested.growing import LENGTH, READ, WRITE, array_of, carried_contents, carried_names
 from polyreme.static.nested.uses import names_from_outside
@@ -40,12 +41,17 @@ class BlockValues:
         self.outside = outside
         self.values: dict[str, Tensor] = {}
         self.levels: dict[str, list[Tensor]] = {}  # the levels of detail of what names stand for
+        self.rows: dict[str, list[Tensor]] = {}  # the positions that were read, of what is a gradient by rows
         self.applied: dict[int, Applied] = {}
         self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
 
     def levels_of(self, name: str) -> list[Tensor]:
         """The levels of detail of what a name stands for."""
         return self.levels.get(name, [])
+
+    def rows_of(self, name: str) -> list[Tensor]:
+        """The positions that were read, of a gradient by rows; none of what is whole."""
+        return self.rows.get(name, [])
 
     def find(self, name: str) -> Tensor | None:
         """What a name stands for at this point, None where it has no value. A variable that Go blocks share is looked up when it runs."""
@@ -84,6 +90,8 @@ class BlockValues:
         inputs = self.inputs_of(op)
         for slot in op.kind.level_slots(op):
             inputs[slot] = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in self.levels_of(name)]
+        for slot in op.kind.row_slots(op):
+            inputs[slot] = [row for name in op.inputs.get(slot.removesuffix(READ_ROWS), ()) for row in self.rows_of(name)]
         if op.type == WRITE and op.inputs.get("Array"):
             self._check_element_levels(op)
         elif op.has_attr("sub_block"):
@@ -94,6 +102,9 @@ class BlockValues:
         for slot, names in op.write_slots().items():
             for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
                 if tensor is not UNDEFINED:
+                    rows = outputs.get(slot + READ_ROWS) or positions(op, self.rows_of)
+                    tensor = without_others(op, tensor, rows) if rows else tensor
+                    self.rows[name] = rows
                     self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
                     self.write(name, tensor)
                     self._show(op, name)

@@ -1,0 +1,76 @@
+"""Tables whose gradients are the rows that were read (`is_sparse=True`), under every optimizer that 1.8.5 lets have them."""
+
+from tests.fluid_api.table import check
+
+OPT = "paddle.fluid.optimizer."
+# Rows that repeat, that come in any order, and that nobody reads; those of SORTED are the only ones that Momentum and RMSProp of 1.8.5 find
+# all: a binary search over rows that it has not put in order.
+MIXED = [[1, 3, 3], [7, 2, 3], [5, 5, 1], [0, 2, 7], [1, 1, 1]]
+SORTED = [[1, 2, 3], [0, 2, 3], [5, 5, 1], [0, 2, 7], [1, 1, 1]]
+
+
+def trained(fluid, np, optimizer, batches=MIXED, lookups=1, padding=None):
+    """Losses, table and its accumulators after five steps, and the kinds of the gradients that its update read."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+        ids = [fluid.layers.data(name="ids" + str(i), shape=[1], dtype="int64") for i in range(lookups)]
+        y = fluid.layers.data(name="y", shape=[1], dtype="float32")
+        table = fluid.ParamAttr(name="table")
+        read = [fluid.layers.embedding(i, size=[9, 2], is_sparse=True, padding_idx=padding, param_attr=table) for i in ids]
+        out = fluid.layers.fc(fluid.layers.sums(read), 1, param_attr=fluid.ParamAttr(name="w"), bias_attr=False)
+        loss = fluid.layers.mean(fluid.layers.square_error_cost(out, y))
+        optimizer().minimize(loss)
+        program, scope = fluid.default_main_program(), fluid.global_scope()
+        update = [op for op in program.global_block().ops if "table" in op.output_arg_names][-1]
+        kind = program.global_block().var(update.input("Grad")[0]).desc.type()
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        draws = np.random.RandomState(0)
+        for name, shape in (("table", (9, 2)), ("w", (2, 1))):
+            scope.find_var(name).get_tensor().set(draws.uniform(-1, 1, shape).astype("float32"), fluid.CPUPlace())
+        losses = []
+        for batch in batches:
+            feed = {"ids" + str(i): np.array(batch[i:] + batch[:i], "int64").reshape(3, 1) % (9 - i) for i in range(lookups)}
+            feed["y"] = draws.uniform(-1, 1, (3, 1)).astype("float32")
+            losses.append(float(np.asarray(exe.run(feed=feed, fetch_list=[loss])[0]).reshape(-1)[0]))
+        kept = sorted(v.name for v in program.list_vars() if v.persistable and v.name.startswith("table"))
+        state = {name: np.array(scope.find_var(name).get_tensor()) for name in kept}
+        return [losses, state, update.input("Grad"), int(kind)]
+
+
+@check(OPT + "Adam", OPT + "AdamOptimizer")
+def adam_of_tables(fluid, np):
+    """The moments are corrected as after one step more, and with `lazy_mode` only the rows that were read move."""
+    found = {}
+    for lazy in (False, True):
+        make = lambda: fluid.optimizer.Adam(0.1, beta1=0.8, epsilon=1e-3, lazy_mode=lazy)  # noqa: B023, E731
+        found[str(lazy)] = [trained(fluid, np, make), trained(fluid, np, make, lookups=2, padding=3)]
+    return found
+
+
+@check(OPT + "SGD", OPT + "SGDOptimizer", OPT + "AdagradOptimizer", OPT + "LambOptimizer")
+def other_optimizers_of_tables(fluid, np):
+    """The row of `padding_idx` reads as zeros, and its gradient is that of what was read."""
+    o = fluid.optimizer
+    return [trained(fluid, np, lambda: o.SGD(0.1), padding=3), trained(fluid, np, lambda: o.AdagradOptimizer(0.1)),
+            trained(fluid, np, lambda: o.LambOptimizer(0.1), lookups=2)]  # fmt: skip
+
+
+@check(OPT + "Momentum", OPT + "RMSPropOptimizer")
+def moments_of_sorted_tables(fluid, np):
+    o = fluid.optimizer
+    return [trained(fluid, np, lambda: o.Momentum(0.1, 0.9, use_nesterov=True), SORTED),
+            trained(fluid, np, lambda: o.RMSPropOptimizer(0.1, centered=True, momentum=0.5), SORTED)]  # fmt: skip
+
+
+@check("paddle.fluid.clip.GradientClipByValue", "paddle.fluid.clip.GradientClipByNorm", "paddle.fluid.clip.GradientClipByGlobalNorm",
+       "paddle.fluid.regularizer.L2Decay")  # fmt: skip
+def clips_and_penalties_of_tables(fluid, np):
+    """A clip leaves rows that were not read alone; with a penalty all rows have a gradient."""
+    c, lazy = fluid.clip, lambda **more: lambda: fluid.optimizer.Adam(0.1, lazy_mode=True, **more)
+    penalty = fluid.regularizer.L2Decay(0.1)
+    return [
+        trained(fluid, np, lazy(grad_clip=c.GradientClipByValue(max=0.5, min=0.01)), lookups=2),
+        trained(fluid, np, lazy(grad_clip=c.GradientClipByNorm(0.05))),
+        trained(fluid, np, lazy(grad_clip=c.GradientClipByGlobalNorm(0.05)), padding=3),
+        trained(fluid, np, lazy(grad_clip=c.GradientClipByGlobalNorm(0.05), regularization=penalty)),
+    ]
