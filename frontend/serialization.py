@@ -96,10 +96,10 @@ def load(path: str | os.PathLike[str] | BinaryIO, **configs: Any) -> Any:
     except PolyremeError as error:
         raise SaveError(f"cannot load {where}: {error.message}", code=error.diagnostics[0].code) from None
     if isinstance(content, dict) and UNPACK_INFO in content and NAME_TABLE not in content:
-        content = _join_large(content)
+        content = _join_large(content, where)
     if not isinstance(content, dict) or NAME_TABLE not in content:
         return _with_tensors(content, return_numpy, plain_arrays=not _holds_named(content))
-    content = _join_large(content)
+    content = _join_large(content, where)
     names = content.get(NAME_TABLE)
     names = names if isinstance(names, dict) else {}
     if not configs.get("keep_name_table", False):
@@ -177,7 +177,7 @@ def _split_large(content: dict[Any, Any], protocol: int) -> dict[Any, Any]:
     return {**result, UNPACK_INFO: info} if info else result
 
 
-def _join_large(content: dict[Any, Any]) -> dict[Any, Any]:
+def _join_large(content: dict[Any, Any], where: str) -> dict[Any, Any]:
     info = content.pop(UNPACK_INFO, None)
     if info is None:
         return content
@@ -186,7 +186,7 @@ def _join_large(content: dict[Any, Any]) -> dict[Any, Any]:
             parts = [content.pop(part) for part in entry["slices"]]
             content[key] = np.concatenate([np.ravel(p) for p in parts]).reshape(entry["OriginShape"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise SaveError(f"expected the parts of an array cut by protocol 2 or 3 but one is missing or wrong: {error}") from None
+        raise SaveError(f"expected the parts of an array cut by protocol 2 or 3 but one in {where} is missing or wrong: {error}") from None
     return content
 
 

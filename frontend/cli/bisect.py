@@ -15,6 +15,7 @@ from polyreme.cli.models import find_model, parse_input
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
 from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.loaders.numpy_files import read_npz
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Func, Module
@@ -162,11 +163,10 @@ def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, s
 
 def _read_archive(archive: Path) -> dict[str, Any]:
     try:
-        with np.load(archive, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
+        return read_npz(archive)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{archive}'") from None
-    except (ValueError, EOFError, OSError) as error:
+    except ValueError as error:
         raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}", code="E0003") from None
 
 

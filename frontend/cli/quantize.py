@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
 from polyreme.cli.models import LIBRARY_SUFFIXES, LoadedModel, find_model, input_option
 from polyreme.cli.reports import note
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.loaders.numpy_files import is_archive, read_npy, read_npz
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Module
@@ -207,15 +206,15 @@ def read_batches(file: Path, names: list[str], size: int, exactly: bool) -> list
 
 def _read(file: Path, names: list[str]) -> dict[str, Any]:
     try:
-        loaded = np.load(file, allow_pickle=False)
-        found: Mapping[str, Any] = {names[0]: loaded} if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
+        archive = is_archive(file)
+        found = read_npz(file) if archive else {names[0]: read_npy(file)}
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{file}'") from None
-    except (ValueError, EOFError, OSError) as error:
+    except ValueError as error:
         raise PolyremeError(
             f"expected arrays written by numpy.save or numpy.savez but cannot read '{file}': {error}", code="E0003"
         ) from None
-    if isinstance(loaded, np.ndarray) and len(names) > 1:
+    if not archive and len(names) > 1:
         raise PolyremeError(f"expected an archive (.npz) with arrays for {', '.join(names)} but '{file}' is one array", code="E1101")
     if len(names) == 1 and len(found) == 1:
         return {names[0]: next(iter(found.values()))}

@@ -6,9 +6,7 @@ compared with the tensors.
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import mmap
 import os
 import struct
@@ -26,6 +24,7 @@ from polyreme.ir.verify import verify
 from polyreme.jit.saved_files import model_file
 from polyreme.jit.structure import flatten, template_from_json, unflatten
 from polyreme.jit.traced import Traced
+from polyreme.loaders.numpy_files import array_in, check_expansion, check_parts
 from polyreme.parameter import Parameter
 from polyreme.random import default_generator
 from polyreme.runtime.checksum import checksums_of
@@ -52,20 +51,25 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
     file = model_file(path)
     if not file.is_file():
         raise FileNotFoundError(f"expected a model saved by jit.save but there is no file {file}")
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return _read(archive, str(file), mapped)
-    # A part that is packed in a way that Python does not know, or with a password, is no model of ours either.
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, struct.error) as error:
-        if isinstance(error, (PolyremeError, RecursionError)):
-            raise
-        raise ModelFileError(
-            f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()
-        ) from None
-    except (KeyError, IndexError, TypeError, ValueError, EOFError, OverflowError, MemoryError) as error:
-        if isinstance(error, PolyremeError):
-            raise
-        raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None
+    with open(file, "rb") as stream:
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                check_expansion(archive, os.fstat(stream.fileno()).st_size)
+                check_parts(archive)
+                return _read(archive, str(file), mapped)
+        except PolyremeError as error:
+            if str(file) in str(error):
+                raise
+            raise ModelFileError(f"expected a whole model but {file} has a wrong part: {error.message}", caller_location()) from None
+        except RecursionError:
+            raise ModelFileError(f"expected parts nested less deeply in {file}", caller_location()) from None
+        # A part that is packed in a way that Python does not know, or with a password, is no model of ours either.
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, struct.error, OSError) as error:
+            raise ModelFileError(
+                f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()
+            ) from None
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError, EOFError, OverflowError, MemoryError, StopIteration) as error:
+            raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None
 
 
 def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
@@ -79,10 +83,10 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     func = module.function()
     func.detach()
     func.attributes["sym_name"] = str(manifest["name"])
-    arrays = (_map_arrays if mapped else _read_arrays)(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))])
+    arrays = _arrays(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))], mapped)
     # Whoever loads a model draws from their own generator.
     tensors = [
-        default_generator().state if entry.get("generator") else _tensor(array, entry)
+        default_generator().state if entry.get("generator") else _tensor(array, entry, file)
         for array, entry in zip(arrays, manifest["tensors"], strict=True)
     ]
     sources: list[int | Tensor] = [s if isinstance(s, int) else tensors[s["tensor"]] for s in manifest["sources"]]
@@ -100,24 +104,14 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
 _Marker = object()
 
 
-def _read_arrays(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[Array]:
-    """The arrays in parts of a file."""
-    for name in names:
-        with archive.open(name) as part:
-            # Piece by piece into the array: weights are never in memory twice.
-            yield np.lib.format.read_array(part, allow_pickle=False)
-            # The checksum is looked at when the part ends.
-            if part.read(1):
-                raise ModelFileError(f"expected one array in {name} but it goes on behind it")
-
-
-def _map_arrays(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[Array]:
-    """As `_read_arrays`, where they lie in the file."""
+def _arrays(archive: zipfile.ZipFile, names: Sequence[str], mapped: bool) -> Iterator[Array]:
+    """The arrays in parts of a file, with `mapped` where they lie in it."""
     assert archive.fp is not None
     parts = list(map(archive.getinfo, names))
     if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & _ENCRYPTED for part in parts):
         # Written by somebody else.
-        yield from _read_arrays(archive, names)
+        for name in names:
+            yield array_in(memoryview(archive.read(name)), name).copy()
         return
     file = mmap.mmap(archive.fp.fileno(), 0, prot=mmap.PROT_READ)
     views = [_contents(memoryview(file), part) for part in parts]
@@ -128,7 +122,8 @@ def _map_arrays(archive: zipfile.ZipFile, names: Sequence[str]) -> Iterator[Arra
     for part, view, found in zip(parts, views, sums, strict=True):
         if found != part.CRC:
             raise zipfile.BadZipFile(f"Bad CRC-32 for file {part.filename!r}")
-        yield _array_in(view, part.filename)
+        array = array_in(view, part.filename)
+        yield array if mapped else array.copy()
 
 
 def _contents(file: memoryview, part: zipfile.ZipInfo) -> memoryview:
@@ -146,28 +141,11 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED = 1
 
 
-def _array_in(data: memoryview, name: str) -> Array:
-    """The array in the contents of a `.npy` file, where it lies."""
-    head = io.BytesIO(data[:_MOST_HEAD])
-    version = np.lib.format.read_magic(head)
-    shape, fortran, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(head)
-    if dtype.hasobject:
-        raise ValueError(f"expected numbers in {name} but got objects")
-    if len(data) != head.tell() + math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"expected one array in {name} but it has {len(data) - head.tell()} bytes for {dtype}{list(shape)}")
-    array = np.frombuffer(data[head.tell() :], dtype)
-    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
-
-
-# numpy reads no longer ones either.
-_MOST_HEAD = 12_000
-
-
-def _tensor(array: Array, entry: dict[str, Any]) -> Tensor:
+def _tensor(array: Array, entry: dict[str, Any], file: str) -> Tensor:
     dtype = SCALARS[entry["dtype"]].np
     array = array.view(dtype) if dtype.name == "bfloat16" else array
     if array.dtype != dtype:
-        raise ModelFileError(f"expected {dtype} for '{entry['name']}' but the file has {array.dtype}")
+        raise ModelFileError(f"expected {dtype} for '{entry['name']}' but {file} has {array.dtype}")
     tensor: Tensor
     if entry["parameter"]:
         tensor = Parameter(Tensor._wrap(array), trainable=bool(entry["trainable"]))

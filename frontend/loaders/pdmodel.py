@@ -26,7 +26,7 @@ from polyreme.loaders.pdiparams import read_parameters, read_tensor
 from polyreme.loaders.program import ProgramBuilder, check_type
 from polyreme.loaders.program_desc import LOD_TENSOR_ARRAY, BlockDesc, OpDesc, ProgramDesc, read_program
 from polyreme.loaders.reader import Cursor
-from polyreme.loaders.unsupported import Use, refuse_unsupported
+from polyreme.loaders.unsupported import Faults, Use, refuse_unsupported
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import BRANCHES, WHILE, has_no_value, run_branch, run_while
@@ -38,6 +38,7 @@ __all__ = ["legacy_uses", "read_pdmodel"]
 
 _CONTROL = {"recurrent", "run_program"}
 MAX_NESTING = 32
+MOST_TIMES = 30  # that an operator is applied, on the average
 
 
 # --- from the program to ours
@@ -76,6 +77,7 @@ def legacy_uses(path: str | os.PathLike[str]) -> list[Use]:
 
 
 def _uses(program: ProgramDesc) -> Iterator[Use]:
+    fault_of = Faults(fault_of_legacy)
     for number, block in enumerate(program.blocks):
         for i, op in enumerate(block.ops):
             if op.type in ("feed", "fetch"):
@@ -86,7 +88,7 @@ def _uses(program: ProgramDesc) -> Iterator[Use]:
                 fault = f"control flow ('{op.type}') is not supported yet"
             else:
                 variables = [name for name, kind in op.kinds.items() if kind in (VAR, VARS)]
-                fault = fault_of_legacy(op.type)
+                fault = fault_of(op.type)
                 if not fault and variables:
                     fault = f"the attribute '{variables[0]}' of '{op.type}' is a variable, which is not supported"
             where = f"at byte {op.at}, blocks[{number}].ops[{i}] ('{op.type}')"
@@ -125,6 +127,8 @@ class _ProtoReader:
         self.misdeclared: set[str] = set()
         self.variables = dict(self.block.variables)
         self.nesting = 0
+        # Loops are looked at more than once, and blocks may be run by several operators; each by two, 30 blocks would be run 2**30 times.
+        self.left = 1000 + MOST_TIMES * sum(len(block.ops) for block in program.blocks)
 
     def run(self) -> Traced:
         feeds = sorted((op for op in self.block.ops if op.type == "feed"), key=lambda op: self._column(op))
@@ -138,12 +142,18 @@ class _ProtoReader:
                 continue
             if op.type == "fetch":
                 name = self._single(op, op.inputs, "X")
-                fetched[self._column(op)] = (name, self._value(name, where))
+                column = self._column(op)
+                if column in fetched:
+                    raise self.builder.fail(where, f"expected the fetch of one variable into a column of its own but got {column} twice")
+                fetched[column] = (name, self._value(name, where))
             else:
                 self._operator(op, where)
         return self.builder.finish([fetched[column] for column in sorted(fetched)])
 
     def _operator(self, op: OpDesc, where: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise self.builder.fail(where, "expected blocks that run a few times each but got ones that run each other without end")
         if op.type in BRANCHES:
             self._branch(op, where)
         elif op.type == WHILE:

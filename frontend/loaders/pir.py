@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,15 @@ import numpy as np
 
 from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dtypes import DTYPES
+from polyreme.ir.garbage import without_collections
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError
 from polyreme.loaders.pdiparams import read_parameters
 from polyreme.loaders.program import ProgramBuilder, check_type
 from polyreme.loaders.program_desc import MAX_OPERATORS, MAX_RANK
-from polyreme.loaders.unsupported import Use, refuse_unsupported
-from polyreme.operators.table import apply_pir, fault_of_pir, is_misdeclared
+from polyreme.loaders.unsupported import Faults, Use, refuse_unsupported
+from polyreme.operators.table import LONGEST_NAME, apply_pir, fault_of_pir, is_misdeclared
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
 
@@ -93,7 +95,7 @@ class _Json:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = reprlib.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -138,7 +140,8 @@ def _parse(file: Path) -> _Json:
     if len(data) > MAX_BYTES:
         raise LoaderError(f"{name}: expected at most {MAX_BYTES} bytes but the file has {len(data)}")
     try:
-        root = _Json(json.loads(data), name)
+        with without_collections():
+            root = _Json(json.loads(data), name)
     except json.JSONDecodeError as error:
         raise LoaderError(f"{name}: at byte {error.pos}: expected JSON but {error.msg[:1].lower()}{error.msg[1:]}") from None
     except UnicodeDecodeError as error:
@@ -169,28 +172,29 @@ def pir_uses(path: str | os.PathLike[str]) -> list[Use]:
     return list(_uses(_operators(_parse(Path(path)))))
 
 
-def _uses(ops: Sequence[_Json], nesting: int = 0) -> Iterator[Use]:
+def _uses(ops: Sequence[_Json], nesting: int = 0, fault_of: Callable[[str], str] | None = None) -> Iterator[Use]:
     """Those of inner blocks too. Parts of a wrong kind are passed over: whoever reads the operator tells them with their place."""
+    fault_of = fault_of or Faults(fault_of_pir)
     for op in ops:
         code = op.value.get("#") if isinstance(op.value, dict) else None
         dialect, _, name = code.partition(".") if isinstance(code, str) else ("", "", "")
         if dialect not in DIALECTS or dialect in "02" or (dialect == "1" and name in ("data", "feed", "fetch")):
             continue
-        full = f"{DIALECTS[dialect]}.{name}"
+        full = f"{DIALECTS[dialect]}.{name[:LONGEST_NAME]}"
         has_regions = op.has("regions")
         if dialect != "1":
             fault = f"operators of the dialect '{DIALECTS[dialect]}' are not supported"
         elif has_regions and name not in _CONTROL:
             fault = f"the operator '{full}' is not supported: of operators with regions only 'pd_op.if' and 'pd_op.while' are"
         else:
-            fault = "" if name in _CONTROL else fault_of_pir(name)
+            fault = "" if name in _CONTROL else fault_of(name)
         where = f"{op.path.rpartition('.')[2]} ('{full}')"
         yield Use(full, where, _layer_of(op) or where, fault)
         if has_regions and nesting < MAX_NESTING:
             for region in _list(op.value["regions"]):
                 for block in _list(region.get("blocks") if isinstance(region, dict) else None):
                     inner = _list(block.get("ops") if isinstance(block, dict) else None)
-                    yield from _uses([_Json(o, op.file, f"{op.path}.regions.ops[{i}]") for i, o in enumerate(inner)], nesting + 1)
+                    yield from _uses([_Json(o, op.file, f"{op.path}.regions.ops[{i}]") for i, o in enumerate(inner)], nesting + 1, fault_of)
 
 
 def _list(value: Any) -> list[Any]:
@@ -296,7 +300,7 @@ class _PirReader:
         if code == "p":
             raise op.fail("expected parameters in the outermost block only: those of inner blocks are not in the file of parameters")
         dialect, dot, name = code.partition(".")
-        where = f"{op.path.rpartition('.')[2]} ('{DIALECTS.get(dialect, dialect)}.{name}')"
+        where = f"{op.path.rpartition('.')[2]} ('{DIALECTS.get(dialect, dialect)}.{name[:LONGEST_NAME]}')"
         if not dot or dialect not in DIALECTS:
             raise op.fail(f"expected an operator of a known dialect but got {_short(code)}")
         if op.has("regions") and (dialect != "1" or name not in _CONTROL):

@@ -116,6 +116,7 @@ class ProgramBuilder:
         except PolyremeError as error:
             raise self.fail(where, error.message, error.diagnostics[0].code) from error
         except (
+            AssertionError,
             TypeError,
             ValueError,
             IndexError,

@@ -106,6 +106,7 @@ def read_program(data: bytes | memoryview, file: str = "the program") -> Program
     """The program in the bytes; a `LoaderError` names the offset and the field."""
     cursor = Cursor(memoryview(data), file, what="ProgramDesc")
     program = ProgramDesc()
+    count = 0
     for number_, value, at in fields(cursor, {1: "blocks", 4: "version", 5: "op_version_map"}):
         part = message(value, cursor, "a part of the program")
         if number_ == 4:
@@ -117,6 +118,9 @@ def read_program(data: bytes | memoryview, file: str = "the program") -> Program
             if len(program.blocks) >= MAX_BLOCKS:
                 cursor.fail(f"expected at most {MAX_BLOCKS} blocks", at)
             program.blocks.append(_read_block(part, len(program.blocks)))
+            count += len(program.blocks[-1].ops) + len(program.blocks[-1].variables)
+            if count > MAX_OPERATORS:
+                cursor.fail(f"expected at most {MAX_OPERATORS} operators and variables", at)
     if not program.blocks:
         cursor.fail("expected a program with a block")
     return program
@@ -238,8 +242,11 @@ def _read_attribute(part: Cursor, op: OpDesc) -> None:
     name, kind = "", -1
     single: Any = None
     found: list[Any] = []
+    held: set[int] = set()  # the fields with a value
     for number_, value, _ in fields(part, ATTRIBUTE_NAMES):
         key = ATTRIBUTE_NAMES[number_]
+        if number_ > 2:
+            held.add(number_)
         if key == "name":
             name = _text(value, part, "the name")
         elif key == "type":
@@ -263,6 +270,11 @@ def _read_attribute(part: Cursor, op: OpDesc) -> None:
             found += floats(value, part, key, 4 if key == "floats" else 8)
         else:
             found.append(_text(value, part, key, MAX_TEXT))
+    if kind not in FIELDS:
+        part.fail(f"expected an attribute '{name}' of a known kind but got {kind}")
+    if not held <= {FIELDS[kind]} or not held and kind not in LISTS:
+        got = ", ".join(ATTRIBUTE_NAMES[n] for n in sorted(held)) or "none"
+        part.fail(f"expected a value of the attribute '{name}' in '{ATTRIBUTE_NAMES[FIELDS[kind]]}', as its kind says, but got {got}")
     op.kinds[name] = kind
     op.attrs[name] = found if kind in LISTS else single
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from polyreme.ir.diagnostics import Diagnostic
 from polyreme.loaders.errors import LoaderError
 
-__all__ = ["MOST_PLACES", "Use", "gathered", "refuse_unsupported"]
+__all__ = ["MOST_PLACES", "Faults", "Use", "gathered", "refuse_unsupported"]
 
 # Of one fault so many places are told.
 MOST_PLACES = 4
@@ -24,6 +24,26 @@ class Use(NamedTuple):
     where: str
     place: str
     fault: str = ""
+
+
+class Faults:
+    """What is wrong with the operators of one program, by their names: a file may have many that nobody knows, and the nearest name is
+    looked for a few times only.
+    """
+
+    def __init__(self, fault_of: Callable[[str, bool], str]):
+        self._fault_of = fault_of
+        self._found: dict[str, str] = {}
+        self._offered = 0
+
+    def __call__(self, name: str) -> str:
+        if name not in self._found:
+            fault = self._found[name] = self._fault_of(name, self._offered < MOST_OFFERS)
+            self._offered += bool(fault)
+        return self._found[name]
+
+
+MOST_OFFERS = 50
 
 
 def gathered(uses: Iterable[Use]) -> dict[str, list[Use]]:

@@ -12,6 +12,7 @@ names in ProgramDesc files and `append_op`, with the slots there, and the attrib
 from __future__ import annotations
 
 import inspect
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,7 +137,9 @@ class PaddleOperator:
             if name not in parameters:
                 if is_meaningless(name, value):
                     continue
-                raise UnsupportedError(f"expected no attribute '{name}' of '{self.name}' but got {value!r}{did_you_mean(name, parameters)}")
+                raise UnsupportedError(
+                    f"expected no attribute '{name}' of '{self.name}' but got {reprlib.repr(value)}{did_you_mean(name, parameters)}"
+                )
             if value is not None:
                 bound[name] = converted(value, parameters[name].kind, name)
         missing = [p.name for p in parameters.values() if p.required and p.name not in bound]

@@ -7,7 +7,7 @@ loaders themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from polyreme.ir.core import Op
@@ -105,14 +105,22 @@ def find_operator(name: str) -> PaddleOperator:
     return found
 
 
-def fault_of_pir(name: str) -> str:
-    """Why `pd_op.name` cannot be applied; empty if it can be."""
-    return "" if name in PIR or name.removesuffix("_") in PIR else f"the operator '{name}' is not supported{did_you_mean(name, PIR)}"
+def fault_of_pir(name: str, offers: bool = True) -> str:
+    """Why `pd_op.name` cannot be applied; empty if it can be. With `offers` the nearest name is said, which takes a while to find."""
+    return "" if name in PIR or name.removesuffix("_") in PIR else _unsupported(name, PIR if offers else ())
 
 
-def fault_of_legacy(type: str) -> str:
-    """Why an operator of an older name cannot be applied; empty if it can be."""
-    return "" if type in LEGACY else f"the operator '{type}' is not supported{did_you_mean(type, LEGACY)}"
+def fault_of_legacy(type: str, offers: bool = True) -> str:
+    """As `fault_of_pir`, of an operator of an older name."""
+    return "" if type in LEGACY else _unsupported(type, LEGACY if offers else ())
+
+
+def _unsupported(name: str, known: Iterable[str]) -> str:
+    return f"the operator '{name[:LONGEST_NAME]}' is not supported{did_you_mean(name[:LONGEST_NAME], known)}"
+
+
+# Of a name that a file says so much is told: genuine ones have a third of it.
+LONGEST_NAME = 100
 
 
 def is_misdeclared(name: str) -> bool:

@@ -1,14 +1,16 @@
-"""Fuzzing: mutated texts, random modules and random functions, with a time limit for each.
+"""Fuzzing: mutated texts, random modules, random functions and mutated model files, with a time limit for each.
 
     python -m tests.fuzz --texts 200000 --modules 20000 --functions 1000 --seed 1
     python -m tests.fuzz --texts 200000 --modules 20000 --minutes 5     # as many of them as 5 minutes allow; functions only where asked for
+    python -m tests.fuzz --texts 0 --modules 0 --models 100000          # mutants of model files only
     python -m tests.fuzz --seed 1 --show 4711                           # the text of one case
     python -m tests.fuzz --seed 1 --show-function 12                    # the module of one function
+    python -m tests.fuzz --seed 1 --write-model 5 FOLDER                # the files of one model
 
 A text is refused by the parser, found invalid by the verifier, or valid; then it has to survive printing and reading back in every form.
 Every rejection has to say a position in the text. A random module has to verify, to survive the same, and to compute the same afterwards.
 Nothing may raise another exception than the framework's own, or take more than a second. A random function of Python's has to be the same
-eagerly and with `to_static`.
+eagerly and with `to_static`. A model's files are read or refused with the file's name, within ten seconds and so much memory.
 
 The same seed makes the same cases. Of each kind of fault the first is kept, made as small as it goes, in the folder `--out`. The exit code
 is 1 when there was any.
@@ -25,8 +27,11 @@ from pathlib import Path
 
 from tests.fuzz.cases import BATCH, Outcome
 from tests.fuzz.functions import written
+from tests.fuzz.models import mutated_model
 from tests.fuzz.pool import run_cases
 from tests.fuzz.texts import corpus, mutated
+
+SUFFIXES = {"functions": ".py", "models": ".model"}
 
 
 class Report:
@@ -64,7 +69,7 @@ class Report:
             return
         self.out.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"\W+", "-", outcome.fault)[:60].strip("-")
-        path = self.out / f"{name}-{hashlib.sha256(outcome.fault.encode()).hexdigest()[:6]}{'.py' if kind == 'functions' else '.tir'}"
+        path = self.out / f"{name}-{hashlib.sha256(outcome.fault.encode()).hexdigest()[:6]}{SUFFIXES.get(kind, '.tir')}"
         path.write_text(outcome.text, encoding="utf-8", errors="surrogatepass")
         path.with_suffix(".txt").write_text(
             f"{kind}, number {number}: {outcome.fault}\n{outcome.details}", encoding="utf-8", errors="backslashreplace"
@@ -77,18 +82,25 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=200_000)
     parser.add_argument("--modules", type=int, default=20_000)
     parser.add_argument("--functions", type=int, default=0, help="each takes about a second (default: none)")
+    parser.add_argument("--models", type=int, default=0, help="mutants of model files (default: none)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this long, with what was done until then")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("fuzz-faults"))
     parser.add_argument("--show", type=int, metavar="NUMBER", help="print the text of one case, and nothing else")
     parser.add_argument("--show-function", type=int, metavar="NUMBER", help="print the module of one random function, and nothing else")
+    parser.add_argument("--write-model", nargs=2, metavar=("NUMBER", "FOLDER"), help="write the files of one model, and nothing else")
     options = parser.parse_args()
     if options.show is not None:
         sys.stdout.buffer.write(mutated(options.seed, options.show).encode("utf-8", "surrogatepass"))
         return 0
     if options.show_function is not None:
         print(written(options.seed, options.show_function), end="")
+        return 0
+    if options.write_model is not None:
+        number, folder = options.write_model
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        print(mutated_model(options.seed, int(number)).write(Path(folder)))
         return 0
     report = Report(options.out)
     start = time.monotonic()
@@ -101,6 +113,7 @@ def main() -> int:
             ("texts", 1, options.texts, 5),
             ("modules", BATCH, options.modules, 3),
             ("functions", 1, options.functions, 2),
+            ("models", 1, options.models, 3),
         ]
         if count
     ]

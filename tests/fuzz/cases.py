@@ -1,7 +1,8 @@
-"""The three kinds of cases: a mutated text, a batch of random modules, and a random function for `to_static`. A case is a number of a seed,
-so it can be had again by itself.
+"""The four kinds of cases: a mutated text, a batch of random modules, a random function for `to_static`, and the mutated files of a model.
+A case is a number of a seed, so it can be had again by itself.
 """
 
+import base64
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -11,11 +12,13 @@ from hypothesis import seed as hypothesis_seed
 from tests.fuzz.checks import Fault, check_sample, check_text
 from tests.fuzz.differences import check_functions
 from tests.fuzz.functions import written
+from tests.fuzz.models import mutated_model
 from tests.fuzz.reduce import smallest, smallest_module
 from tests.fuzz.texts import mutated
 from tests.strategies import LEVELS, modules
 
 BATCH = 25  # random modules in a case
+RUN_EVERY = 20  # of so many models one is compiled and run
 
 
 @dataclass
@@ -93,4 +96,19 @@ def _difference(text: str) -> str:
     return ""
 
 
-CASES = {"texts": text_case, "modules": module_case, "functions": function_case}
+def model_case(seed: int, number: int, known: set[str]) -> Outcome:
+    """The files of one model; one in so many is compiled and run if it can be read."""
+    from tests.fuzz.model_checks import check_model, warm  # these need the framework, which texts do not
+
+    if not known:
+        warm()
+        known.add("warm")
+    model = mutated_model(seed, number)
+    try:
+        return Outcome(Counter([check_model(model, runs=number % RUN_EVERY == 0)]))
+    except Fault as fault:
+        kept = "\n".join(f"{suffix} {base64.b64encode(data).decode()}" for suffix, data in model.contents.items())
+        return Outcome(Counter(["faulty"]), fault.kind, f"a mutant of '{model.name}{model.suffix}'\n{fault.details}", kept)
+
+
+CASES = {"texts": text_case, "modules": module_case, "functions": function_case, "models": model_case}

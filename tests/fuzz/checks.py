@@ -13,6 +13,7 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.structure import first_difference
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import find_faults, verify
+from polyreme.runtime.errors import RuntimeFault
 
 FILE = "text.tir"
 
@@ -67,7 +68,7 @@ def no_crash(doing: str) -> Iterator[None]:
     """Any exception but the framework's own is a fault."""
     try:
         yield
-    except (PolyremeError, Fault):
+    except (PolyremeError, RuntimeFault, Fault):
         raise
     except Exception as error:
         raise Fault(f"{type(error).__name__} while {doing}, {_innermost(error)}", _trace(error)) from None

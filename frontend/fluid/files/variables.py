@@ -17,6 +17,7 @@ import numpy as np
 from polyreme.fluid.executor import global_scope
 from polyreme.fluid.framework import Parameter, Program, Variable, default_main_program
 from polyreme.loaders.errors import LoaderError
+from polyreme.loaders.numpy_files import read_npy
 from polyreme.loaders.pdiparams import read_one, read_parameters, write_one, write_parameters
 from polyreme.names import listed
 from polyreme.static.api import state
@@ -261,7 +262,7 @@ def load_checkpoint(
 
 def _trainer_value(path: Path) -> Any:
     stored = path.with_name(f"{path.name}.npy")
-    return np.load(stored, allow_pickle=False) if stored.is_file() else int(path.read_text())
+    return read_npy(stored) if stored.is_file() else int(path.read_text())
 
 
 def clean_checkpoint(checkpoint_dir: str, delete_dir: bool = False) -> None:
