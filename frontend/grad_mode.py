@@ -1,4 +1,4 @@
-"""Whether ops are recorded for gradients, in each thread: the switches of `tape.py`."""
+"""Whether ops are recorded for gradients, in each thread: the switches of `tape.py`; and whether tensors do as in Paddle 1."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ class _State(threading.local):
 
 
 _state = _State()
+
+
+class _Manner(threading.local):
+    """Whether functions of `fluid` run at once in this thread, inside `fluid.dygraph.guard()`: then `backward()` replaces the gradients
+    that there were and keeps those of tensors on its way (`tape.py`), and a part of one element has the shape [1] (`math/indexing.py`).
+    """
+
+    paddle_1 = False
+
+
+MANNER = _Manner()
 
 
 def is_grad_enabled() -> bool:

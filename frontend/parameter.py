@@ -11,14 +11,17 @@ __all__ = ["Parameter"]
 
 
 class Parameter(Tensor):
-    """A leaf tensor that optimizers update. `trainable` is the opposite of `stop_gradient`."""
+    """A leaf tensor that optimizers update. `trainable` is the opposite of `stop_gradient`. `frozen` is what `trainable` was set to last,
+    which is what optimizers of fluid ask: for them a parameter whose gradient stops keeps the one that it has.
+    """
 
-    __slots__ = ("do_model_average", "init_func", "is_distributed", "need_clip", "optimize_attr", "regularizer")
+    __slots__ = ("do_model_average", "frozen", "init_func", "is_distributed", "need_clip", "optimize_attr", "regularizer")
 
     optimize_attr: dict[str, float]
     regularizer: Any
     need_clip: bool
     is_distributed: bool
+    frozen: bool
     do_model_average: bool | None
 
     def __init__(
@@ -33,7 +36,7 @@ class Parameter(Tensor):
     ):
         super().__init__(data)
         self._name = name
-        self.stop_gradient = not trainable
+        self.trainable = trainable
         self.persistable = True
         self.optimize_attr = {"learning_rate": learning_rate}
         self.regularizer = regularizer
@@ -47,7 +50,7 @@ class Parameter(Tensor):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self.stop_gradient = not value
+        self.stop_gradient = self.frozen = not value
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         twin = super().__deepcopy__(memo)

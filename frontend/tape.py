@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from polyreme.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from polyreme.grad_mode import MANNER, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim
@@ -59,6 +59,10 @@ class Node:
     def given(self) -> Sequence[Tensor | None]:
         """The tensors that the step took, as far as it knows them."""
         return ()
+
+    def taken(self) -> Sequence[Tensor | None]:
+        """As `given`, also where one of them has changed since, and none where they are free already."""
+        return self.given()
 
     def place_alone(self, index: int, among: Callable[[], set[tuple[int, int]]] | None) -> tuple[Node, int] | None:
         """Another place, (node, output number), where all of the gradient of result `index` arrives, also what comes by other results, of
@@ -261,6 +265,9 @@ class OpNode(Node):
                 raise RuntimeError(changed_in_place(f"an operand of '{self.cls.name}'", tensor._version, version))
         return [tensor for tensor, _, _ in self.saved]
 
+    def taken(self) -> Sequence[Tensor | None]:
+        return [tensor for tensor, _, _ in self.saved or ()]
+
 
 @provides
 def stand_alone(tensor: Tensor, among: Callable[[], set[tuple[int, int]]] | None = None) -> None:
@@ -421,6 +428,7 @@ def _watched_edges(outputs: Sequence[Tensor]) -> tuple[dict[int, int], list[Watc
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False) -> None:
     """Add the gradients of `tensors` to `.grad` of every leaf they were computed from.
 
+    In the manner of Paddle 1 they take the place of what is there, and other tensors on the way that are still held have theirs, too.
     A missing gradient starts as ones. Without `retain_graph` the steps visited are freed.
     """
     outputs = _as_list(tensors)
@@ -598,6 +606,8 @@ def _send(
     reaching = _reaching(outputs, wanted_keys) if wanted is not None else None
     edges, watchers = _watched_edges(outputs) if _watched and wanted is None else ({}, [])
     presence = _Presence() if provided.active_trace() is not None else None
+    first_paddle = MANNER.paddle_1 and wanted is None and since is None
+    passed: dict[Any, weakref.ref[Tensor]] = {}  # in the manner of Paddle 1: tensors that are no leaves, by where their gradients arrive
 
     def deliver(edge: Any, value: Any) -> None:
         leaf = edge.__class__ is not tuple
@@ -623,6 +633,8 @@ def _send(
         if leaf._hooks and since is None:
             arrived[key] = call_hooks(leaf._hooks, arrived[key])
         if wanted is None:
+            if first_paddle:
+                leaf._grad = None
             _accumulate(leaf, arrived[key])
             if watchers and id(leaf) in edges:
                 watcher_of(leaf).ready(leaf)
@@ -645,6 +657,8 @@ def _send(
             elif seed.type.dtype != tensor.type.dtype:
                 seed = provided.cast_to(seed, tensor.type.dtype)
             deliver(edge, seed)
+            if first_paddle:
+                passed[_key(tensor)] = weakref.ref(tensor)
         while waiting:
             _, _, node = heapq.heappop(waiting)
             grads: list[Any] = []
@@ -659,7 +673,14 @@ def _send(
                     kept = node.retained[i]()
                     if kept is not None:
                         _accumulate(kept, as_tensor(value))
+                if key in passed and value is not None and not (node.retained and i in node.retained):
+                    kept = passed[key]()
+                    if kept is not None:
+                        kept._grad = None
+                        _accumulate(kept, as_tensor(value))
                 grads.append(value)
+            if first_paddle:
+                passed.update({_key(t): weakref.ref(t) for t in node.taken() if t is not None and t._node is not None})
             sent = node.backward(grads)
             if presence is not None:
                 sent = presence.sent(node, [(id(node), i) for i, grad in enumerate(grads) if grad is not None], sent)

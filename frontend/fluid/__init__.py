@@ -27,6 +27,12 @@ _HOMES = {
     "files.data_feed_desc": ("DataFeedDesc",),
     "data_feeder": ("DataFeeder",),
     "dygraph": ("disable_dygraph", "disable_imperative", "enable_dygraph", "enable_imperative", "load_dygraph", "save_dygraph"),
+    "dygraph.layers": ("Layer",),
+    "dygraph.losses": ("BCELoss", "L1Loss", "MSELoss", "NLLLoss"),
+    "dygraph.nn": (
+        "BatchNorm", "BilinearTensorProduct", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dropout", "Embedding",
+        "GRUUnit", "GroupNorm", "InstanceNorm", "LayerNorm", "Linear", "NCE", "PRelu", "Pool2D", "SpectralNorm",
+    ),
     "executor": ("Executor", "_switch_scope", "as_numpy", "fetch_var", "global_scope", "scope_guard"),
     "framework": (
         "Block", "Operator", "Parameter", "Program", "Variable", "cpu_places", "cuda_pinned_places", "cuda_places",

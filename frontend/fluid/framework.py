@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -11,6 +10,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
 from polyreme.dtypes import as_dtype
+from polyreme.grad_mode import MANNER
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
 from polyreme.static.current import (
@@ -45,16 +45,9 @@ def convert_np_dtype_to_dtype_(np_dtype: Any) -> Any:
     return as_dtype(np_dtype)
 
 
-class _Mode(threading.local):
-    dygraph = False
-
-
-_mode = _Mode()
-
-
 def in_dygraph_mode() -> bool:
     """Whether functions of fluid run at once: inside `fluid.dygraph.guard()`. Everywhere else they append to the default main program."""
-    return _mode.dygraph
+    return MANNER.paddle_1
 
 
 def runs_at_once() -> bool:
@@ -79,16 +72,16 @@ def appending(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def dygraph_mode(on: bool) -> Iterator[None]:
     """Let functions of fluid run at once, or append, inside the `with`."""
-    before, _mode.dygraph = _mode.dygraph, on
+    before, MANNER.paddle_1 = MANNER.paddle_1, on
     try:
         yield
     finally:
-        _mode.dygraph = before
+        MANNER.paddle_1 = before
 
 
 def switch_dygraph(on: bool) -> None:
     """As `dygraph_mode`, until it is switched again."""
-    _mode.dygraph = on
+    MANNER.paddle_1 = on
 
 
 def get_var(name: str, program: Program | None = None) -> Variable:

@@ -82,7 +82,9 @@ class Optimizer(Shown):
     # --- rates
 
     def _global_learning_rate(self, program: Program | None = None) -> Any:
-        """The variable of the rate in a program, None before the first `minimize`."""
+        """The variable of the rate in a program, None before the first `minimize`; in dygraph mode that of the last step."""
+        if in_dygraph_mode():
+            return self._rate_now
         return self._rates.get(id(program or default_main_program()))
 
     def _create_global_learning_rate(self) -> Any:
@@ -117,7 +119,7 @@ class Optimizer(Shown):
                 given = self._learning_rate
                 now = given() if isinstance(given, ReduceLROnPlateau) or not hasattr(given, "step") else given.step()
             return float(now.numpy().reshape(-1)[0] if isinstance(now, Tensor) else now)
-        rate = self._global_learning_rate()
+        rate = None if in_dygraph_mode() else self._global_learning_rate()
         if rate is None:
             return float(self._learning_rate)
         found = global_scope().find_var(rate.name)
@@ -217,7 +219,8 @@ class Optimizer(Shown):
     ) -> list[tuple[Any, Any]]:
         """The first half of `minimize`: the pairs of parameter and gradient."""
         if in_dygraph_mode():
-            return [(p, p.grad) for p in parameter_list or self._parameter_list or () if p.grad is not None]
+            trained = [p for p in parameter_list or self._parameter_list or () if not getattr(p, "frozen", False)]
+            return [(p, p.grad) for p in trained if p.grad is not None]
         variable = _loss_variable(loss)
         with program_guard(variable.block.program, startup_program or default_startup_program()):
             return append_backward(variable, parameter_list or self._parameter_list, no_grad_set, callbacks)
@@ -302,8 +305,7 @@ class Optimizer(Shown):
         found = {f"{parameter}_{name}_0": value for name, kept in self._accumulators.items() for parameter, value in kept.items()}
         if isinstance(self._learning_rate, LearningRateDecay):
             found["LR_Scheduler"] = self._learning_rate.state_dict()
-            if "step_num" in self._learning_rate.keys:
-                found["global_step"] = Tensor([self._learning_rate.step_num], dtype="int32")
+            found["global_step"] = Tensor([getattr(self._learning_rate, "step_num", 0)], dtype="int32")
         return found
 
     def set_dict(self, state_dict: dict[str, Any]) -> None:

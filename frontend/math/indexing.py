@@ -7,6 +7,7 @@ sizes are not, see `traced_indexing.py`.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 
 from polyreme import dispatch, tape
 from polyreme.dialects import nn as ops
+from polyreme.grad_mode import MANNER
+from polyreme.ir.diagnostics import is_users_frame
 from polyreme.ir.dims import Dim, Expr, asked_less, product
 from polyreme.math.common import cast_to, check_within
 from polyreme.math.creation import to_tensor
@@ -28,7 +31,14 @@ Array = np.ndarray[Any, Any]
 
 @provides
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """The part of `x` that `key` selects."""
+    """The part of `x` that `key` selects. In the manner of Paddle 1 a part of one element has the shape [1] where a user's line asks."""
+    found = _part(x, key)
+    if MANNER.paddle_1 and found.ndim == 0 and x.ndim and is_users_frame(sys._getframe(1)):
+        return dispatch.call(ops.Reshape, found, shape=(1,))
+    return found
+
+
+def _part(x: Tensor, key: Any) -> Tensor:
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)
     if has_unknown_bounds(items):
         x, items = within_bounds(x, items)

@@ -346,10 +346,10 @@ class Layer:
         for name, layer in self._sub_layers.items():
             if layer is not None:
                 path = f"{prefix}.{name}" if prefix else name
-                yield from layer.named_sublayers(path, True, seen, remove_duplicate)
+                yield from layer.named_sublayers(path, include_self=True, layers_set=seen, remove_duplicate=remove_duplicate)
 
     def _members(self, table: str, prefix: str, include_sublayers: bool, once: bool = True) -> Iterator[tuple[str, Any]]:
-        layers = self.named_sublayers(prefix, True, None, once) if include_sublayers else [(prefix, self)]
+        layers = self.named_sublayers(prefix, include_self=True, remove_duplicate=once) if include_sublayers else [(prefix, self)]
         seen: set[int] = set()
         for path, layer in layers:
             for name, member in layer.__dict__[table].items():

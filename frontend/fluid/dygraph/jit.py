@@ -11,18 +11,53 @@ from polyreme.fluid.executor import Executor, Scope, scope_guard
 from polyreme.fluid.files.inference_model import save_inference_model
 from polyreme.fluid.framework import Program, dygraph_mode, in_dygraph_mode, program_guard
 from polyreme.fluid.input import data
-from polyreme.jit import to_static
+from polyreme.jit import StaticFunction, enable_to_static, to_static
 from polyreme.names import listed
 from polyreme.nn import Layer
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
-__all__ = ["TracedLayer", "declarative"]
+__all__ = ["ProgramTranslator", "TracedLayer", "declarative"]
 
 
 def declarative(func: Any) -> Any:
     """A function, or the `forward` of a Layer, compiled when it is first called: `paddle.jit.to_static`."""
     return to_static(func)
+
+
+class ProgramTranslator(Shown):
+    """What compiles functions with branches and loops on tensors; there is one of it. Results are those of `declarative`."""
+
+    _only: ProgramTranslator | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> ProgramTranslator:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    @classmethod
+    def get_instance(cls) -> ProgramTranslator:
+        """The one there is."""
+        return cls()
+
+    def enable(self, enable_declarative: bool) -> None:
+        """Whether functions under `declarative` are compiled, or run as the Python that they are written in."""
+        enable_to_static(enable_declarative)
+
+    def get_output(self, dygraph_func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, compiled."""
+        return self.get_func(dygraph_func)(*args, **kwargs)
+
+    def get_func(self, dygraph_func: Any) -> Any:
+        """The function compiled."""
+        if not callable(dygraph_func):
+            raise AssertionError("Input dygraph_func is not a callable in ProgramTranslator.get_func")
+        return dygraph_func if isinstance(dygraph_func, StaticFunction) else to_static(dygraph_func)
+
+    def get_code(self, dygraph_func: Any) -> str:
+        """The Python text that is compiled."""
+        found: str = self.get_func(dygraph_func).code
+        return found
 
 
 class TracedLayer(Shown):

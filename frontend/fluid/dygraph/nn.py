@@ -10,16 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import math as functions
+from polyreme.fluid.dygraph.layers import Layer
 from polyreme.fluid.framework import default_main_program, in_dygraph_mode
 from polyreme.fluid.initializer import Constant, Normal
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed
-from polyreme.nn import Layer, functional
+from polyreme.nn import functional
+from polyreme.static.nn.sampling import noise_contrastive
 
 __all__ = [
     "BatchNorm", "BilinearTensorProduct", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dropout", "Embedding", "GRUUnit",
-    "GroupNorm", "InstanceNorm", "LayerNorm", "Linear", "PRelu", "Pool2D", "SpectralNorm",
+    "GroupNorm", "InstanceNorm", "LayerNorm", "Linear", "NCE", "PRelu", "Pool2D", "SpectralNorm",
 ]  # fmt: skip
 
 
@@ -275,7 +277,8 @@ class BatchNorm(OperatorLayer):
         inputs = {"X": input, "Scale": self.weight, "Bias": self.bias, "Mean": self._mean, "Variance": self._variance}
         outputs = {"Y": out, "SavedMean": mean, "SavedVariance": variance}
         is_test = not self.training or (self._is_test and not in_dygraph_mode())
-        if not in_dygraph_mode() or not (is_test or self._attrs["use_global_stats"]):
+        given = is_test and not self._attrs["trainable_statistics"] or self._attrs["use_global_stats"]
+        if not in_dygraph_mode() or not given:
             outputs |= {"MeanOut": self._mean, "VarianceOut": self._variance}
         helper.append_op("batch_norm", inputs, outputs, {**self._attrs, "is_test": is_test})
         return self.finished(out)
@@ -421,6 +424,26 @@ class PRelu(OperatorLayer):
 
     def forward(self, input: Any) -> Any:
         return self.run("prelu", {"X": input, "Alpha": self.weight}, {"mode": self._mode})[0]
+
+
+class NCE(OperatorLayer):
+    """The loss of each row of `input` [N, dim] that tells its classes `label` [N, T] from `num_neg_samples` that are drawn for it, over
+    their number and one: [N, 1]. As in Paddle 1.8 there is a `bias` only where a `bias_attr` is given.
+    """
+
+    def __init__(
+        self, num_total_classes: int, dim: int, sample_weight: Any = None, param_attr: Any = None, bias_attr: Any = None,
+        num_neg_samples: int | None = None, sampler: str = "uniform", custom_dist: Sequence[float] | None = None, seed: int = 0,
+        is_sparse: bool = False, dtype: Any = "float32",
+    ):  # fmt: skip
+        super().__init__(dtype=dtype)
+        self._drawing = (num_total_classes, 10 if num_neg_samples is None else int(num_neg_samples), sampler, custom_dist, seed)
+        self.weight = self.create_parameter([num_total_classes, dim], param_attr, dtype)
+        self.bias = self.create_parameter([num_total_classes, 1], bias_attr, dtype, is_bias=True) if bias_attr else None
+
+    def forward(self, input: Any, label: Any, sample_weight: Any = None) -> Any:
+        cost = noise_contrastive(input, label, self.weight, self.bias, sample_weight, *self._drawing)
+        return cost / (self._drawing[1] + 1)
 
 
 class GRUUnit(OperatorLayer):

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from polyreme import math
+from polyreme.fluid.dygraph.layers import Layer
 from polyreme.names import listed
-from polyreme.nn import Layer, functional
+from polyreme.nn import functional
 from polyreme.tensor import Tensor
 
 __all__ = ["GRUCell", "LSTMCell"]

@@ -38,16 +38,24 @@ def nce(
     `sampler` says how these are drawn: "uniform", "log_uniform" (class c with probability log((c + 2) / (c + 1)) / log(classes + 1)) or
     "custom_dist", with the probabilities in that list. Draws are those of the program's generator, or of `seed` if that is not 0.
     """
+    layer = layer_name("nce", name)
+    weight = parameter(layer, "w", [num_total_classes, known_size(input, 1, "nce", "number of columns")], param_attr, input.dtype)
+    bias = parameter(layer, "b", [num_total_classes, 1], bias_attr, input.dtype)
+    count = 10 if num_neg_samples is None else int(num_neg_samples)
+    return noise_contrastive(input, label, weight, bias, sample_weight, num_total_classes, count, sampler, custom_dist, seed)
+
+
+def noise_contrastive(
+    input: Tensor, label: Tensor, weight: Tensor, bias: Tensor | None, sample_weight: Tensor | None, num_total_classes: int, count: int,
+    sampler: str, custom_dist: Sequence[float] | None, seed: int,
+) -> Tensor:  # fmt: skip
+    """As `nce`, of a `weight` [classes, C], perhaps a `bias` [classes, 1], and `count` draws for each row."""
     if sampler not in ("uniform", "log_uniform", "custom_dist"):
         raise ValueError(f"The sampler of nce should be uniform, log_uniform or custom_dist but got {sampler!r}")
     if sampler == "custom_dist":
         assert custom_dist is not None, "custom_dist should not be None when sampler is custom_dist"
         if len(custom_dist) != num_total_classes:
             raise ValueError(f"nce expected {num_total_classes} probabilities in custom_dist but got {len(custom_dist)}")
-    layer = layer_name("nce", name)
-    weight = parameter(layer, "w", [num_total_classes, known_size(input, 1, "nce", "number of columns")], param_attr, input.dtype)
-    bias = parameter(layer, "b", [num_total_classes, 1], bias_attr, input.dtype)
-    count = 10 if num_neg_samples is None else int(num_neg_samples)
     true = known_size(label, 1, "nce", "number of labels")
     probabilities = _probabilities(sampler, num_total_classes, custom_dist)
     drawn = _draws(probabilities, label.shape[0], count, seed).astype(label.dtype)
