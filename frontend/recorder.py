@@ -122,10 +122,11 @@ class Recorder(ABC):
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:  # noqa: B027
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 
-    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:  # noqa: B027
-        """Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """The positions. Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see
         `math.common.check_within`.
         """
+        return positions
 
     @abstractmethod
     def fresh_size(self) -> Dim:

@@ -52,6 +52,10 @@ class Module(Op):
         return found[name]
 
 
+# Roles of arguments that a function at kernel level writes its results into.
+RESULT_ROLES = ("output", "looks")
+
+
 @op("func.func", IsolatedFromAbove)
 class Func(Op):
     """A function: its block's arguments are its parameters, `return` passes its results.
@@ -62,10 +66,12 @@ class Func(Op):
         }
 
     `arg_names` and `result_names` are the user's names; `arg_roles` says what each argument is: "input", "param" (a weight), "packed" (a
-    weight as kernels want it), "constant", "state" or "output". `sym_name` is what calls name it by, `function_type` the types of arguments
-    and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes, as
-    `ir/sizes/facts.py` has them, `ranges` what it needs of their elements (`ir/sizes/ranges.py`). A kernel has `final_addresses` when its
-    builder has chosen how each address is computed: machine code is made of them as they are.
+    weight as kernels want it), "constant", "state", "output" or "looks". `sym_name` is what calls name it by, `function_type` the types of
+    arguments and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes,
+    as `ir/sizes/facts.py` has them, `ranges` what it needs of their elements (`ir/sizes/ranges.py`). The last result of one with `looks`
+    has the least and the greatest of positions and the size of their axis, three numbers for each look: "wraps at PLACE" or "from 0 at
+    PLACE". A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they
+    are.
     """
 
     sym_name = attr(str)
@@ -75,6 +81,7 @@ class Func(Op):
     arg_roles = attr(tuple[str, ...], default=())
     guards = attr(tuple[str, ...], default=())
     ranges = attr(tuple[str, ...], default=())
+    looks = attr(tuple[str, ...], default=())
     final_addresses = attr(bool, default=None)
     body = region()
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from polyreme.ir.attributes import SymbolRef
-from polyreme.ir.builtin import Func, Module
+from polyreme.ir.builtin import RESULT_ROLES, Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import BindsSizes, ConstantLike
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
@@ -123,7 +123,7 @@ def evaluate(code: Module | Func, inputs: Sequence[Any], function: str = "main",
     """
     func = code.function(function) if isinstance(code, Module) else code
     args = [np.asarray(x) for x in inputs]
-    outputs = [i for i, role in enumerate(func.arg_roles) if role == "output"]
+    outputs = [i for i, role in enumerate(func.arg_roles) if role in RESULT_ROLES]
     given = [i for i in range(len(func.args)) if i not in outputs]
     if outputs and len(args) == len(given):
         sizes = bind_sizes(func, dict(zip(given, args, strict=True)))
@@ -149,7 +149,7 @@ def random_inputs(func: Func, seed: int = 0, size: int = 3, sizes: Mapping[str, 
     sizes = {**dict.fromkeys(names, size), **sizes}
     inputs = []
     for i, arg in enumerate(func.args):
-        if i < len(func.arg_roles) and func.arg_roles[i] == "output":
+        if i < len(func.arg_roles) and func.arg_roles[i] in RESULT_ROLES:
             continue
         shape = tuple(evaluate_dim(d, sizes) for d in getattr(arg.type, "shape", ()))
         dtype = element_type(arg.type)

@@ -59,7 +59,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from polyreme.ir.attributes import SymbolRef
-from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.builtin import RESULT_ROLES, Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Region, Use, Value
 from polyreme.ir.debug.notes import definition_note, operand_notes
 from polyreme.ir.define import BindsSizes, IsolatedFromAbove, Pure, Terminator, is_pure
@@ -73,7 +73,7 @@ MAX_DEPTH = 64
 MAX_RANK = 32
 MAX_SIZE = 2**63 - 1
 
-ROLES = ("input", "param", "packed", "constant", "state", "output")
+ROLES = ("input", "param", "packed", "constant", "state", *RESULT_ROLES)
 
 
 class Report(Protocol):

@@ -23,6 +23,7 @@ from polyreme.ir.passes import FuncPass, Pass, PassLike, PassManager, Stage, reg
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare
+from polyreme.lowering.decompose.look_at_positions import LookAtPositions
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.decompose.places import ComputePlaces
 from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
@@ -158,7 +159,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     make = _gpu_passes if target.code == "ptx" else _cpu_passes
     made = [
         # Sizes are solved first: everything after compares shapes.
-        Stage("nn", SolveDims(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
+        Stage("nn", SolveDims(), LookAtPositions(target.code != "ptx"), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         Stage("tensor", *make(target, prepare)),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),

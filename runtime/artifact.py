@@ -114,6 +114,15 @@ class RangeSpec(NamedTuple):
     what: str
 
 
+class LookSpec(NamedTuple):
+    """Positions that a run computes: from 0, or from minus the size of their axis where they wrap; `what` says which they are, with the
+    line that reads at them. A run tells three numbers of each: the least, the greatest, and the size.
+    """
+
+    wraps: bool
+    what: str
+
+
 GUARD_KINDS = ("divisor", "equal", "bound", "fixed")
 
 
@@ -175,7 +184,8 @@ class TargetSpec(NamedTuple):
 class Manifest:
     """Everything that must be known to call a model.
 
-    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output", number). `objects` gives the bytes
+    `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output" | "looks", number), the
+    last for the numbers that a run tells for `looks`. `objects` gives the bytes
     of each object file in the code, which is a single one when there are none.
 
     A model with sizes that only a run tells is in parts: `steps` says what runs in which order. Values are in slots, of which the first are
@@ -194,6 +204,7 @@ class Manifest:
     guards: tuple[GuardSpec, ...] = ()
     objects: tuple[int, ...] = ()
     ranges: tuple[RangeSpec, ...] = ()
+    looks: tuple[LookSpec, ...] = ()
     parts: tuple[Manifest, ...] = ()
     steps: tuple[StepSpec, ...] = ()
     results: tuple[int, ...] = ()
@@ -258,6 +269,7 @@ class Manifest:
                 if self.ranges
                 else {}
             )
+            | ({"looks": [{"wraps": int(look.wraps), "what": look.what} for look in self.looks]} if self.looks else {})
             | ({"objects": list(self.objects)} if self.objects else {})
             | (
                 {
@@ -293,6 +305,7 @@ class Manifest:
             guards=tuple(_guard(item) for item in top.items("guards")) if "guards" in top.data else (),
             objects=top.counts("objects") if "objects" in top.data else (),
             ranges=tuple(_range(item) for item in top.items("ranges")) if "ranges" in top.data else (),
+            looks=tuple(_look(item) for item in top.items("looks")) if "looks" in top.data else (),
             parts=tuple(Manifest.from_json(item, parts=False) for item in top.entries("parts")) if "parts" in top.data and parts else (),
             steps=tuple(_step(item) for item in top.items("steps")) if "steps" in top.data and parts else (),
             results=top.counts("results") if "results" in top.data and parts else (),
@@ -438,6 +451,12 @@ def _range(reader: _Reader) -> RangeSpec:
     return spec
 
 
+def _look(reader: _Reader) -> LookSpec:
+    spec = LookSpec(bool(reader.integer("wraps", 0, 1)), reader.text("what", 4 * MAX_NAME))
+    reader.finish()
+    return spec
+
+
 def _step_to_json(step: StepSpec) -> dict[str, Any]:
     plain = step._asdict() | {"takes": list(step.takes), "gives": list(step.gives), "names": list(step.names)}
     bodies = [{"steps": list(map(_step_to_json, body.steps)), "yields": list(body.yields)} for body in step.bodies]
@@ -466,7 +485,7 @@ def _step(reader: _Reader, depth: int = 0) -> StepSpec:
 
 
 def _argument(item: Any, index: int) -> tuple[str, int]:
-    kinds = ("input", "constant", "output")
+    kinds = ("input", "constant", "output", "looks")
     if not isinstance(item, list) or len(item) != 2 or item[0] not in kinds or not _is_int(item[1]):
         raise ArtifactError(f"expected 'manifest.arguments[{index}]' to be a kind ({', '.join(kinds)}) and a number but got {item!r:.100}")
     return item[0], item[1]
@@ -523,6 +542,7 @@ def _check_consistent(manifest: Manifest) -> None:
         if constant.offset % ALIGNMENT:
             raise ArtifactError(f"expected the constant '{constant.name}' at a multiple of {ALIGNMENT} bytes but got {constant.offset}")
     counts = {"input": len(manifest.inputs), "constant": len(manifest.constants), "output": len(manifest.outputs)}
+    counts["looks"] = int(bool(manifest.looks))
     expected = {(kind, i) for kind, count in counts.items() for i in range(count)}
     if len(manifest.arguments) != len(expected) or set(manifest.arguments) != expected:
         raise ArtifactError(f"expected the arguments to be {counts} but got {len(manifest.arguments)} that do not match")

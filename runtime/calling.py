@@ -149,6 +149,16 @@ class CallableModel:
                     f"{high}"
                 )
 
+    def _check_looks(self, told: Array) -> None:
+        """Whether the positions that a run computed are those of their axes; `told` are its three numbers for each."""
+        for look, (low, high, size) in zip(self.manifest.looks, told.reshape(-1, 3).tolist(), strict=True):
+            first = -size if look.wraps else 0
+            # Of no positions the least is greater than the greatest.
+            if low <= high and (low < first or high >= size):
+                raise CallError(
+                    f"'{self.name}' expected {look.what} from {first} to {size - 1} but computed {low} to {high}; the results are not given"
+                )
+
     def _check_arena(self, count: int, values: dict[str, int]) -> None:
         if not 0 <= count <= MAX_SIZE:
             raise CallError(

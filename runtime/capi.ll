@@ -9,6 +9,7 @@
 %tensor = type { ptr, ptr, i32, i32, ptr, ptr, ptr }      ; 0 name, 1 dtype, 2 rank, 3 place among all sizes, 4 shape (-1: free), 5 texts of the sizes, 6 why
 %argument = type { i32, i32 }                             ; 0 kind (0 input, 1 constant, 2 output), 1 number
 %size = type { i32, i32, i64, i64, ptr }                  ; 0 input, 1 axis, which has 2 times the size plus 3; 4 what the axis must be, in words
+%look = type { i64, ptr }                                ; 0 whether positions wrap, 1 what they are, in words
 %range = type { i32, i32, i64, i64, ptr }                 ; 0 input, 1 kind of its elements, 2 least, 3 most, 4 what they are, in words
 %guard = type { i64, i64, ptr }                           ; 0 least, 1 most, 2 what it is about, in words
 
@@ -208,6 +209,7 @@ entry:
   %input_dims = alloca [$input_dim_slots x i64], align 8
   %output_dims = alloca [$output_dim_slots x i64], align 8
   %buffers = alloca [$argument_slots x ptr], align 8
+  %looks = alloca [$look_slots x i64], align 8
   store i8 0, ptr @text, align 1
   %null = icmp eq ptr %model, null
   br i1 %null, label %model_missing, label %check_arrays
@@ -242,7 +244,11 @@ place:
   %number = load i32, ptr %number_at, align 4
   %n = sext i32 %number to i64
   switch i32 %kind, label %output [ i32 0, label %input
-                                    i32 1, label %constant ]
+                                    i32 1, label %constant
+                                    i32 3, label %look ]
+
+look:
+  br label %placed
 
 input:
   %input_at = getelementptr ptr, ptr %inputs, i64 %n
@@ -265,7 +271,7 @@ output:
   br i1 %output_ok, label %placed, label %data_missing
 
 placed:
-  %data = phi ptr [ %input_data, %input ], [ %constant_data, %constant ], [ %output_data, %output ]
+  %data = phi ptr [ %input_data, %input ], [ %constant_data, %constant ], [ %output_data, %output ], [ %looks, %look ]
   %buffer_at = getelementptr ptr, ptr %buffers, i64 %i
   store ptr %data, ptr %buffer_at
   %i_next = add i64 %i, 1
@@ -320,15 +326,16 @@ run:
   %pool_at = getelementptr %model, ptr %model, i64 0, i32 0
   %pool = load ptr, ptr %pool_at
   call void @${model}_run(ptr %pool, ptr %buffers, ptr %sizes, ptr %arena)
+  %outcome = call i32 @check_looks(ptr %looks)
   br i1 %claimed, label %unclaim, label %give_back
 
 unclaim:
   store atomic i32 0, ptr %used_at release, align 4
-  ret i32 0
+  ret i32 %outcome
 
 give_back:
   call void @free(ptr %arena)
-  ret i32 0
+  ret i32 %outcome
 
 grow_failed:
   store atomic i32 0, ptr %used_at release, align 4
@@ -861,6 +868,51 @@ tell:
 
 fine:
   ret i1 true
+}
+
+; Whether the positions that a run computed are those of their axes: 0, or 5 and the text.
+define internal i32 @check_looks(ptr %told) nounwind {
+entry:
+  br label %look
+
+look:
+  %l = phi i64 [ 0, %entry ], [ %l_next, %holds ]
+  %more = icmp slt i64 %l, $looks_count
+  br i1 %more, label %compare, label %fine
+
+compare:
+  %number = mul i64 %l, 3
+  %least_at = getelementptr i64, ptr %told, i64 %number
+  %least = load i64, ptr %least_at, align 8
+  %greatest_at = getelementptr i64, ptr %least_at, i64 1
+  %greatest = load i64, ptr %greatest_at, align 8
+  %size_at = getelementptr i64, ptr %least_at, i64 2
+  %size = load i64, ptr %size_at, align 8
+  %wraps_at = getelementptr %look, ptr @looks, i64 %l, i32 0
+  %wraps = load i64, ptr %wraps_at, align 8
+  %back = mul i64 %wraps, %size
+  %low = sub i64 0, %back
+  %high = sub i64 %size, 1
+  %below = icmp slt i64 %least, %low
+  %above = icmp sgt i64 %greatest, %high
+  %outside = or i1 %below, %above
+  ; Of no positions the least is greater than the greatest.
+  %some = icmp sle i64 %least, %greatest
+  %bad = and i1 %outside, %some
+  br i1 %bad, label %tell, label %holds
+
+holds:
+  %l_next = add i64 %l, 1
+  br label %look
+
+tell:
+  %what_at = getelementptr %look, ptr @looks, i64 %l, i32 1
+  %what = load ptr, ptr %what_at, align 8
+  %told_text = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_look, ptr %what, i64 %low, i64 %high, i64 %least, i64 %greatest)
+  ret i32 5
+
+fine:
+  ret i32 0
 }
 
 ; --- room for results

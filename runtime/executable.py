@@ -56,22 +56,29 @@ class _Plan(NamedTuple):
 class _Context:
     """What one running call needs: the array of buffer addresses, and working memory that grows when it must."""
 
-    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity", "constants", "plan", "shapes")
+    __slots__ = ("arena", "arena_at", "buffers", "buffers_at", "capacity", "constants", "looks", "plan", "shapes")
 
     def __init__(self, arguments: int):
         self.buffers = (ctypes.c_void_p * max(arguments, 1))()
         self.buffers_at = ctypes.addressof(self.buffers)
         self.constants: Sequence[tuple[int, int]] = ()
+        # What the run tells of positions that it computes.
+        self.looks: Array | None = None
         self.arena: Array | None = None
         self.arena_at = self.capacity = 0
         # Of the last call: most calls are like the one before.
         self.shapes: list[tuple[int, ...]] | None = None
         self.plan: Any = None
 
-    def fix(self, constants: Sequence[tuple[int, int]]) -> None:
-        """Enter the addresses that are the same for all calls of one executable, by slot."""
+    def fix(self, constants: Sequence[tuple[int, int]], look_slot: int | None, looks: int) -> None:
+        """Enter the addresses that are the same for all calls of one executable, by slot, and the place of what a run tells of so many
+        looks.
+        """
         for slot, address in constants:
             self.buffers[slot] = address
+        if look_slot is not None:
+            self.looks = np.empty(3 * looks, np.int64)
+            self.buffers[look_slot] = address_of(self.looks)
         self.constants = constants
         self.shapes = None
 
@@ -100,6 +107,7 @@ class Executable(CallableModel):
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._free: deque[_Context] = deque()
         self._ranges = manifest.ranges
+        self._look_slot = self._slots.get(("looks", 0))
         self._parts: dict[tuple[int, ...], Executable] = {}
 
     def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
@@ -115,7 +123,7 @@ class Executable(CallableModel):
             context = _Context(len(self._slots))
         try:
             if context.constants is not self._constants:
-                context.fix(self._constants)
+                context.fix(self._constants, self._look_slot, len(self.manifest.looks))
             buffers = context.buffers
             arrays = []
             shapes = []
@@ -158,6 +166,8 @@ class Executable(CallableModel):
                     buffers[slot] = result.ctypes.data
                 results.append(result)
             self._native_run(self._pool_at, context.buffers_at, plan.sizes_at, context.arena_at)
+            if context.looks is not None:
+                self._check_looks(context.looks)
             return results
         finally:
             self._free.append(context)
@@ -229,6 +239,8 @@ class Executable(CallableModel):
             results.append(result)
             targets.append(result if given is None else given)
         self._native_run(self._pool_at, context.buffers_at, plan.sizes_at, context.arena_at)
+        if context.looks is not None:
+            self._check_looks(context.looks)
         for target, result in zip(targets, results, strict=True):
             if target is not result:
                 target[...] = result

@@ -548,6 +548,7 @@ case(
     formula=lambda x, i: np.stack([np.stack([x[j] for j in row]) for row in i]),
 )
 case("nn.gather along the end", nn.Gather, floats(2, 5), np.array(3), axis=-1, formula=lambda x, i: x[:, 3])
+case("nn.within", nn.Within, np.array([[0, 3], [-4, 1]], np.int32), size=4, wraps=True, formula=lambda x: x)
 case("nn.gather from outside", nn.Gather, floats(4), np.array([7, -9], np.int32), axis=0, formula=lambda x, i: np.array([x[3], x[0]]))
 case("nn.overwrite", nn.Overwrite, floats(2, 3), floats(2, 3), formula=lambda x, y: y)
 case("nn.stop_gradient", nn.StopGradient, floats(2, 3), formula=lambda x: x)

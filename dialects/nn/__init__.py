@@ -73,7 +73,21 @@ from polyreme.dialects.nn.pool import AvgPool, MaxPool
 from polyreme.dialects.nn.quantize import DequantizeLinear, FakeQuantize, QuantizeLinear
 from polyreme.dialects.nn.recurrent import GRU, LSTM, GRUGradient, LSTMGradient, SimpleRNN, SimpleRNNGradient
 from polyreme.dialects.nn.reduce import All, Any, ArgMax, ArgMin, Max, Mean, Min, Prod, Sum
-from polyreme.dialects.nn.shape import BroadcastTo, Concat, Flip, Fold, Gather, Pad, Reshape, Scatter, ScatterAdd, Slice, Transpose, Window
+from polyreme.dialects.nn.shape import (
+    BroadcastTo,
+    Concat,
+    Flip,
+    Fold,
+    Gather,
+    Pad,
+    Reshape,
+    Scatter,
+    ScatterAdd,
+    Slice,
+    Transpose,
+    Window,
+    Within,
+)
 
 __all__ = [
     "Abs",
@@ -199,6 +213,7 @@ __all__ = [
     "Trunc",
     "Uniform",
     "Where",
+    "Within",
     "While",
     "Window",
     "Yield",

@@ -287,6 +287,31 @@ class Gather(Op):
         return take(x, index, axis % x.ndim)
 
 
+@op("nn.within", Pure)
+class Within(Op):
+    """The positions `x`, which must be those of an axis of `size`: from 0, or from `-size` where it `wraps`.
+
+        %y = nn.within %x {size = 4, wraps = true} : tensor<2x3xi64>      // %x: tensor<2x3xi64>
+
+    A run of compiled code ends with an error where they are not, once all is computed: what reads at such a position reads the nearest row.
+    Nobody looks inside of a branch or loop. `x` has integer elements; `place` is the line that reads at them.
+    """
+
+    x = operand()
+    size = attr(Dim)
+    wraps = attr(bool, default=True)
+    place = attr(str, default="")
+
+    @staticmethod
+    def infer(x: TensorType, *, size: Dim, wraps: bool, place: str) -> TensorType:
+        check_type(x.dtype.is_integer, f"expected integer positions but got {x.dtype}")
+        return x
+
+    @staticmethod
+    def reference(x: Array, *, size: Dim, wraps: bool, place: str) -> Array:
+        return x
+
+
 @op("nn.scatter", Pure)
 class Scatter(Op):
     """`x` with the elements along `axis` at the positions in `index` replaced by those of `updates`; of several for one position the last

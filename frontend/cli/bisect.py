@@ -14,6 +14,7 @@ from polyreme.cli.completion import completed_by, model_argument, target_option
 from polyreme.cli.models import find_model, parse_input
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
 from polyreme.cli.reports import is_quiet, note
+from polyreme.ir.builtin import RESULT_ROLES
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.loaders.numpy_files import read_npz
 
@@ -155,7 +156,7 @@ def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, s
         if name not in names:
             raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", code="E0003")
     roles = main.arg_roles or ("input",) * len(main.args)
-    places = [i for i, role in enumerate(roles) if role != "output"]
+    places = [i for i, role in enumerate(roles) if role not in RESULT_ROLES]
     sizes = bind_sizes(main, {place: arrays[name] for place, name in zip(places, names, strict=True) if name in arrays})
     drawn = random_inputs(main, seed, size, sizes)
     return [arrays.get(name, value) for name, value in zip(names, drawn, strict=True)]
@@ -174,7 +175,7 @@ def input_names(main: Func) -> list[str]:
     """The names of the arguments of `main` but its outputs."""
     roles = main.arg_roles or ("input",) * len(main.args)
     named = main.arg_names or tuple(a.name or f"arg{i}" for i, a in enumerate(main.args))
-    return [name for name, role in zip(named, roles, strict=True) if role != "output"]
+    return [name for name, role in zip(named, roles, strict=True) if role not in RESULT_ROLES]
 
 
 def write_case(case: Case, path: Path, lines: list[str]) -> None:

@@ -15,7 +15,7 @@ from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.progress import progress
 from polyreme.cli.reports import writing
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
-from polyreme.loaders.numpy_files import read_npy
+from polyreme.loaders.numpy_files import is_archive, read_npy
 
 EXAMPLES = (
     ("A library on an array that numpy.save wrote", "polyreme run lenet.so --input image=image.npy -o scores.npz"),
@@ -103,11 +103,12 @@ def read_arrays(given: tuple[str, ...], names: list[str]) -> dict[str, Any]:
 def read_array(file: Path) -> Any:
     """The one array in a .npy file."""
     try:
+        if is_archive(file):
+            raise PolyremeError(
+                f"expected one array in '{file}' but it is an archive of several; unpack it, or give one .npy per input", code="E0003"
+            )
         return read_npy(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{file}'") from None
     except ValueError as error:
-        raise PolyremeError(
-            f"expected one array written by numpy.save but cannot read '{file}': {error}; of an archive, give one .npy per input",
-            code="E0003",
-        ) from None
+        raise PolyremeError(f"expected an array written by numpy.save but cannot read '{file}': {error}", code="E0003") from None

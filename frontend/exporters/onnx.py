@@ -20,6 +20,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr, symbols
 from polyreme.ir.types import TensorType
 from polyreme.lowering.decompose import normalization
+from polyreme.lowering.decompose.look_at_positions import look
 from polyreme.lowering.transforms.cleanup import Dce
 
 OPSET = 17
@@ -77,6 +78,7 @@ def export_onnx(module: Module) -> bytes:
     helper = graph.onnx.helper
     module = module.clone()
     main: Func = module.function()
+    look(main, False)
     _take_apart(main)
     Dce().run(module)
     names: dict[Value, str] = {}

@@ -21,6 +21,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.decompose import normalization
+from polyreme.lowering.decompose.look_at_positions import look
 
 Rule = Callable[["ForwardSource", Any, Sequence[str]], str]
 RULES: dict[type[Op], Rule] = {}
@@ -89,6 +90,7 @@ def export_torch(module: Module) -> tuple[str, dict[str, Any]]:
     """The `main` of a module at the nn level as source, and the arrays that its `load` wants to find."""
     module = module.clone()
     main: Func = module.function()
+    look(main, False)
     for op in list(main.block):
         if isinstance(op, nn.Standardize) and layer_norm(op) is None and not group_norm(op):
             b = Builder(main.block, op, op.location)

@@ -117,6 +117,7 @@ class ProgramBuilder:
             raise self.fail(where, error.message, error.diagnostics[0].code) from error
         except (
             AssertionError,
+            RuntimeError,
             TypeError,
             ValueError,
             IndexError,

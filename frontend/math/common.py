@@ -180,19 +180,20 @@ def no_integers(x: Tensor, function: str) -> Tensor:
     return x
 
 
-def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True) -> None:
-    """Raise `error(lowest, highest, size)` if positions, a tensor or an array, are not those of an axis of `size`: from 0, or from -size
-    where it `wraps`.
+def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True) -> Any:
+    """The positions, a tensor or an array. Raises `error(lowest, highest, size)` if they are not those of an axis of `size`: from 0, or
+    from -size where it `wraps`.
 
-    What a compiled call computes is looked at once it has run. Nobody looks inside of a branch or loop that a tensor decides, and in
-    programs that stand alone.
+    What a compiled call or a program that stands alone computes is looked at once it has run: it has to read at the positions that are
+    returned. Nobody looks inside of a branch or loop that a tensor decides.
     """
     values = positions._held() if isinstance(positions, Tensor) else positions
     if isinstance(values, np.ndarray):
         if isinstance(size, int) and values.size and not is_within(int(values.min()), int(values.max()), size, wraps):
             raise error(int(values.min()), int(values.max()), size)
     elif (recorder := dispatch.recorder()) is not None:
-        recorder.check_within(positions, size, error, wraps)
+        return recorder.check_within(positions, size, error, wraps)
+    return positions
 
 
 def is_within(lowest: int, highest: int, size: int, wraps: bool) -> bool:

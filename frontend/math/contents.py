@@ -152,6 +152,7 @@ _RULES: dict[type[Op], Callable[..., Contents]] = {
     ops.Gather: lambda op, x, index: np.take(x, np.asarray(index, np.int64), axis=op.axis, mode="wrap"),
     ops.Cast: _cast,
     ops.StopGradient: lambda op, x: x,
+    ops.Within: lambda op, x: x,
     ops.Add: _binary(lambda x, y: x + y),
     ops.Sub: _binary(lambda x, y: x - y),
     ops.Mul: _binary(lambda x, y: x * y),

@@ -51,7 +51,7 @@ def _part(x: Tensor, key: Any) -> Tensor:
         axis, index = lone
         items[axis] = slice(None)
         part = x if all(isinstance(i, slice) and i == slice(None) for i in items) else _basic(x, items)
-        _check_positions(index, part.type.shape[axis], axis)
+        index = _within(index, part.type.shape[axis], axis)
         return dispatch.call(ops.Gather, part, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
     if is_unknown(items) or not x.type.is_static:
         return selected(x, items)
@@ -136,7 +136,7 @@ def _at_places(x: Tensor, items: list[Any]) -> Tensor:
     axis = named = 0  # of what is left of `x`, and as who made the key counts them
     for item in items:
         if not _is_basic(item):
-            check_within(item, x.type.shape[axis], partial(_one_beyond, named))
+            item = check_within(item, x.type.shape[axis], partial(_one_beyond, named))
             x = dispatch.view(ops.Gather, x, item, axis=axis)
         elif item is None or isinstance(item, slice):
             axis += 1
@@ -204,8 +204,8 @@ def _lone_index(items: list[Any]) -> tuple[int, Any] | None:
     return found
 
 
-def _check_positions(index: Any, size: Dim, axis: int) -> None:
-    check_within(
+def _within(index: Any, size: Dim, axis: int) -> Any:
+    return check_within(
         index,
         size,
         lambda low, high, size: IndexError(

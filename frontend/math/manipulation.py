@@ -407,13 +407,14 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
     return x
 
 
-def check_positions(index: Tensor, size: Any, function: str) -> None:
-    """Positions must be within an axis of `size`."""
-    check_within(
+def check_positions(index: Tensor, size: Any, function: str) -> Tensor:
+    """The positions, which must be within an axis of `size`."""
+    made: Tensor = check_within(
         index,
         size,
         lambda low, high, size: IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {low} to {high}"),
     )
+    return made
 
 
 def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
@@ -425,7 +426,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
-    check_positions(index, x.type.shape[place], "gather")
+    index = check_positions(index, x.type.shape[place], "gather")
     columns = index.type.shape[1] if index.ndim == 2 else 0
     if columns == 1 or isinstance(columns, Expr) and _is_one(columns, False):  # a column counts as a vector
         index = squeeze(index, 1)
@@ -447,7 +448,7 @@ def flat_positions(index: Tensor, shape: Sequence[Dim], function: str) -> Tensor
     place = dispatch.full(index.type.shape[:-1], 0, i64)
     for i in range(depth):
         along = index[..., i]
-        check_positions(along, shape[i], function)
+        along = check_positions(along, shape[i], function)
         wrapped = _from_the_start(along, shape[i])
         place = wrapped if i == 0 else dispatch.call(ops.Add, dispatch.call(ops.Mul, place, dispatch.full((), shape[i], i64)), wrapped)
     return place
@@ -495,7 +496,7 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         shape = common_shape(lambda: [[1 if i == place else d for i, d in enumerate(v.type.shape)] for v in (arr, indices)])
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
-    check_positions(indices, arr.type.shape[place], "take_along_axis")
+    indices = check_positions(indices, arr.type.shape[place], "take_along_axis")
     flat = positions_along(indices, arr.type.shape, place)
     return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)
 

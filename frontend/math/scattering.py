@@ -40,7 +40,7 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
     """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
     tensor_arg(x, "scatter")
     _integers(index, "scatter")
-    check_positions(index, x.type.shape[0], "scatter")
+    index = check_positions(index, x.type.shape[0], "scatter")
     rows = reshape(index, [-1])
     wanted = (*rows.type.shape, *x.type.shape[1:])
     if updates.ndim < x.ndim:
@@ -93,7 +93,7 @@ def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1
     place = axis_of(axis, x.ndim, "index_add")
     if _integers(index, "index_add").ndim != 1:
         raise ValueError(f"index_add expected a 1-D index but got shape {list(index.shape)}")
-    check_positions(index, x.type.shape[place], "index_add")
+    index = check_positions(index, x.type.shape[place], "index_add")
     value = value if alpha == 1 else scale(value, alpha)
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
@@ -124,7 +124,7 @@ def put_along_axis(
         raise ValueError("`indices` and `values` must have the same number of dimensions!")
     elif values.shape != indices.shape:
         values = values[tuple(slice(0, n) for n in indices.shape)]
-    check_positions(indices, arr.shape[place], "put_along_axis")
+    indices = check_positions(indices, arr.shape[place], "put_along_axis")
     if indices.size == 0:
         return dispatch.call(ops.Reshape, arr, shape=arr.type.shape)
     flat = reshape(positions_along(indices, arr.type.shape, place), [-1])

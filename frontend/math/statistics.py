@@ -269,7 +269,7 @@ def shard_index(input: Tensor, index_num: int, nshards: int, shard_id: int, igno
             f"shard_index expected index_num and nshards above 0 and shard_id in [0, {nshards}) but got {index_num}, {nshards} and "
             f"{shard_id}"
         )
-    check_within(
+    input = check_within(
         input,
         index_num,
         lambda low, high, size: ValueError(f"shard_index expected positions in [0, {size}) but got values from {low} to {high}"),

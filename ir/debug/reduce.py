@@ -20,7 +20,7 @@ import numpy as np
 
 from polyreme.ir.accuracy import Array
 from polyreme.ir.attributes import Dense, SymbolRef
-from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.builtin import RESULT_ROLES, Func, Module, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import InferError, PolyremeError
@@ -366,10 +366,10 @@ def _drop_function(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> b
 def _drop_argument(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
     """An argument that nothing uses goes."""
     assert isinstance(op, Func)
-    if op.args[way].uses or op.arg_roles[way : way + 1] == ("output",) and op.sym_name == "main":
+    if op.args[way].uses or op.arg_roles[way : way + 1] and op.arg_roles[way] in RESULT_ROLES and op.sym_name == "main":
         return False
     if op.sym_name == "main" and trial.inputs is not None:
-        del trial.inputs[way - op.arg_roles[:way].count("output")]
+        del trial.inputs[way - sum(role in RESULT_ROLES for role in op.arg_roles[:way])]
     trial.drop_argument(op, way)
     return True
 
@@ -428,7 +428,7 @@ def _shrink(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> bool:
     if trial.inputs is not None:
         main = trial.main
         assert main is not None
-        given = [a for a, role in zip(main.args, main.arg_roles or ("input",) * len(main.args), strict=True) if role != "output"]
+        given = [a for a, role in zip(main.args, main.arg_roles or ("input",) * len(main.args), strict=True) if role not in RESULT_ROLES]
         trial.inputs = [x[_corner(a.type.shape, old, new, end)] for a, x in zip(given, trial.inputs, strict=True)]
     _map_types(trial.module, lambda kind: _smaller_type(kind, old, new))
     for inner in trial.module.walk():
@@ -461,7 +461,7 @@ def _known_sizes(trial: Trial, op: Op, way: int, values: Sequence[Array]) -> boo
     sizes: dict[str, Dim] = dict.fromkeys(_names(trial.module), 2)
     if trial.inputs is not None and main is not None:
         roles = main.arg_roles or ("input",) * len(main.args)
-        given = [i for i, role in enumerate(roles) if role != "output"]
+        given = [i for i, role in enumerate(roles) if role not in RESULT_ROLES]
         sizes.update(bind_sizes(main, dict(zip(given, trial.inputs, strict=True))))
     _map_types(trial.module, lambda kind: substitute_type(kind, sizes))
     for inner in trial.module.walk():

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from polyreme.ir import config, text
-from polyreme.ir.builtin import Func, Module
+from polyreme.ir.builtin import RESULT_ROLES, Func, Module
 from polyreme.ir.diagnostics import Diagnostic, PassError, PolyremeError, is_users_frame
 from polyreme.ir.types import element_type
 
@@ -89,7 +89,7 @@ def read_inputs(path: str | os.PathLike[str], func: Func) -> list[Any]:
             found = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
     except (OSError, ValueError, KeyError, EOFError, AttributeError) as error:
         raise PolyremeError(f"expected arrays in {path}, as numpy.savez writes them by position, but got: {error}", code="E0003") from None
-    given = [a for i, a in enumerate(func.args) if i >= len(func.arg_roles) or func.arg_roles[i] != "output"]
+    given = [a for i, a in enumerate(func.args) if i >= len(func.arg_roles) or func.arg_roles[i] not in RESULT_ROLES]
     # numpy does not write down the name of a dtype that is not its own, such as bfloat16.
     return [x.view(element_type(arg.type).np) if x.dtype.kind == "V" else x for x, arg in zip(found, given, strict=False)]
 

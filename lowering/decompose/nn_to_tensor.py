@@ -443,6 +443,12 @@ def stop_gradient(op: Any, b: Builder, x: Value) -> Value:
     return x
 
 
+@nn_to_tensor.lower(nn.Within)
+def within(op: Any, b: Builder, x: Value) -> Value:
+    """x: what the pass `look-at-positions` left nobody looks at."""
+    return x
+
+
 @nn_to_tensor.lower(nn.CustomGradient)
 def custom_gradient(
     op: Any, b: Builder, values: tuple[Value, ...], inputs: tuple[Value, ...], captured: tuple[Value, ...]

@@ -29,6 +29,7 @@ NOT_DIFFERENTIABLE: frozenset[type[Op]] = frozenset(
             nn.ArgMin,
             nn.Argsort,
             nn.StopGradient,
+            nn.Within,
             nn.QuantizeLinear,
             host.Range,
             host.Size,

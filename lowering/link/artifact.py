@@ -46,6 +46,7 @@ from polyreme.lowering.link.runtime import (
     GpuExecutable,
     GuardSpec,
     LaterPiece,
+    LookSpec,
     Manifest,
     ModelFunctions,
     Pieces,
@@ -85,7 +86,7 @@ MAX_INSIDE_BYTES = 8 << 20
 # Constants of fewer bytes get no file before the rest is known.
 MIN_BYTES_FOR_FILE = 1 << 20
 
-Spec = TypeVar("Spec", GuardSpec, RangeSpec)
+Spec = TypeVar("Spec", GuardSpec, RangeSpec, LookSpec)
 
 # Gives a file for at least so many bytes, or None.
 Room = Callable[[int], Draft | None]
@@ -356,7 +357,8 @@ def without_folders(manifest: Manifest, folders: bool = False) -> Manifest:
     if folders:
         return manifest
     guards, ranges = tuple(map(_without_folder, manifest.guards)), tuple(map(_without_folder, manifest.ranges))
-    return replace(manifest, guards=guards, ranges=ranges, parts=tuple(map(without_folders, manifest.parts)))
+    looks = tuple(map(_without_folder, manifest.looks))
+    return replace(manifest, guards=guards, ranges=ranges, looks=looks, parts=tuple(map(without_folders, manifest.parts)))
 
 
 def _without_folder(spec: Spec) -> Spec:

@@ -41,6 +41,7 @@ _MESSAGES = {
     "bad_arena": "the sizes are too large: %lld bytes of working storage",
     "bad_form": "input '%s': expected %s but got %lld on axis %d",
     "bad_guard": "expected %s but got %lld",
+    "bad_look": "expected %s from %lld to %lld but computed %lld to %lld",
     "bad_range": "input '%s': expected %s from %lld to %lld but got %lld",
     "bad_number": "expected a number from 0 to %lld, as many rows as there are at most, but got %lld",
     "large_value": "the sizes are too large: a value on the way would have more than 2^48 elements",
@@ -121,11 +122,12 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, identity: byte
         _array(
             "arguments",
             "%argument",
-            [f"{{ i32 {('input', 'constant', 'output').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments],
+            [f"{{ i32 {('input', 'constant', 'output', 'looks').index(kind)}, i32 {n} }}" for kind, n in manifest.arguments],
         ),
         _array("constants", "i64", [str(c.offset) for c in manifest.constants]),
         _array("sizes", "%size", [_size_row(text, s, manifest) for s in manifest.sizes]),
         _array("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
+        _array("looks", "%look", [f"{{ i64 {int(look.wraps)}, ptr {text.text(look.what)} }}" for look in manifest.looks]),
         _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
         f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
         _library_table(bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
@@ -154,6 +156,8 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, identity: byte
         "outputs_count": len(manifest.outputs),
         "sizes_count": len(manifest.sizes),
         "ranges_count": len(manifest.ranges),
+        "looks_count": len(manifest.looks),
+        "look_slots": max(1, 3 * len(manifest.looks)),
         "guards_count": len(manifest.bounds),
         "arguments": len(manifest.arguments),
         "has_inputs": _flag(manifest.inputs),
@@ -457,7 +461,7 @@ enum {
   ${NAME}_BAD_SHAPE = 2,    /* a size is not what the model takes */
   ${NAME}_NO_MEMORY = 3,
   ${NAME}_BAD_WEIGHTS = 4,  /* the file of the weights is missing or not this library's */
-  ${NAME}_BAD_DATA = 5,     /* an input holds a position that is outside of what it is one in, such as an id beyond a table */
+  ${NAME}_BAD_DATA = 5,     /* a position, of an input or computed, is outside of what it is one in, such as an id beyond a table */
   ${NAME}_TOO_SMALL = 6     /* there is not enough room for a result */
 };
 

@@ -23,6 +23,7 @@ from polyreme.lowering.link.runtime import (
     ConstantSpec,
     GuardSpec,
     LaterPiece,
+    LookSpec,
     Manifest,
     Piece,
     Pieces,
@@ -66,7 +67,9 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
         type = argument.type
         if not isinstance(type, BufferType):
             raise PolyremeError(f"expected buffers as arguments of '@main' but '{arg_name}' is {type}", main.location, code="E0410")
-        if role == "output":
+        if role == "looks":
+            arguments.append(("looks", 0))
+        elif role == "output":
             arguments.append(("output", len(outputs)))
             outputs.append(TensorSpec(arg_name, dtype_name(type), shape_text(type), "output"))
         elif role == "constant" or arg_name in constants:
@@ -86,7 +89,8 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     machine = TargetSpec(target.triple, target.cpu, target.features)
     guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
     ranges = _range_specs(main, inputs)
-    made = Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards, ranges=ranges)
+    made = Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards, ranges=ranges,
+                    looks=_look_specs(main))
     return made, _laid_out(found, specs)
 
 
@@ -95,6 +99,12 @@ def _range_specs(main: Func, inputs: Sequence[TensorSpec]) -> tuple[RangeSpec, .
     places = {spec.name: i for i, spec in enumerate(inputs)}
     found = [r for r in map(Range.parse, main.ranges) if r.argument in places]
     return tuple(RangeSpec(places[r.argument], r.low, r.high - 1, f"positions (rows at {r.place or 'an unknown place'})") for r in found)
+
+
+def _look_specs(main: Func) -> tuple[LookSpec, ...]:
+    """What a run tells of positions, as the pass `look-at-positions` left it."""
+    found = [text.partition(" at ") for text in main.looks]
+    return tuple(LookSpec(kind == "wraps", f"positions (rows at {place or 'an unknown place'})") for kind, _, place in found)
 
 
 def _laid_out(constants: Sequence[Dense], specs: Sequence[ConstantSpec]) -> Pieces:

@@ -13,6 +13,7 @@ from polyreme.runtime.artifact import (
     BodySpec,
     ConstantSpec,
     GuardSpec,
+    LookSpec,
     Manifest,
     RangeSpec,
     SizeSpec,
@@ -47,7 +48,8 @@ __all__ = [
     "ALIGNMENT", "ASK_FOR_TILES", "CONSTANTS_AT", "DTYPES", "GPU_PLAN", "LEVELS_KEY", "MODEL_FUNCTIONS", "PARALLEL_FUNCTIONS",
     "POOL_FUNCTIONS", "SUM_LANES", "Argument", "Artifact", "BodySpec", "Cache", "ConstantSpec", "Draft", "Executable", "GpuExecutable",
     "GpuPlan", "GuardSpec", "LaterPiece", "LaunchSpec", "Manifest", "ModelFunctions", "Piece", "Pieces", "Pool", "PoolFunctions",
-    "RangeSpec", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of", "cache_in", "check_runs_here", "constants_of",
+    "LookSpec", "RangeSpec", "SizeSpec", "StepSpec", "TargetSpec", "TensorSpec", "address_of",
+    "cache_in", "check_runs_here", "constants_of",
     "digest_of", "gpu_driver", "is_device", "is_shared", "library_bytes", "load_shared", "native_text", "process_pool", "weights_header",
     "weights_sum", "with_shared_code", "write_atomically",
 ]  # fmt: skip

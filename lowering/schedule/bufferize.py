@@ -166,9 +166,10 @@ class _Bufferize:
         outputs = result_names(old, names)
         types = [_buffer_type(v, old.location) for v in (*old.args, *returned)]
         roles = [*(old.arg_roles or ["input"] * len(old.args)), *["output"] * len(returned)]
-        new = Func.empty(
-            "main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), guards=old.guards, ranges=old.ranges, loc=old.location
-        )
+        if old.looks:
+            roles[-1] = "looks"
+        said = {"guards": old.guards, "ranges": old.ranges, "looks": old.looks}
+        new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), loc=old.location, **said)
         self.memory.update(zip(old.args, new.args[: len(old.args)], strict=True))
         return new
 

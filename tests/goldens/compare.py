@@ -131,7 +131,8 @@ def _digest(module: Module) -> str:
     plain = module.clone()
     for func in plain.functions:
         func.attributes = {**func.attributes, "sym_name": numbers[func.sym_name], "guards": ()}
-        func.attributes.pop("ranges", None)
+        for name in ("ranges", "looks"):
+            func.attributes.pop(name, None)
     for call in plain.walk():
         if isinstance(call, kernel.Call):
             call.attributes = {**call.attributes, "callee": SymbolRef(numbers[call.callee.name])}

@@ -238,7 +238,11 @@ CASES = {
         PLAIN.replace("-> tensor<4xf32>", "-> tensor<3xf32>")
     ),
     "roles are known": Case(
-        11, ["expected the roles of '@main' to be of input, param, packed, constant, state, output but got 'parm'; did you mean 'param'?"],
+        11,
+        [
+            "expected the roles of '@main' to be of input, param, packed, constant, state, output, looks but got 'parm'; "
+            "did you mean 'param'?"
+        ],
         PLAIN.replace("tensor<4xf32> {\n", 'tensor<4xf32> attributes {arg_roles = ["parm"]} {\n', 1),
         keeps=PLAIN.replace("tensor<4xf32> {\n", 'tensor<4xf32> attributes {arg_roles = ["param"]} {\n', 1),
     ),

@@ -62,22 +62,23 @@ class _CaptureTrace(Trace):
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
 
-    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The least and the greatest position are results, which are looked at after the run."""
         value, key = positions._value, (positions._value, size, wraps)
         if not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
-            return
+            return positions
         if self.state.born:
             # What a body computes is no result: nobody could look at it.
             if not self.state.as_one_program:
                 raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
             self.not_looked_at = True
-            return
+            return positions
         self.looked_at.add(key)
         with tape.recording(False):
             ends = [dispatch.call(cls, positions, axis=tuple(range(positions.ndim)), keepdims=False) for cls in (ops.Min, ops.Max)]
             bound = [dispatch.call(ops.DimValue, size=size, dtype=i64)] if isinstance(size, Expr) else []
         self.state.effect("within", None, (error, size, wraps), *ends, *bound)
+        return positions
 
     def outside(self, owner: Tensor, name: str) -> Value:
         """The argument for a tensor from outside."""

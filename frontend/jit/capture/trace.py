@@ -83,6 +83,18 @@ def _keeps_elements(op: Op) -> bool:
     return isinstance(op, (ops.Reshape, ops.Transpose, ops.BroadcastTo, ops.StopGradient))
 
 
+def _are_positions(value: Value, size: Dim) -> bool:
+    """Whether they are sure to be those of an axis of this size, as what sorts it, or finds its greatest element, gives."""
+    op = value.producer()
+    while op is not None and (isinstance(op, ops.Slice) or _keeps_elements(op)):
+        op = op.operands[0].producer() if isinstance(op.operands[0], Value) else None
+    if isinstance(op, ops.Iota):
+        return bool(op.shape[op.axis] == size)
+    if isinstance(op, (ops.ArgMax, ops.ArgMin, ops.Argsort)):
+        return bool(op.operands[0].type.shape[op.axis] == size)
+    return False
+
+
 def _block_of(value: Value) -> Any:
     return value.op.parent if isinstance(value, OpResult) else value.owner
 
@@ -613,8 +625,8 @@ class Trace(Recorder):
         self.sizes.counts.append(name)
         return symbol(name)
 
-    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> None:
-        """Of positions that an input holds; nobody looks at those that are computed."""
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """Inputs have ranges; a run tells of positions that are computed."""
         value: Any = positions._value
         while isinstance(value, Value) and (op := value.producer()) is not None and _keeps_elements(op):
             value = op.operands[0]
@@ -622,6 +634,10 @@ class Trace(Recorder):
             number = self.block.args.index(value)
             if self.roles[number] == "input" and value.type.dtype.kind in "iu":
                 self.ranges[Range(self.arg_names[number], -size if wraps else 0, size, str(self.location()))] = None
+                return positions
+        if not isinstance(value, Value) or _are_positions(value, size):
+            return positions
+        return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
 
     # --- the end
 

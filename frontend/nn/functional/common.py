@@ -163,7 +163,9 @@ def embedding(
         raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
     named = "Variable value (input) of OP(paddle.nn.functional.embedding)"
-    check_within(x, rows, lambda low, high, size: ValueError(f"{named} expected >= 0 and < {size}, but got {low} to {high}"), wraps=False)
+    x = check_within(
+        x, rows, lambda low, high, size: ValueError(f"{named} expected >= 0 and < {size}, but got {low} to {high}"), wraps=False
+    )
     if max_norm:
         _shorten_rows(weight, x, max_norm, norm_type)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
@@ -198,7 +200,7 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
-    check_within(
+    x = check_within(
         x,
         classes,
         lambda low, high, size: ValueError(f"one_hot expected positions in [0, {size}) but got values from {low} to {high}"),

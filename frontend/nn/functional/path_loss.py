@@ -164,7 +164,7 @@ def hsigmoid_loss(
         decisions, answers = (dispatch.call(ops.Gather, dispatch.constant(t), rows, axis=0) for t in _complete_tree(num_classes))
     else:
         decisions, answers = path_table, path_code
-        check_positions(decisions, weight.shape[0], "hsigmoid_loss")
+        decisions = check_positions(decisions, weight.shape[0], "hsigmoid_loss")
     dtype = input.type.dtype
     there = dispatch.call(ops.GreaterEqual, decisions, number_like(decisions, 0))
     safe = maximum(decisions, number_like(decisions, 0))

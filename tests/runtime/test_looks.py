@@ -1,0 +1,151 @@
+"""Positions that a run computes: what is outside of a table is an error wherever the model runs, not another row."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.ir.text import parse_module
+from polyreme.lowering.pipeline import lower
+from polyreme.runtime.artifact import Manifest
+from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.library import load_compiled, read_library
+from polyreme.static import InputSpec
+
+
+class Table(paddle.nn.Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = paddle.nn.Embedding(5, 2)
+
+    def forward(self, x: Any, by: Any) -> Any:
+        return self.table(paddle.argmax(x, 1) + by).sum(0)
+
+
+SPEC = [InputSpec([None, 4], "float32", "x"), InputSpec([1], "int64", "by")]
+X = np.eye(3, 4, dtype="float32")  # 0, 1, 2
+
+
+def test_computed_ids_outside_of_a_table_are_errors_of_the_run(tmp_path: Path) -> None:
+    net = Table()
+    library = paddle.compile(net, tmp_path / "net.so", input_spec=SPEC)
+    paddle.jit.save(net, str(tmp_path / "net"), input_spec=SPEC)
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    native = ctypes.CDLL(str(tmp_path / "net.so"))
+    native.net_create.restype, native.net_error.restype = ctypes.c_void_p, ctypes.c_char_p
+    model = ctypes.c_void_p(native.net_create(1, None))
+
+    def code(x: np.ndarray[Any, Any], by: int) -> int:
+        shapes = (ctypes.c_int64 * 2)(*x.shape), (ctypes.c_int64 * 1)(1)
+        number, out = ctypes.c_int64(by), (ctypes.c_float * 2)()
+        pair, array = ctypes.c_void_p * 2, ctypes.c_void_p * 1
+        given = pair(x.ctypes.data, ctypes.addressof(number))
+        return int(native.net_run(model, given, pair(*map(ctypes.addressof, shapes)), array(ctypes.addressof(out))))
+
+    def calls(by: int) -> list[Any]:
+        ids = np.array([by], "int64")
+        return [lambda: library(X, ids), lambda: loaded(paddle.to_tensor(X), paddle.to_tensor(ids))]
+
+    for by in (0, 1, 2):
+        assert code(X, by) == 0
+        for call in calls(by):
+            assert np.asarray(call()).shape == (2,)
+    assert code(X[:0], 9) == 0, native.net_error()
+    for by in (3, -1, 10**12):
+        assert code(X, by) == 5
+        assert f"from 0 to 4 but computed {by} to {by + 2}".encode() in native.net_error()
+        assert b"expected positions (rows at test_looks.py:" in native.net_error()
+        for call in calls(by):
+            with pytest.raises(CallError, match=f"from 0 to 4 but computed {by} to {by + 2}"):
+                call()
+    assert code(X, 2) == 0 and native.net_error() == b""
+    native.net_destroy(model)
+
+
+def loaded_function(function: Any, specs: list[InputSpec], folder: Path) -> Any:
+    paddle.jit.save(paddle.jit.to_static(function), str(folder / "net"), input_spec=specs)
+    return paddle.jit.load(str(folder / "net"))
+
+
+PAIR = [InputSpec([3, 4], "float32", "x"), InputSpec([2, 2], "int64", "at")]
+FREE = [InputSpec([None, None], "float32", "x"), InputSpec([None, 2], "int64", "at")]
+
+
+@pytest.mark.parametrize("specs", [PAIR, FREE], ids=["known", "free"])
+@pytest.mark.parametrize(
+    "function, right, wrong",
+    [
+        (lambda x, at: paddle.gather_nd(x, at + 1), [[0, 1], [1, 2]], [[0, 1], [1, 3]]),
+        (lambda x, at: paddle.gather_nd(x, at * 1), [[-3, -4], [2, 3]], [[-4, 0], [0, 0]]),
+        (lambda x, at: paddle.gather(x, (at * 1).flatten()), [[0, -3], [2, 1]], [[0, 3], [0, 0]]),
+        (lambda x, at: paddle.index_select(x, at[:, 0] + 1, 1), [[2, 9], [-5, 9]], [[3, 9], [0, 9]]),
+        (lambda x, at: paddle.take_along_axis(x[:2], at + 1, 1, broadcast=False), [[2, -5], [0, 0]], [[3, 0], [0, 0]]),
+        (lambda x, at: x[at[:, 0] + 0], [[0, 9], [-3, 9]], [[0, 9], [-4, 9]]),
+        (lambda x, at: paddle.put_along_axis(x[:2], at + 1, 7.0, 1, broadcast=False), [[2, -5], [0, 0]], [[3, 0], [0, 0]]),
+        (lambda x, at: paddle.scatter(x, at[:, 0] + 1, x[:2]), [[1, 9], [0, 9]], [[2, 9], [0, 9]]),
+    ],
+    ids=["gather_nd", "gather_nd backwards", "gather", "index_select", "take_along_axis", "x[i]", "put_along_axis", "scatter"],
+)
+def test_whatever_reads_or_writes_at_computed_positions_tells_of_them(tmp_path, function, right, wrong, specs):
+    x = paddle.to_tensor(np.arange(12, dtype="float32").reshape(3, 4))
+    net = loaded_function(function, specs, tmp_path)
+    expected = function(x, paddle.to_tensor(right)).numpy()
+    np.testing.assert_array_equal(net(x, paddle.to_tensor(right)).numpy(), expected)
+    with pytest.raises(CallError, match="but computed"):
+        net(x, paddle.to_tensor(wrong))
+    with pytest.raises((IndexError, ValueError)):
+        function(x, paddle.to_tensor(wrong))
+
+
+def test_a_part_of_a_model_in_parts_tells_of_them(tmp_path):
+    specs = [InputSpec([None]), InputSpec([1], "int64")]
+    net = loaded_function(lambda x, by: paddle.gather(x, paddle.nonzero(x > 0)[:, 0] + by), specs, tmp_path)
+    x = paddle.to_tensor([1.0, 0.0, 2.0, 0.0])
+    assert net(x, paddle.to_tensor([1])).tolist() == [0.0, 0.0]
+    with pytest.raises(CallError, match="from -4 to 3 but computed 2 to 4"):
+        net(x, paddle.to_tensor([2]))
+
+
+def test_training_a_loaded_model_tells_of_them(tmp_path):
+    paddle.jit.save(Table(), str(tmp_path / "net"), input_spec=SPEC)
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    loaded.train()
+    loaded(paddle.to_tensor(X), paddle.to_tensor([1])).sum().backward()
+    (weight,) = loaded.parameters()
+    assert weight.grad.numpy().tolist() == [[0, 0], [1, 1], [1, 1], [1, 1], [0, 0]]
+    with pytest.raises(CallError, match="but computed"):
+        loaded(paddle.to_tensor(X), paddle.to_tensor([3]))
+
+
+def test_positions_that_are_sure_to_fit_are_not_looked_at(tmp_path):
+    net = loaded_function(lambda x: paddle.gather(x, paddle.argsort(x[:, 0])), [InputSpec([None, 4])], tmp_path)
+    assert "nn.within" not in net.program()
+
+
+TEXT = """func @main(%x: tensor<4x2xf32>, %i: tensor<3xi32>) -> tensor<3x2xf32> {
+  %j = nn.add %i, %i
+  %k = nn.within %j {size = 4, wraps = true, place = "net.py:3:4"}
+  %y = nn.gather %x, %k {axis = 0}
+  return %y
+}"""
+
+
+def test_the_pass_leaves_a_last_result_and_says_what_it_is():
+    func = lower(parse_module(TEXT), to="nn").function()
+    assert func.looks == ("wraps at net.py:3:4",)
+    assert [str(v.type) for v in func.block.terminator.operands] == ["tensor<3x2xf32>", "tensor<3xi64>"]
+    assert not any(op.name == "nn.within" for op in func.walk())
+
+
+def test_a_manifest_with_looks_is_read_as_it_was_written(tmp_path):
+    paddle.compile(Table(), tmp_path / "net.so", input_spec=SPEC)
+    data = read_library(tmp_path / "net.so").manifest.to_json()
+    assert Manifest.from_json(data).looks == load_compiled(tmp_path / "net.so").manifest.looks != ()
+    data["looks"] = []
+    with pytest.raises(ArtifactError, match="expected the arguments to be"):
+        Manifest.from_json(data)
