@@ -206,7 +206,8 @@ class Product:
         for letter in reversed(rows):
             if joined:
                 first = joined[0]
-                if any(s[letter] != s[first] * p.size(first) for s in sides):
+                # A letter that a side is the same along has no stride in it.
+                if any(s.get(letter, 0) != s.get(first, 0) * p.size(first) for s in sides):
                     break
             joined.insert(0, letter)
         return joined

@@ -251,3 +251,26 @@ def test_it_is_said_that_a_saved_model_does_not_follow_a_parameter(tmp_path: Pat
         paddle.jit.save(Scaled(), tmp_path / "model", input_spec=SPEC)
     (said,) = caplog.messages
     assert said.startswith(f"{__file__}:") and "float() of 'scale': the program has what that is now" in said
+
+
+def test_a_loaded_model_of_free_rows_trains_through_a_sum(tmp_path: Path) -> None:
+    """The gradient of a sum is one number for all rows: a side of the product that has no stride along them."""
+
+    class Words(paddle.nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.linear = paddle.nn.Embedding(5, 3), paddle.nn.Linear(3, 2)
+
+        def forward(self, ids: Any) -> Any:
+            return self.linear(self.table(ids)).sum()
+
+    net = Words()
+    paddle.jit.save(net, str(tmp_path / "net"), input_spec=[InputSpec([None, 4], "int64", "ids")])
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    ids = paddle.to_tensor([[0, 1, 2, 4], [4, 4, 0, 3]])
+    for layer in (net, loaded):
+        layer.train()
+        layer(ids).backward()
+    own = {name: p.grad.numpy() for name, p in net.named_parameters()}
+    for name, parameter in loaded.named_parameters():
+        np.testing.assert_allclose(parameter.grad.numpy(), own[name], rtol=1e-5)
