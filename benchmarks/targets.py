@@ -28,7 +28,7 @@ from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weight
 
 Array = Any
 PROGRAM = Path(__file__).with_name("run_library.c")
-MODULES = Path(__file__).with_name("run_module.mjs")
+MODULES = Path(__file__).parents[1] / "runtime" / "run_module.mjs"
 PATIENCE_SECONDS = 600
 
 
@@ -88,27 +88,14 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 def run_library(command: Sequence[str], library: Path, inputs: Sequence[Array], threads: int = 1) -> list[Array]:
     """The outputs of a compiled library, run by `command` (of `runner_for`) in a process of its own on files."""
-    from polyreme.runtime.memory import numpy_dtype
+    from polyreme.runtime.wasm_module import run_on_files
 
-    with tempfile.TemporaryDirectory(prefix="polyreme-run-") as name:
-        folder = Path(name)
-        (folder / "shapes").write_text("\n".join(" ".join(map(str, [x.ndim, *x.shape])) for x in inputs) + "\n")
-        for i, x in enumerate(inputs):
-            (folder / f"input{i}").write_bytes(np.ascontiguousarray(x).tobytes())
-        done = subprocess.run(
-            [*command, str(library.resolve()), library.name.split(".")[0], str(threads), name],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{library.name} ended with code {done.returncode}: {done.stderr.strip()[-2000:]}")
-        outputs = []
-        for i, line in enumerate(done.stdout.splitlines()):
-            dtype, *sizes = line.split()
-            outputs.append(np.frombuffer((folder / f"output{i}").read_bytes(), numpy_dtype(dtype)).reshape([int(s) for s in sizes]))
-        return outputs
+    done, outputs = run_on_files(
+        [*command, str(library.resolve()), library.name.split(".")[0], str(threads)], inputs, timeout=PATIENCE_SECONDS
+    )
+    if done.returncode:
+        raise RuntimeError(f"{library.name} ended with code {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return outputs
 
 
 def compile_and_run(net: Any, spec: Sequence[Any] | None, inputs: Sequence[Array], target: str, folder: Path, threads: int = 1) -> Outcome:

@@ -33,7 +33,7 @@ def check_runs_here(target: TargetSpec, what: str) -> None:
     here = _ARCHITECTURES.get(machine, machine)
     if wanted.startswith("wasm"):
         raise ArtifactError(
-            f"{what}: expected code for {here} but got a module of WebAssembly, which the .mjs file beside it loads", code="E0802"
+            f"{what}: expected code for {here} but got WebAssembly, which runs in a browser or in Node", code="E0802"
         )
     if wanted != here:
         raise ArtifactError(f"{what}: expected code for {here} but got code for {wanted} ({target.triple})", code="E0802")

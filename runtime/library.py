@@ -26,6 +26,7 @@ from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.schedule import Schedule, schedule_of_parts
 from polyreme.runtime.shared_code import load_code
 from polyreme.runtime.threads import PoolFunctions, library_pool
+from polyreme.runtime.wasm_module import NodeModule, is_module
 
 FORMAT = 1
 MAGIC = b"polyreme-library"
@@ -145,15 +146,18 @@ def _for_this_processor(found: LibraryFile, name: str) -> LibraryFile:
     raise ArtifactError(f"{name}: expected levels of processors but the library has none")
 
 
-def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable | Schedule:
+def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> Executable | Schedule | NodeModule:
     """Open a compiled library, ready to be called with arrays; one in parts, since sizes of its results are known after the run, as a
-    schedule of these.
+    schedule of these; a module of WebAssembly as one that runs in Node.
 
     `threads` works as in `set_num_threads`; None follows that function. A missing file is a `FileNotFoundError`; a damaged one, one without
     its weights, or one for another machine is an `ArtifactError`.
     """
     path = Path(path)
-    found = _for_this_processor(read_library(path), os.fspath(path))
+    found = read_library(path)
+    if is_module(found.manifest):
+        return NodeModule(path, found.manifest)
+    found = _for_this_processor(found, os.fspath(path))
     library, table = _open(path.absolute(), found)
     keep: list[Any] = [library]
     constants_at = table.constants or 0

@@ -19,6 +19,7 @@ from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.compiled.profiling import profile_module, random_inputs
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.runtime.threads import get_num_threads
+from polyreme.runtime.wasm_module import NodeModule
 
 EXAMPLES = (
     ("A library, for a batch of 8", "polyreme bench lenet.so --size N=8 --seconds 0.1"),
@@ -78,6 +79,9 @@ def command(
         return
     with progress(found.name), own.in_the_pipeline():
         executable = load_executable(found, threads)
+    if isinstance(executable, NodeModule):
+        what = f"the module of WebAssembly '{model}': a run of it from here is a start of Node"
+        raise PolyremeError(f"expected a library but got {what}", code="E0002")
     values = parse_sizes(sizes, executable.manifest.size_names)
     arrays = random_inputs(executable.manifest, values)
     shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))

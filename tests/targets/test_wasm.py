@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.cli import run_command
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import load_compiled, read_library
 
 nn = paddle.nn
@@ -278,8 +279,6 @@ Object.values(net.run([read("x"), read("y")])).forEach(({{ data }}, i) => writeF
 def test_a_damaged_module_and_one_without_its_engine_are_told(tmp_path: Path) -> None:
     path = module(linear(), LINEAR, tmp_path)
     assert read_library(path).manifest.name == "net"
-    with pytest.raises(ArtifactError, match=r"a module of WebAssembly, which the \.mjs file beside it loads"):
-        load_compiled(path)
     (found,) = node(tmp_path, """
 const bytes = new Uint8Array(readFileSync("net.wasm"));
 bytes[40] ^= 255;
@@ -301,6 +300,30 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         found.append(module(net, LINEAR, tmp_path / folder).read_bytes())
     assert found[0] == found[1]
+
+
+def test_python_runs_a_module_in_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = linear()
+    path = module(net, LINEAR, tmp_path)
+    loaded = load_compiled(path)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_allclose(loaded(x), net(paddle.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(CallError, match="'net' in Node: input 'x': expected 3 on axis 1 but got 2"):
+        loaded(x.reshape(3, 2))
+    with pytest.raises(CallError, match="expected float32 but got float64"):
+        loaded(x.astype("float64"))
+    np.save(tmp_path / "x.npy", x)
+    paddle.jit.save(net, str(tmp_path / "saved"), input_spec=LINEAR)
+    assert run_command(["verify", str(tmp_path / "saved"), str(path), "--input", f"x={tmp_path / 'x.npy'}"]) == 0
+    assert run_command(["run", str(path), "--input", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "y.npy")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), loaded(x))
+    assert run_command(["bench", str(path)]) == 1
+    path.with_suffix(".mjs").unlink()
+    with pytest.raises(ArtifactError, match=r"expected 'net\.mjs' beside it, which loads it"):
+        load_compiled(path)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ArtifactError, match="runs in Node, which is not installed, or in a browser"):
+        load_compiled(path)
 
 
 def test_another_target_is_refused(tmp_path: Path) -> None:

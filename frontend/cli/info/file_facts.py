@@ -49,6 +49,7 @@ def _library(file: Path) -> Facts:
     from polyreme.runtime.cpu import check_runs_here
     from polyreme.runtime.errors import ArtifactError
     from polyreme.runtime.library import LEVELS_KEY, map_weights, read_library
+    from polyreme.runtime.wasm_module import is_module
 
     with open(file, "rb") as opened:
         is_artifact = opened.read(len(MAGIC)) == MAGIC
@@ -57,9 +58,9 @@ def _library(file: Path) -> Facts:
     several = json.loads(manifest.extra.get(LEVELS_KEY, "[]"))
     cpus = [level["manifest"]["target"]["cpu"] for level in several] or [manifest.target.cpu]
     fault = ""
-    is_module = manifest.target.triple.startswith("wasm")
+    of_wasm = is_module(manifest)
     try:
-        if not is_artifact and not is_module:
+        if not is_artifact and not of_wasm:
             check_runs_here(manifest.target, str(file))
         if beside:
             map_weights(file.parent / beside, manifest)
@@ -67,8 +68,8 @@ def _library(file: Path) -> Facts:
         fault = error.message
     size = file.stat().st_size
     weights = {"bytes": manifest.constant_bytes, "file": beside}
-    kind = "artifact" if is_artifact else "module" if is_module else "library"
-    here = f"{file.with_suffix('.mjs').name} loads it in a browser or in Node" if is_module else "can be loaded"
+    kind = "artifact" if is_artifact else "module" if of_wasm else "library"
+    here = f"{file.with_suffix('.mjs').name} loads it in a browser or in Node" if of_wasm else "can be loaded"
     found = {
         "kind": kind,
         "file": str(file),

@@ -1,6 +1,6 @@
-// Runs a module of WebAssembly on files, as run_library.c does a library:
+// Runs a module of WebAssembly on files, as benchmarks/run_library.c does a library:
 //
-//   node benchmarks/run_module.mjs ./net.wasm net THREADS FOLDER
+//   node runtime/run_module.mjs ./net.wasm net THREADS FOLDER
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -21,7 +21,14 @@ for (const [i, { dtype }] of model.inputs.entries()) {
   const shape = lines[i].split(" ").slice(1).map(Number);
   inputs.push({ data: new arrays[dtype](new Uint8Array(bytes).buffer), shape });
 }
-const results = model.run(inputs);
+let results;
+try {
+  results = model.run(inputs);
+} catch (error) {
+  if (error.name !== "ModelError") throw error;
+  console.error(error.message);
+  process.exit(1);
+}
 for (const [i, { name }] of model.outputs.entries()) {
   const { data, shape, dtype } = results[name];
   await writeFile(join(folder, `output${i}`), new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
