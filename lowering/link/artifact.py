@@ -334,7 +334,8 @@ def check_form(path: Path, target: Target, form: str | None = None) -> str:
     """The form of a library by its file's suffix, which has to be that of `form` if one is given; an error where the target has none."""
     if form is not None and form not in FORMS:
         raise PolyremeError(f"expected a form of library ({', '.join(FORMS)}) but got '{form}'{did_you_mean(form, FORMS)}", code="E0004")
-    found = (form or "shared") if is_device(path) else {suffix: known for known, suffix in FORMS.items()}.get(path.suffix)
+    usual = "wasm" if target.arch == "wasm32" else "shared"
+    found = (form or usual) if is_device(path) else {suffix: known for known, suffix in FORMS.items()}.get(path.suffix)
     if found is None or (form is not None and found != form):
         wanted = FORMS[form] if form is not None else ", ".join(f"{suffix} ({known})" for known, suffix in FORMS.items())
         raise PolyremeError(f"expected a file of suffix {wanted} for a library but got '{path.name}'", code="E0004")

@@ -89,6 +89,7 @@ def test_a_file_of_another_name_is_not_written(tmp_path: Path, file: str, form: 
 def test_the_form_is_that_of_the_suffix() -> None:
     assert [check_form(Path(f"net{suffix}"), host()) for suffix in (".so", ".a", ".o")] == ["shared", "static", "object"]
     assert check_form(Path("/dev/null"), host(), "object") == "object"
+    assert check_form(Path("/dev/null"), find_target("wasm32")) == check_form(Path("net.wasm"), find_target("wasm32")) == "wasm"
 
 
 # --- weights
