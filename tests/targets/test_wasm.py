@@ -190,6 +190,35 @@ tell(Object.values(net.outputShapes([x])));
     assert shapes == [[-1]]
 
 
+def grows(x: Any, rounds: Any) -> Any:
+    """A loop whose value has another size in each round."""
+    i = paddle.zeros([1], "int64")
+    while i < rounds:
+        x = paddle.concat([x, x[x > 0] * 0.5]) if x.sum() < 50 else x * 2
+        i = i + 1
+    return x, paddle.nonzero(x)
+
+
+def kept_boxes(corners: Any, scores: Any) -> Any:
+    kept = paddle.vision.ops.nms(corners, 0.5, scores)
+    return paddle.gather(corners, kept), kept
+
+
+def test_loops_and_the_end_of_a_detector_give_what_the_library_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    corners = rng.random((40, 4)).astype(np.float32)
+    corners[:, 2:] += corners[:, :2] + 0.1
+    cases = [
+        (grows, [Spec([None], "float32", "x"), Spec([1], "int64", "rounds")], [np.array([1, -2, 3, 4], np.float32), np.array([4])]),
+        (kept_boxes, [Spec([None, 4], "float32", "b"), Spec([None], "float32", "s")], [corners, rng.random(40).astype(np.float32)]),
+    ]
+    for function, spec, arrays in cases:
+        found = load_compiled(module(function, spec, tmp_path))(*arrays)
+        expected = paddle.compile(function, tmp_path / "net.so", input_spec=spec)(*arrays)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 256))
     net.eval()
