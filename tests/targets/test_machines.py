@@ -273,6 +273,15 @@ def test_object_files_are_made_for_machines_that_are_not_run_here(name: str, mag
     assert all(code.startswith(magic) for code in made.artifact.objects)
 
 
+def test_a_bound_is_one_instruction_of_webassembly() -> None:
+    """Not the one that tells of a nan in either operand, which takes several of x86's."""
+    net = nn.Sequential(nn.Conv2D(16, 16, 1), nn.ReLU6())
+    spec = [paddle.static.InputSpec([1, 16, 8, 8], "float32", "x")]
+    text = paddle.inspect(net, input_spec=spec, target="wasm32").asm
+    assert "f32x4.pmin" in text
+    assert "f32x4.max" not in text and "f32x4.min" not in text
+
+
 def test_a_quantised_network_counts_the_same_integers(target: str, tmp_path: Path) -> None:
     from tests.lowering.transforms.test_integer_products import bottleneck
 
