@@ -54,7 +54,12 @@ class Boxes:
 
 def longest(sizes: Tensor) -> Tensor:
     """The greatest of sizes, 0 where there are none."""
-    return dispatch.full((), 0, i64) if 0 in sizes.type.shape else math.max(sizes)
+    none = dispatch.full((), 0, i64)
+    if 0 in sizes.type.shape:
+        return none
+    found = math.max(sizes)
+    # Whether there are some may be known only when the program runs; the greatest of none is the least number that there is.
+    return found if all(isinstance(size, int) for size in sizes.type.shape) else math.maximum(found, none)
 
 
 @dataclass(frozen=True)
