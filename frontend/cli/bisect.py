@@ -168,7 +168,8 @@ def _read_archive(archive: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file '{archive}'") from None
     except ValueError as error:
-        raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}", code="E0003") from None
+        hint = f"; a single array is given as --input NAME={archive}" if archive.suffix == ".npy" else ""
+        raise PolyremeError(f"expected arrays written by numpy.savez but cannot read '{archive}': {error}{hint}", code="E0003") from None
 
 
 def input_names(main: Func) -> list[str]:

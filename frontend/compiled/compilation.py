@@ -116,8 +116,10 @@ def _compile_for_several(
     from polyreme.lowering.link.multi import level_targets, write_multi
     from polyreme.lowering.pipeline import compile_module
 
-    if as_target(target).arch != "x86_64":
-        raise PolyremeError(f"expected a target of x86-64 for a library of several levels (cpu 'multi') but got '{target}'", code="E0008")
+    asked = as_target(target)
+    if asked.arch != "x86_64":
+        message = f"expected a target of x86-64 for a library of several levels (cpu 'multi') but got '{asked.name}'"
+        raise PolyremeError(message, code="E0008")
     form = check_form(path, level_targets()[0], form)
     artifacts = []
     for level in level_targets():

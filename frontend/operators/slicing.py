@@ -46,6 +46,8 @@ def _sliced(x: Tensor, axes: Sizes, starts: FedSizes, ends: FedSizes, strides: S
             f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
         )
     places = [axis_in(a, x) for a in axes]
+    if any(step < 0 and fed_sizes.are_fed(bounds) for step, *bounds in zip(strides, starts, ends, strict=True)):
+        raise UnsupportedError("expected the bounds of a slice that goes backwards to follow from shapes and constants but they are fed")
     # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
     ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
     for axis in {axis_in(a, x) for a in single}:

@@ -203,6 +203,9 @@ def test_inputs_are_taken_from_files(polyreme: Any) -> None:
         there_and_back(patch)
         assert polyreme("bisect", "twice.tir", "--input", "x=whole.npy").code == 0
         assert polyreme("bisect", "twice.tir", "--inputs", "all.npz").code == 1
+        np.save("one.npy", np.ones(3, "float32"))
+        refused = polyreme("bisect", "twice.tir", "--inputs", "one.npy")
+        assert refused.code == 1 and "a single array is given as --input NAME=one.npy" in refused.err
     Path("sum.tir").write_text(
         "func @main(%x: tensor<Nx6xf32>, %y: tensor<Nx6xf32>) -> tensor<Nx6xf32> { %z = nn.add %x, %y : tensor<Nx6xf32>  return %z }"
     )

@@ -11,6 +11,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.operators.slicing import strided_slice
 from polyreme.runtime.errors import CallError
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models" / "sizes"
@@ -72,3 +73,8 @@ def test_numbers_that_do_not_fit_are_refused(loaded: Any, wrong: dict[int, list[
     inputs = with_wrong(wrong)
     with pytest.raises(PolyremeError, match=message):
         loaded(*map(paddle.to_tensor, inputs))
+
+
+def test_bounds_of_a_slice_backwards_are_not_fed() -> None:
+    with pytest.raises(PolyremeError, match="expected the bounds of a slice that goes backwards to follow from shapes and constants"):
+        strided_slice(paddle.ones([6, 3]), [paddle.to_tensor([5])], [0], [-1], axes=[0])
