@@ -36,10 +36,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from polyreme.ir.accuracy import EXACT, Accuracy
-from polyreme.ir.attributes import Dense, normalize
+from polyreme.ir.attributes import Dense, Number, normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
-from polyreme.ir.dims import Expr, symbols
+from polyreme.ir.dims import Dim, Expr, symbols
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, type_symbols
 
 OpClass = TypeVar("OpClass", bound=type[Op])
@@ -149,7 +149,8 @@ class AttrDef:
     choices: tuple[Any, ...] | None = None
     name: str = ""
     exact: Any = None  # values of this very class are taken as they are
-    items: frozenset[Any] = frozenset()  # and so are tuples of items of this very class
+    plain: frozenset[Any] = frozenset()  # or of one of these
+    items: frozenset[Any] = frozenset()  # and so are tuples of items of these very classes
 
     def __post_init__(self) -> None:
         if self.choices is None:
@@ -157,6 +158,12 @@ class AttrDef:
                 self.exact = self.kind
             elif self.kind in (tuple[int, ...], tuple[bool, ...], tuple[str, ...]):
                 self.items = frozenset(get_args(self.kind)[:1])
+            elif self.kind == tuple[Dim, ...]:
+                self.items = frozenset((int, Expr))
+            elif self.kind == Number:
+                self.plain = frozenset((bool, int, float))
+            elif self.kind == Dim:
+                self.plain = frozenset((int, Expr))
 
     def __get__(self, op: Any, owner: type | None = None) -> Any:
         return self if op is None else op.attributes[self.name]
@@ -167,6 +174,8 @@ class AttrDef:
         return self.default is _REQUIRED
 
     def bind(self, value: Any) -> Any:
+        if value.__class__ in self.plain:
+            return value
         if value is None and self.default is None:
             return None
         if self.items and value.__class__ is tuple and self.items.issuperset(map(type, value)):

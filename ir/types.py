@@ -25,8 +25,12 @@ class ScalarType:
         """Bytes of one element in memory (a bool takes one)."""
         return (self.bits + 7) // 8
 
+    def __eq__(self, other: object) -> bool:
+        # There is one type of a name.
+        return self is other or (isinstance(other, ScalarType) and self.name == other.name)
+
     def __hash__(self) -> int:
-        # There is one type of a name, and texts keep their hash.
+        # Texts keep their hash.
         return hash(self.name)
 
     @property

@@ -15,7 +15,7 @@ from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
 from polyreme.ir.types import BufferType
-from polyreme.lowering.emit.llvm.facts import overlap
+from polyreme.lowering.emit.llvm.facts import SILENT, overlap
 from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter
 from polyreme.lowering.emit.llvm.text import Lane
 
@@ -30,7 +30,7 @@ def _emit_for(e: FunctionEmitter, op: Any) -> list[Any]:
         for arg, value in zip(op.block.args, (lo, *(e.values[v] for v in op.inits)), strict=True):
             e.bind(arg, value)
         return e.run_region(op.body)
-    if lo == EmittedPosition(None, 0) and _shares_each_round(op):
+    if lo.base is None and lo.offset == 0 and _shares_each_round(op):
         return _emit_rounds(e, op)
     return _write_loop(e, lo, hi, op.step, [e.get(v) for v in op.inits], op.body, guard=rounds is None)
 
@@ -152,9 +152,9 @@ def _emit_parallel(e: FunctionEmitter, op: Any) -> None:
         _write_loop(e, EmittedPosition(begin, 0), EmittedPosition(end, 0), 1, [], op.body, guard=True)
         return
     count = e.values[op.count]
-    if count == EmittedPosition(None, 0):
+    if count.base is None and count.offset == 0:
         return
-    if count == EmittedPosition(None, 1):
+    if count.base is None and count.offset == 1:
         e.bind(op.block.args[0], EmittedPosition(None, 0))
         e.run_region(op.body)
         return
@@ -262,10 +262,14 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
     they_meet = False
     for nested in op.walk():
         inside.update(nested.results)
+        if nested is not op:
+            for value in nested.operands:
+                if value not in inside:
+                    outside[value] = None
         for region in nested.regions:
             inside.update(region.block.args)
-        if nested is not op:
-            outside.update((v, None) for v in nested.operands if v not in inside)
+        if nested.__class__ in SILENT:
+            continue
         written.update(map(root_of, _written_by(e, nested)))
         if isinstance(nested, kernel.Call):
             facts = e.module.facts[nested.callee.name]

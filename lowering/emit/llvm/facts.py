@@ -14,7 +14,7 @@ from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.analysis.program import Program
 
 # Most ops of a kernel are of these: they only make values.
-_SILENT: frozenset[type[Op]] = frozenset(
+SILENT: frozenset[type[Op]] = frozenset(
     {
         kernel.Apply,
         kernel.Fma,
@@ -101,7 +101,7 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
         calls: set[str] = set()
         for op in func.walk():
             count += 1
-            if op.__class__ in _SILENT:
+            if op.__class__ in SILENT:
                 continue
             if isinstance(op, (kernel.Call, kernel.Launch)):
                 if op.callee.name not in functions:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.ir.builtin import Func, Module
@@ -125,12 +124,14 @@ def scalar_of(value: Value) -> ScalarType:
     return type if isinstance(type, ScalarType) else type.dtype
 
 
-@dataclass(frozen=True, slots=True)
 class EmittedPosition:
-    """An index: `base` (None for 0) plus a known number."""
+    """An index: `base` (None for 0) plus a known number. It is not changed."""
 
-    base: Lane | None
-    offset: int
+    __slots__ = ("base", "offset")
+
+    def __init__(self, base: Lane | None, offset: int):
+        self.base = base
+        self.offset = offset
 
 
 class FunctionEmitter:
