@@ -53,7 +53,7 @@ class FreeSize(Expr):
     """The symbolic size that -1 in a variable's shape stands for.
 
     In arithmetic and in shapes given to functions it is that size, so that `reshape(x, [x.shape[0], -1])` keeps the batch; compared with
-    numbers it is -1, so that `x.shape[0] < 0` tells that it is free.
+    numbers, printed, and as an `int`, it is -1, so that `x.shape[0] < 0` tells that it is free. A count, `range(x.shape[0])`, is an error.
     """
 
     __slots__ = ()
@@ -78,6 +78,23 @@ class FreeSize(Expr):
 
     def __repr__(self) -> str:
         return "-1"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(-1, spec)
+
+    def __int__(self) -> int:
+        return -1
+
+    def __index__(self) -> int:
+        return Expr(self.terms).__index__()
+
+    def __abs__(self) -> int:
+        return 1
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def shown_size(dim: Dim) -> Any:

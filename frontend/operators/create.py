@@ -90,16 +90,30 @@ def _spread(value: Scalar, shape: Sequence[Any], dtype: ScalarType) -> Tensor:
     return filled(shape, value, dtype)
 
 
-@operator("full_batch_size_like", legacy=spelled("fill_constant_batch_size_like", {"Input": "input"}, ignored="str_value"))
+@operator(
+    "full_batch_size_like",
+    legacy=spelled(
+        "fill_constant_batch_size_like", {"Input": "input", "Input@LOD": "levels"}, "Out Out@LOD", ignored="str_value"
+    ),
+)  # fmt: skip
 def full_batch_size_like(
-    input: Tensor, *, shape: Sizes, dtype: ScalarType | None = f32, value: Number = 0.0, input_dim_idx: int = 0, output_dim_idx: int = 0
-) -> Tensor:
+    input: Tensor,
+    levels: list[Tensor] | None = None,
+    *,
+    shape: Sizes,
+    dtype: ScalarType | None = f32,
+    value: Number = 0.0,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+) -> tuple[Tensor, list[Tensor]]:
+    """The size of axis 0 of sequences is how many they are, of those of the innermost level."""
     sizes = list(shape)
     for place, rank, name in ((input_dim_idx, input.ndim, "input_dim_idx"), (output_dim_idx, len(sizes), "output_dim_idx")):
         if not -rank <= place < rank:
             raise UnsupportedError(f"expected '{name}' in [{-rank}, {rank}) but got {place}")
-    sizes[output_dim_idx] = input.type.shape[input_dim_idx]
-    return filled(sizes, value, dtype or f32)
+    counts_sequences = levels and input_dim_idx == 0 and levels[-1].ndim == 1
+    sizes[output_dim_idx] = levels[-1].type.shape[0] - 1 if levels and counts_sequences else input.type.shape[input_dim_idx]
+    return filled(sizes, value, dtype or f32), []
 
 
 @operator("assign_value", legacy=spelled("assign_value", {}), nn=nn.Constant)

@@ -74,3 +74,32 @@ def clips_and_penalties_of_tables(fluid, np):
         trained(fluid, np, lazy(grad_clip=c.GradientClipByGlobalNorm(0.05)), padding=3),
         trained(fluid, np, lazy(grad_clip=c.GradientClipByGlobalNorm(0.05), regularization=penalty)),
     ]
+
+
+@check("paddle.fluid.core.VarDesc", "paddle.fluid.Variable.type")
+def kinds_of_variables(fluid, np):
+    kinds = fluid.core.VarDesc.VarType
+    names = ("LOD_TENSOR", "SELECTED_ROWS", "LOD_TENSOR_ARRAY")
+    x = fluid.layers.data(name="x", shape=[3], dtype="float32")
+    array = fluid.layers.array_write(x, fluid.layers.fill_constant([1], "int64", 0))
+    ids = fluid.layers.data(name="ids", shape=[1], dtype="int64")
+    read = fluid.layers.embedding(ids, [4, 2], is_sparse=True, param_attr="table")
+    (_, gradient), = fluid.backward.append_backward(fluid.layers.mean(read))
+    return [[v.type == getattr(kinds, name) for name in names] for v in (x, array, fluid.layers.create_array("float32"), gradient)]
+
+
+@check("paddle.fluid.Variable.shape")
+def free_sizes_are_less_than_nothing(fluid, np):
+    size = fluid.layers.data(name="x", shape=[3], dtype="float32").shape[0]
+    return [int(size), "%d" % size, "%s" % size, "{}".format(size), "{:d}".format(size), abs(size), size == -1, size < 0, bool(size)]  # noqa: UP031, UP032
+
+
+@check("paddle.fluid.layers.fill_constant_batch_size_like")
+def sequences_are_counted_as_a_batch(fluid, np):
+    """Not their rows, where the size of axis 0 is asked for."""
+    layers = fluid.layers
+    x = layers.data(name="x", shape=[2], dtype="float32", lod_level=2)
+    made = [layers.fill_constant_batch_size_like(x, [-1, 2], "float32", 1.0), layers.fill_constant_batch_size_like(layers.relu(x), [3, -1],
+            "int64", 1, output_dim_idx=1), layers.fill_constant_batch_size_like(x, [3, -1], "float32", 1.0, 1, 1)]  # fmt: skip
+    fed = fluid.create_lod_tensor(np.ones((5, 2), "float32"), [[1, 2], [2, 1, 2]], fluid.CPUPlace())
+    return [list(a.shape) for a in fluid.Executor(fluid.CPUPlace()).run(feed={"x": fed}, fetch_list=made)]

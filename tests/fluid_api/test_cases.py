@@ -16,7 +16,10 @@ from tests.fluid_api.table import differences, load
 ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of the functions of layers, and of tables, which compile many programs each, these run by default.
-QUICK = {"adam_of_tables", "sequences_are_expanded", "sequences_get_other_levels", "comparisons_take_their_last_arguments_in_order"}
+QUICK = {
+    "adam_of_tables", "comparisons_take_their_last_arguments_in_order", "free_sizes_are_less_than_nothing", "kinds_of_variables",
+    "sequences_are_expanded", "sequences_get_other_levels",
+}  # fmt: skip
 
 
 def _marked(name: str) -> Any:

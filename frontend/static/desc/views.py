@@ -8,6 +8,8 @@ from typing import Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, dtype
 from polyreme.ir.types import TensorType
+from polyreme.loaders.program_desc import LOD_TENSOR
+from polyreme.static.variable import KindedType
 from polyreme.utils.shown import Shown
 
 __all__ = ["OperatorView", "VariableView"]
@@ -50,8 +52,8 @@ class VariableView(Shown):
         def __eq__(self, other: object) -> bool:
             if isinstance(other, dtype):
                 return PROTOBUF_DTYPES.get(int(self)) == other.name
-            if isinstance(other, TensorType):
-                return self is type(self).LOD_TENSOR
+            if not isinstance(other, int) and isinstance(other, (KindedType, TensorType)):
+                return int(self) == getattr(other, "kind", LOD_TENSOR)
             return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
 
         def __ne__(self, other: object) -> bool:

@@ -192,10 +192,12 @@ class Words:
         return bool(readers)
 
     def carrier(self, size: Dim) -> tuple[str, int]:
-        """A variable that has a size, and on which axis: one that the operators in front write, or an input."""
+        """An input that has a size, and on which axis. Of sequences Paddle takes their number for that of the rows."""
         for name, variable in self.block.vars.items():
             if variable.is_data and variable.has_shape and size in variable.type.shape:
-                return name, variable.type.shape.index(size)
+                axis = variable.type.shape.index(size)
+                if axis or not variable.lod_level:
+                    return name, axis
         raise self.refuse(f"it needs the size {size}, which no input has")
 
 
