@@ -80,17 +80,18 @@ class DataToLoDTensorConverter(Shown):
         if not self.data:
             return np.zeros([0 if size == -1 else size for size in self.shape], self.dtype)
         array = np.array(self.data, self.dtype)
-        if len(self.shape) == array.ndim and all(s in (-1, n) for s, n in zip(self.shape, array.shape, strict=True)):
+        # What has as many axes stays as it is: whether it fits is told when it is fed.
+        if len(self.shape) == array.ndim or self.shape.count(-1) > 1:
             return array
-        # Samples are rows, as the variable has them: of 784 numbers, of [1, 28, 28].
-        row = self.shape[1:] if self.shape[:1] == [-1] or self.lod_level else self.shape
-        wanted = [len(self.data), *row] if self.shape[:1] == [-1] or self.lod_level else row
+        # Samples are rows, as the variable has them, or without levels several each: of 784 numbers, of [1, 28, 28].
         try:
-            return array.reshape(wanted)
-        except ValueError as error:
-            raise ValueError(
-                f"Reshape error. What is defined in data layer: {self.shape}, what is received: {list(array.shape)}"
-            ) from error
+            made = array.reshape(self.shape)
+        except ValueError:
+            made = None
+        rows = len(self.data)
+        if made is None or self.shape[:1] == [-1] and (len(made) % rows or self.lod_level and len(made) != rows):
+            raise ValueError(f"Reshape error. What is defined in data layer: {self.shape}, what is received: {list(array.shape)}")
+        return made
 
     def done(self) -> LoDTensor:
         """The batch, with its levels; what comes next begins another."""

@@ -203,3 +203,67 @@ def feeds_of_files_are_described(fluid, np):
     made.set_use_slots(["b"])
     return [*found, made.desc(), bare.desc(), caught(lambda: bare.set_use_slots(["a"])),
              caught(lambda: made.set_dense_slots(["none"])), caught(lambda: made.set_use_slots(["none"]))]
+
+
+# --- feeding
+
+
+@check("paddle.fluid.DataFeeder", "paddle.fluid.DataFeeder.feed", "paddle.fluid.data_feeder.DataFeeder")
+def samples_are_reshaped_where_they_have_other_axes(fluid, np):
+    numbers = np.random.RandomState(0).uniform(-1, 1, 16).astype("float32")
+    found = []
+    for shape, sample in (
+        ([4], numbers[:5]), ([4], numbers[:4]), ([4], numbers[:4].reshape(2, 2)), ([2, 2], numbers[:4]), ([1, 4, 4], numbers),
+        ([-1, 3], numbers[:6].reshape(2, 3)), ([-1, 3], numbers[:3]), ([-1, -1, 3], numbers[:12].reshape(2, 6)), ([1], 3.0), ([1], [3.0]),
+        ([1], numbers[:2]), ([3], numbers[:4]),
+    ):  # fmt: skip
+        with fluid.program_guard(fluid.Program(), fluid.Program()):
+            rows = fluid.layers.data("rows", shape)
+            words = fluid.layers.data("words", [size for size in shape if size > 0], lod_level=1)
+            feeders = [fluid.DataFeeder([variable], fluid.CPUPlace()) for variable in (rows, words)]
+        for feeder, samples in zip(feeders, ([(sample,), (sample,)], [([sample] * 2,), ([sample],)])):
+            found.append(caught(lambda feeder=feeder, samples=samples: found.append(np.array(next(iter(feeder.feed(samples).values()))))))
+    return found
+
+
+@check("paddle.fluid.default_startup_program")
+def counters_start_below_their_first_number(fluid, np):
+    executor, found = fluid.Executor(fluid.CPUPlace()), []
+    for begin, step in ((1, 1), (5, 2), (0, 3)):
+        with fluid.program_guard(fluid.Program(), fluid.Program()):
+            counter = fluid.layers.autoincreased_step_counter(f"counter_{begin}_{step}", begin, step)
+            executor.run(fluid.default_startup_program())
+            found.append([executor.run(fluid.default_main_program(), fetch_list=[counter])[0] for _ in range(3)])
+    return found
+
+
+# --- functions of Python, and losses by drawing
+
+
+@check("paddle.fluid.Executor.run", "paddle.fluid.gradients")
+def functions_of_python_have_gradients(fluid, np):
+    layers, executor = fluid.layers, fluid.Executor(fluid.CPUPlace())
+    x = layers.data("x", [4])
+    x.stop_gradient = False
+    block = fluid.default_main_program().current_block()
+    made = [block.create_var(name=f"made_{i}", dtype="float32", shape=[-1, 4]) for i in range(3)]
+    layers.py_func(lambda a: np.tanh(np.array(a)), x, made[0],
+                   backward_func=lambda a, y, g: np.array(g) * (1 - np.square(np.array(y))))  # fmt: skip
+    layers.py_func(lambda y, g: (np.array(y) + np.array(g), np.array(y) * 2), [made[0], x], made[1:])
+    loss = layers.mean(layers.Print(made[0] * made[0], first_n=0, message="seen", summarize=2))
+    slope = fluid.gradients(loss, x)
+    feed = {"x": np.linspace(-1, 1, 8).reshape(2, 4).astype("float32")}
+    return executor.run(feed=feed, fetch_list=[loss, slope[0]] + made)
+
+
+@check("paddle.fluid.backward.append_backward")
+def classes_are_told_from_drawn_ones(fluid, np):
+    layers, executor = fluid.layers, fluid.Executor(fluid.CPUPlace())
+    x, label = layers.data("x", [3]), layers.data("label", [1], dtype="int64")
+    attr = fluid.ParamAttr(initializer=fluid.initializer.NumpyArrayInitializer(np.linspace(-1, 1, 6).reshape(2, 3).astype("float32")))
+    # One of the two classes is drawn for sure.
+    cost = layers.nce(x, label, 2, param_attr=attr, num_neg_samples=4, sampler="custom_dist", custom_dist=[0.0, 1.0], name="nce")
+    pairs = fluid.backward.append_backward(layers.mean(cost))
+    executor.run(fluid.default_startup_program())
+    feed = {"x": np.linspace(-1, 1, 6).reshape(2, 3).astype("float32"), "label": np.array([[1], [1]])}
+    return [[p.name for p, _ in pairs], list(cost.shape)[1:], executor.run(feed=feed, fetch_list=[cost] + [g for _, g in pairs])]

@@ -12,6 +12,8 @@ from polyreme.fluid.layers.elementwise import logical_and, logical_not
 from polyreme.fluid.layers.tensor import assign, fill_constant_batch_size_like
 from polyreme.names import listed
 from polyreme.static import control_flow as functions
+from polyreme.static import host_function
+from polyreme.static.api.print import Print as static_print
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
@@ -19,13 +21,25 @@ from polyreme.utils import unique_name
 from polyreme.utils.shown import Shown
 
 __all__ = [
-    "IfElse", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case", "cond",
-    "create_array", "increment", "lod_rank_table", "max_sequence_len",
+    "IfElse", "Print", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case",
+    "cond", "create_array", "increment", "lod_rank_table", "max_sequence_len", "py_func",
     "reorder_lod_tensor_by_rank", "switch_case", "while_loop",
 ]  # fmt: skip
 
 case, cond = appending(functions.case), appending(functions.cond)
 switch_case, while_loop = appending(functions.switch_case), appending(functions.while_loop)
+py_func = appending(host_function.py_func)
+
+
+@appending
+def Print(  # noqa: N802 - Paddle's name
+    input: Any, first_n: int = -1, message: str | None = None, summarize: int = 20, print_tensor_name: bool = True,
+    print_tensor_type: bool = True, print_tensor_shape: bool = True, print_tensor_lod: bool = True, print_phase: str = "both",
+) -> Any:  # fmt: skip
+    """`input` as it is, whose values a run writes to the standard output, as `paddle.static.Print`."""
+    return static_print(
+        input, first_n, message, summarize, print_tensor_name, print_tensor_type, print_tensor_shape, True, print_tensor_lod, print_phase
+    )  # fmt: skip
 
 
 # --- numbers and arrays
@@ -40,14 +54,14 @@ def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Any:
 
 
 def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Any:
-    """A persistable int64 [1] that the first operator of the program raises by `step` at every run; `begin` at the first one."""
+    """A persistable int64 [1] that the first operator of the program raises by `step` at every run, from `begin` - 1 on."""
     from polyreme.fluid.initializer import Constant
 
     helper = LayerHelper("global_step_counter")
     name = "@STEP_COUNTER@" if counter_name is None else counter_name
     counter, fresh = helper.create_or_get_global_variable(name, persistable=True, dtype="int64", shape=[1])
     if fresh:
-        helper.set_variable_initializer(counter, Constant(begin - step, force_cpu=True))
+        helper.set_variable_initializer(counter, Constant(begin - 1, force_cpu=True))
         helper.main_program.global_block().prepend_op("increment", {"X": [counter]}, {"Out": [counter]}, {"step": float(step)})
         counter.stop_gradient = True
     return counter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.fluid.framework import appending
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.elementwise import elementwise_add, equal
 from polyreme.fluid.layers.given import takes
@@ -19,11 +20,25 @@ from polyreme.fluid.layers.nn import (
 )
 from polyreme.fluid.layers.tensor import cast
 from polyreme.names import listed
+from polyreme.static.nn import sampling
 
 __all__ = [
     "bpr_loss", "cross_entropy", "dice_loss", "huber_loss", "kldiv_loss", "label_smooth", "log_loss", "margin_rank_loss", "mse_loss",
-    "npair_loss", "rank_loss", "sigmoid_cross_entropy_with_logits", "smooth_l1", "softmax_with_cross_entropy", "square_error_cost",
+    "nce", "npair_loss", "rank_loss", "sigmoid_cross_entropy_with_logits", "smooth_l1", "softmax_with_cross_entropy", "square_error_cost",
 ]  # fmt: skip
+
+
+@appending
+def nce(
+    input: Any, label: Any, num_total_classes: int, sample_weight: Any = None, param_attr: Any = None, bias_attr: Any = None,
+    num_neg_samples: int | None = None, name: str | None = None, sampler: str = "uniform", custom_dist: Any = None, seed: int = 0,
+    is_sparse: bool = False,
+) -> Any:  # fmt: skip
+    """As `paddle.static.nn.nce`, over the number of classes that are drawn and one."""
+    cost = sampling.nce(
+        input, label, num_total_classes, sample_weight, param_attr, bias_attr, num_neg_samples, name, sampler, custom_dist, seed, is_sparse
+    )  # fmt: skip
+    return cost / ((10 if num_neg_samples is None else int(num_neg_samples)) + 1.0)
 
 
 @takes("input", "label")
