@@ -18,6 +18,7 @@ from polyreme.static.kinds import Applied, OperatorKind, Slots
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.operator import Operator
 from polyreme.static.program import Program
+from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
 
 __all__ = ["DataLoader", "PyReader", "ReaderVariable"]
@@ -34,6 +35,17 @@ class Reads(OperatorKind):
 
 
 READS = Reads()
+
+
+def _whole(values: Any) -> np.ndarray[Any, Any]:
+    """The values of one input of a batch as an array of their own; TypeError where they are not of one shape."""
+    try:
+        array = np.array(values)
+    except ValueError as error:
+        raise TypeError(f"expected values of one shape in a batch for dygraph mode but they are ragged: {error}") from error
+    if array.dtype == object:
+        raise TypeError("expected numbers in a batch for dygraph mode but got objects")
+    return array
 
 
 def _count(places: Any) -> int:
@@ -150,21 +162,37 @@ class PyReader(Batches):
     """Batches for the variables in `feed_list`: with `iterable` a loop goes over feeds for `Executor.run`, lists of a dict for each place;
     otherwise the program pulls them, between `start` and `reset`.
 
-    With `return_list` there are lists of arrays in place of dicts, and one alone inside `dygraph.guard()`. Batches that are not enough for
-    all places are left out with `drop_last`.
+    With `return_list` there are lists of arrays in place of dicts. Batches that are not enough for all places are left out with
+    `drop_last`. Made inside `dygraph.guard()` it needs no `feed_list`, and a loop goes over lists of tensors, whatever the other arguments
+    say.
     """
 
     def __init__(
         self, feed_list: Sequence[Variable] | None = None, capacity: int | None = None, use_double_buffer: bool = True,
         iterable: bool = True, return_list: bool = False, drop_last: bool = True,
     ):  # fmt: skip
-        if not feed_list:
+        self._at_once = in_dygraph_mode()
+        if not feed_list and not self._at_once:
             raise ValueError("expected the variables to feed as feed_list but got none")
-        super().__init__(feed_list, capacity or 2)
-        self._iterable, self._return_list, self._drop_last = iterable, return_list, drop_last
-        if not iterable:
+        super().__init__(feed_list or (), capacity or 2)
+        self._iterable, self._return_list, self._drop_last = iterable or self._at_once, return_list, drop_last
+        if not self._iterable:
             block = self.variables[0].block
             block.add_operator("read", READS, {}, {"Out": [v.name for v in self.variables]}, {}, self, index=0)
+
+    def decorate_sample_list_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
+        if not self._at_once:
+            return super().decorate_sample_list_generator(reader, places)
+        return self.decorate_batch_generator(lambda: (list(zip(*samples, strict=True)) for samples in reader()))
+
+    def decorate_batch_generator(self, reader: Callable[[], Iterable[Any]], places: Any = None) -> Any:
+        if not self._at_once:
+            return super().decorate_batch_generator(reader, places)
+        self._make = lambda: ({str(i): _whole(a) for i, a in enumerate(arrays)} for arrays in reader())
+        return self
+
+    decorate_paddle_reader = set_sample_list_generator = decorate_sample_list_generator
+    decorate_tensor_provider = set_batch_generator = decorate_batch_generator
 
     @property
     def iterable(self) -> bool:
@@ -184,11 +212,14 @@ class PyReader(Batches):
         if not self._iterable:
             raise RuntimeError("expected a loader made with iterable=True to go over; call start() and run the program")
         batches = self.batches()
+        if self._at_once:
+            for feed in batches:
+                yield [Tensor._wrap(array) for array in feed.values()]
+            return
         while feeds := list(islice(batches, self.devices)):
             if len(feeds) < self.devices and self._drop_last:
                 return
-            found: list[Any] = [[feed[v.name] for v in self.variables] for feed in feeds] if self._return_list else feeds
-            yield found[0] if self._return_list and in_dygraph_mode() else found
+            yield [[feed[v.name] for v in self.variables] for feed in feeds] if self._return_list else feeds
 
 
 class DataLoader(Shown):

@@ -212,3 +212,29 @@ def the_rate_of_the_last_step_is_a_tensor(fluid, np):
                 sgd.minimize(loss)
             found.append([sgd._global_learning_rate().numpy(), sorted(k for k in sgd.state_dict() if "@@" not in k)])
     return found
+
+
+@check(F + "io.DataLoader.from_generator", F + "io.PyReader")
+def loaders_give_tensors(fluid, np):
+    d, found = fluid.dygraph, []
+
+    def samples():
+        for i in range(5):
+            yield numbers(np, i + 1, 4)[0], np.array([i % 3]), i * 0.5
+
+    def batches():
+        for start in (0, 2):
+            yield [s for i, s in enumerate(samples()) if start <= i < start + 2]
+
+    with d.guard():
+        loaders = [fluid.io.DataLoader.from_generator(capacity=4, return_list=True), fluid.io.DataLoader.from_generator(capacity=2)]
+        loaders += [fluid.io.DataLoader.from_generator(capacity=4, return_list=True) for _ in range(2)]
+        loaders[0].set_sample_list_generator(batches, places=fluid.CPUPlace())
+        loaders[1].set_batch_generator(lambda: iter([[numbers(np, 2, 2), np.array([1])], [numbers(np, 1, 2), np.array([2])]]))
+        loaders[2].set_sample_generator(samples, batch_size=2)
+        loaders[3].set_sample_generator(samples, batch_size=2, drop_last=False)
+        reader = fluid.io.PyReader(capacity=2)
+        reader.decorate_sample_list_generator(batches)
+        for loader in [*loaders, loaders[0], reader]:
+            found.append([[[v.numpy(), list(v.shape), v.stop_gradient] for v in batch] for batch in loader()])
+        return found
