@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 
 # Namespaces and rooms, reached as attributes without an import of their own.
 _MODULES = (
-    "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fft", "fluid", "incubate",
+    "amp", "autograd", "callbacks", "cli", "data", "dataset", "device", "dialects", "dispatch", "distributed", "fft", "fluid", "incubate",
     "dtypes",
     "hapi", "inference", "io", "ir", "jit", "loaders", "lowering", "math",
     "metric", "nn", "optimizer", "quantization", "reader", "regularizer", "runtime", "safetensors", "signal", "static", "tape", "tensor",
@@ -37,6 +37,7 @@ _EXPORTERS = (
     "polyreme.math",
     "polyreme.nn.attributes",
     "polyreme.serialization",
+    "polyreme.flags",
     "polyreme.compiled.inspection",
     "polyreme.compiled.compilation",
     "polyreme.static.mode",
@@ -45,6 +46,11 @@ _EXPORTERS = (
 # Names whose modules bring much with them: only these names load them.
 _SINGLE = {
     "Model": "polyreme.hapi.model",
+    "autocast": "polyreme.amp.regions",
+    "get_autocast_cpu_dtype": "polyreme.amp.regions",
+    "get_autocast_dtype": "polyreme.amp.regions",
+    "get_autocast_gpu_dtype": "polyreme.amp.regions",
+    "is_autocast_enabled": "polyreme.amp.regions",
     # With its methods, for who looks at the class.
     "Tensor": "polyreme.math",
     "Size": "polyreme.sizes",
@@ -58,6 +64,7 @@ _SINGLE = {
 
 if TYPE_CHECKING:
     from polyreme import (
+        amp,
         autograd,
         callbacks,
         data,
@@ -76,12 +83,20 @@ if TYPE_CHECKING:
         static,
         vision,
     )
+    from polyreme.amp.regions import (
+        autocast,
+        get_autocast_cpu_dtype,
+        get_autocast_dtype,
+        get_autocast_gpu_dtype,
+        is_autocast_enabled,
+    )
     from polyreme.compiled.compilation import *
     from polyreme.compiled.inspection import *
     from polyreme.compiled.profiling import profile
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
+    from polyreme.flags import *
     from polyreme.hapi.flops import flops
     from polyreme.hapi.model import Model
     from polyreme.hapi.readers import batch

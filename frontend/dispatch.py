@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape, views
+from polyreme.cast_state import REGIONS, attends, watching
+from polyreme.casts import cast_operands, name_of
 from polyreme.compiled.gradient_recipes import GradientRecipe, make_recipe
 from polyreme.compiled.heavy_gradients import rule_for
 from polyreme.compiled.heavy_kernels import attribute_key, choose
@@ -231,7 +233,9 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
 
     Operands or attributes that the op does not take raise `InferError` (a `ValueError`).
     """
-    recorder, plan = _state.recorder, None
+    recorder, plan, watch = _state.recorder, None, None
+    if REGIONS.count:
+        operands, watch = cast_operands(cls, operands), watching()
     if recorder is not None:
         results = recorder.emit(cls, operands, attributes)
         if not recorder.taped:
@@ -244,6 +248,8 @@ def call(cls: type[Op], *operands: Any, **attributes: Any) -> Any:
         bound = plan.attributes
     if tape.is_grad_enabled() and _needs_grad(operands):
         tape.record(cls, operands, bound, results if isinstance(results, tuple) else (results,), plan)
+    if watch is not None:
+        watch.made(name_of(cls), results if isinstance(results, tuple) else (results,))
     return results
 
 
@@ -262,6 +268,8 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     except AttributeError:  # a number, say: the long way tells
         return None
     if plan is None or plan.fast is None or COUNT.calls and recorder is None and (a.__class__ is Pending or b.__class__ is Pending):
+        return None
+    if REGIONS.count and attends():
         return None
     if recorder is not None:
         return recorder.gather(plan, (x, y))
@@ -482,6 +490,8 @@ def view(cls: type[Op], x: Tensor, *operands: Tensor, **attributes: Any) -> Tens
     """As `call`, for an op that moves nothing: the result is a view of `x`, which shares its contents. (Variables of a static program share
     none.)
     """
+    if REGIONS.count:
+        x, *_ = cast_operands(cls, (x,))
     recorder, recorded = _state.recorder, tape.is_grad_enabled()
     result: Tensor
     if recorder is None:

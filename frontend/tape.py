@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from polyreme.cast_state import suspended
 from polyreme.grad_mode import MANNER, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op
@@ -549,7 +550,7 @@ def _run(
 
     `since` makes it a part of another backward: steps made before that are not run, and hooks on leaves are left to that.
     """
-    with provided.at_once():
+    with provided.at_once(), suspended():
         return _send(outputs, seeds, retain_graph, create_graph, wanted, blocked, since)
 
 

@@ -20,6 +20,7 @@
 | `POLYREME_COMPILE_SECONDS` | seconds that a process that compiles may take before its work is done here; otherwise 600 |
 | `POLYREME_JOBS` | processes that generate machine code; otherwise as many as threads |
 | `CPU_NUM` | Paddle's number of CPU devices for data parallel programs; otherwise 1 |
+| `FLAGS_amp_on_cpu` | 1 lets `paddle.amp` take effect on a CPU (`docs/amp.md`); read once, `paddle.set_flags` changes it |
 
 `mpiexec` tells each process that it starts its place among the others by variables of its own, which `launched` reads.
 
@@ -228,6 +229,11 @@ def launched() -> Launched:
         if rank in os.environ and size in os.environ:
             return Launched(_number(rank, 0, 0), _number(size, 1, 1), _number(local, 0, 0))
     return Launched(0, 1, 0)
+
+
+def amp_on_cpu() -> bool:
+    """Whether mixed precision takes effect on a CPU from the start."""
+    return os.environ.get("FLAGS_amp_on_cpu", "").strip().lower() in ("1", "true")
 
 
 def cpu_number() -> int:

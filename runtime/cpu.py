@@ -110,6 +110,11 @@ def _processor_fields() -> list[tuple[str, str]]:
     return fields
 
 
+def has_flag(name: str) -> bool:
+    """Whether Linux says that the processor has this, such as "avx512_bf16"."""
+    return name in _processor_flags()
+
+
 @functools.cache
 def _processor_flags() -> frozenset[str]:
     """What Linux says about an x86 processor; empty where it says nothing."""

@@ -10,6 +10,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
 from polyreme.dtypes import as_dtype
+from polyreme.flags import get_flags, set_flags
 from polyreme.grad_mode import MANNER
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
@@ -112,38 +113,7 @@ def cuda_pinned_places(device_count: int | None = None) -> list[CUDAPinnedPlace]
     return [CUDAPinnedPlace() for _ in range(1 if device_count is None else device_count)]
 
 
-# --- flags and versions
-
-_FLAGS: dict[str, Any] = {
-    "FLAGS_eager_delete_tensor_gb": 0.0,
-    "FLAGS_fraction_of_gpu_memory_to_use": 0.92,
-    "FLAGS_check_nan_inf": False,
-    "FLAGS_cpu_deterministic": False,
-    "FLAGS_use_mkldnn": False,
-    "FLAGS_benchmark": False,
-}
-
-
-def set_flags(flags: dict[str, Any]) -> None:
-    """Keep flags of Paddle's runtime, which say how it does things and not what is computed; here they only can be read again."""
-    if not isinstance(flags, dict):
-        raise TypeError("flags in set_flags should be a dict")
-    for name, value in flags.items():
-        if name not in _FLAGS:
-            raise ValueError(f"Flag {name} cannot set its value through this function.")
-        _FLAGS[name] = value
-
-
-def get_flags(flags: Any) -> dict[str, Any]:
-    """The values of flags, by name or a list of names."""
-    names = [flags] if isinstance(flags, str) else list(flags) if isinstance(flags, (list, tuple)) else None
-    if names is None:
-        raise TypeError("Flags in get_flags should be a list, tuple or string.")
-    for name in names:
-        if name not in _FLAGS:
-            raise ValueError(f"Flag {name} cannot get its value through this function.")
-    return {name: _FLAGS[name] for name in names}
-
+# --- versions
 
 def require_version(min_version: str, max_version: str | None = None) -> None:
     """An error unless the version of Paddle that fluid follows here, 1.8.5, lies between these."""

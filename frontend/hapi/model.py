@@ -6,12 +6,14 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from polyreme import jit
 from polyreme.callbacks import CallbackList, EarlyStopping, with_defaults
+from polyreme.hapi.mixed_precision import MixedPrecision, mixed_precision
 from polyreme.hapi.summary import summary
 from polyreme.io import DataLoader, Dataset, DistributedBatchSampler, IterableDataset
 from polyreme.ir import config
@@ -57,6 +59,7 @@ class Model(Shown):
         self.network = network
         self.stop_training = False
         self._optimizer: Optimizer | None = None
+        self._mixed: MixedPrecision | None = None
         self._loss: Callable[..., Any] | None = None
         self._metrics: list[Metric] = []
         self._arguments = _arguments(network)
@@ -74,18 +77,16 @@ class Model(Shown):
     def prepare(self, optimizer: Optimizer | None = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None) -> None:
         """Say what to train with: the optimizer, the loss (a function of the outputs and labels; a sum is taken of several) and metrics,
         one or a list.
+
+        `amp_configs` is a level of `paddle.amp`, "O1" or "O2", or a dict of a `level`, a `custom_white_list` and `custom_black_list`, and
+        settings of `paddle.amp.GradScaler`.
         """
         if loss is not None and not callable(loss):
             raise TypeError("'loss' must be sub classes of `paddle.nn.Layer` or any callable function.")
         for metric in _list(metrics):
             if not isinstance(metric, Metric):
                 raise AssertionError(f"{type(metric).__name__} is not sub class of Metric")
-        level = amp_configs.get("level", "O0") if isinstance(amp_configs, dict) else amp_configs
-        if level not in (None, "O0"):
-            raise ValueError(
-                f"expected amp_configs to be None or 'O0' but got {amp_configs!r}: mixed precision is not done here, use a network of one "
-                f"dtype"
-            )
+        self._mixed = mixed_precision(amp_configs, self.network, optimizer)
         self._optimizer, self._loss, self._metrics = optimizer, loss, _list(metrics)
 
     # --- one batch
@@ -95,12 +96,16 @@ class Model(Shown):
         if self._optimizer is None or self._loss is None:
             raise AssertionError("model not ready, please call `model.prepare()` first, with an optimizer and a loss")
         self.network.train()
-        outputs, targets = self._outputs(inputs), _tensors(labels)
+        outputs, targets = self._outputs(inputs, self._mixed), _tensors(labels)
         losses = _list(self._loss(*outputs, *targets))
         total = add_n(losses)
-        total.backward()
+        if self._mixed is not None:
+            self._mixed.step(total, self._optimizer, update)
+        else:
+            total.backward()
+            if update:
+                self._optimizer.minimize(total)
         if update:
-            self._optimizer.minimize(total)
             self._optimizer.clear_grad()
             self.network.clear_gradients()
         found = [loss.numpy() for loss in losses]
@@ -123,10 +128,14 @@ class Model(Shown):
         self.network.eval()
         return [output.numpy() for output in self._outputs(inputs)]
 
-    def _outputs(self, inputs: Any) -> list[Any]:
+    def _outputs(self, inputs: Any, mixed: MixedPrecision | None = None) -> list[Any]:
+        """What the network makes of a batch: in the region of training, and of a network in half precision always."""
         given = _tensors(inputs)
+        if mixed is None and self._mixed is not None and self._mixed.level == "O2":
+            mixed = self._mixed
         self._seen = [InputSpec(list(x.shape), x.dtype, name) for x, name in zip(given, self._arguments, strict=False)]
-        return _list(self.network(*given))
+        with nullcontext() if mixed is None else mixed.region():
+            return _list(self.network(*given))
 
     def _measured(self, outputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         with no_grad():

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.cast_state import call_key
 from polyreme.dtypes import default_dtype
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, Expr
@@ -269,7 +270,7 @@ class StaticFunction(CompiledFunction):
         template = flatten((args, kwargs), leaves, is_tensor)
         inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
         types, texts = self._input_types(template, inputs)
-        signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name)
+        signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name, call_key())
         calls = self._known(signature, types)
         if key is not None:
             if len(self._recent) >= MOST_RECENT:
@@ -289,7 +290,7 @@ class StaticFunction(CompiledFunction):
 
     def _plain_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """What tells two calls apart that are made with tensors, numbers and texts only, as long as guards hold; None for other calls."""
-        key: list[Any] = [(tape.is_grad_enabled(), default_dtype())]
+        key: list[Any] = [(tape.is_grad_enabled(), default_dtype(), call_key())]
         for arg in args:
             if isinstance(arg, Tensor) and isinstance(arg._value, np.ndarray):
                 key.append((arg._value.dtype, arg._value.shape, arg.stop_gradient))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.math.common import cast_to, promoted, tensor_arg
@@ -22,6 +23,7 @@ METHODS: list[str] = []
 Labels = list[str]
 
 
+@operator("einsum")
 def einsum(equation: str, *operands: Tensor) -> Tensor:
     """The sum of products that `equation` describes, as in numpy: "ij,jk->ik" is the product of two matrices.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.casts import apart
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype, complex128, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
@@ -251,6 +252,7 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
 
 
 @provides
+@apart
 def clone(x: Tensor, name: str | None = None) -> Tensor:
     """A copy that gradients flow through."""
     return dispatch.call(ops.Reshape, x, shape=x.type.shape)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.cast_state import CAST, current
+from polyreme.casts import as_one, operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, f64, i1
@@ -121,6 +123,7 @@ def round(x: Tensor, decimals: int = 0, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Round, x)
 
 
+@operator("asinh")
 def asinh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic sine."""
     done = _of_complex("asinh", tensor_arg(x, "asinh"))
@@ -148,6 +151,7 @@ def _log_of_twice(x: Tensor) -> Tensor:
     return _shift(log(x), math.log(2))
 
 
+@operator("acosh")
 def acosh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic cosine."""
     done = _of_complex("acosh", tensor_arg(x, "acosh"))
@@ -161,6 +165,7 @@ def acosh(x: Tensor, name: str | None = None) -> Tensor:
     return where(dispatch.call(ops.Greater, x, far), _log_of_twice(maximum(x, far)), close)
 
 
+@operator("atanh")
 def atanh(x: Tensor, name: str | None = None) -> Tensor:
     """Inverse hyperbolic tangent."""
     done = _of_complex("atanh", tensor_arg(x, "atanh"))
@@ -174,6 +179,7 @@ def _shift(x: Tensor, by: float) -> Tensor:
     return dispatch.call(ops.Add, x, dispatch.full((), by, x.type.dtype))
 
 
+@operator("logit")
 def logit(x: Tensor, eps: float | None = None, name: str | None = None) -> Tensor:
     """log(x / (1 - x)), with `x` first held within [eps, 1 - eps] when eps is given."""
     x = floating(tensor_arg(x, "logit"))
@@ -193,6 +199,7 @@ def frac(x: Tensor, name: str | None = None) -> Tensor:
     return subtract(x, trunc(x))
 
 
+@operator("stanh")
 def stanh(x: Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
     """scale_b * tanh(scale_a * x)."""
     # Paddle keeps both numbers in float32, and float64 tensors show it.
@@ -324,10 +331,19 @@ def pow(x: Tensor, y: Any, name: str | None = None) -> Tensor:
         base, exponent = promote(x, y)
     elif not isinstance(y, (int, float)):
         raise TypeError(f"pow(): argument 'y' must be Tensor or a number, but got {type(y).__name__}")
-    elif y == 2:
-        return dispatch.call(ops.Square, x)
     else:
-        base, exponent = x, dispatch.full((), int(y) if x.type.dtype.kind in "iu" else y, x.type.dtype)
+        return as_one("pow", _to_number, x, y)
+    return _power(base, exponent)
+
+
+def _to_number(x: Tensor, y: float) -> Tensor:
+    """A tensor to the power of a number, which is an operator of its own in Paddle."""
+    if y == 2:
+        return dispatch.call(ops.Square, x)
+    return _power(x, dispatch.full((), int(y) if x.type.dtype.kind in "iu" else y, x.type.dtype))
+
+
+def _power(base: Tensor, exponent: Tensor) -> Tensor:
     if base.type.dtype.kind == "c":
         return OF_COMPLEX["power"](base, exponent)
     return dispatch.call(ops.Pow, base, exponent)
@@ -361,6 +377,7 @@ def scale(
     return provided.named_function(act)(result)
 
 
+@operator("sum")
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of a list of tensors of equal shape."""
     tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -376,12 +393,14 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     return total
 
 
+@operator("addmm")
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """beta * input + alpha * (x @ y)."""
     product = dispatch.call(ops.MatMul, x, y)
     return add(scale(input, beta), scale(product, alpha))
 
 
+@operator("lerp")
 def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
     """x + weight * (y - x). The weight gets no gradient."""
     no_integers(x, "lerp")
@@ -450,6 +469,8 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 f"The shape of broadcast output {list(result.shape)} is different from that of inplace tensor {x.shape} in the Inplace "
                 f"operation."
             )
+        if current() is not None and function is not cast and x.type.dtype in CAST:
+            result = cast_to(result, x.type.dtype)  # what is changed in place keeps its dtype, whatever was computed in
         return dispatch.assign(x, result)
 
     return _named_in_place(changed, function)

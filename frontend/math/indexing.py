@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.casts import apart
 from polyreme.dialects import nn as ops
 from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import is_users_frame
@@ -60,6 +61,7 @@ def _part(x: Tensor, key: Any) -> Tensor:
     return dispatch.call(ops.Gather, flat, dispatch.constant(positions), axis=0)
 
 
+@apart
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """Give the part of `x` that `key` selects the values of `value`, which broadcast to it."""
     items = _expand_ellipsis(key if isinstance(key, tuple) else (key,), x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, promote, promoted, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply
@@ -16,6 +17,7 @@ __all__ = ["bmm", "dist", "dot", "inner", "kron", "matmul", "mm", "mv", "outer",
 METHODS = list(__all__)
 
 
+@operator("matmul_v2")
 def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = False, name: str | None = None) -> Tensor:
     """numpy's matrix product: vectors at either side, batches that broadcast."""
     tensor_arg(x, "matmul", "x")
@@ -29,11 +31,13 @@ def matmul(x: Tensor, y: Tensor, transpose_x: bool = False, transpose_y: bool = 
     return dispatch.call(ops.MatMul, x, y, transpose_x=bool(transpose_x) and x.ndim > 1, transpose_y=bool(transpose_y) and y.ndim > 1)
 
 
+@operator("matmul_v2")
 def mm(input: Tensor, mat2: Tensor, name: str | None = None) -> Tensor:
     """The product of two matrices."""
     return matmul(input, mat2)
 
 
+@operator("bmm")
 def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The products of two batches of matrices."""
     if x.ndim != 3 or y.ndim != 3:
@@ -43,6 +47,7 @@ def bmm(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     return matmul(x, y)
 
 
+@operator("mv")
 def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
     """A matrix times a vector."""
     if x.ndim != 2 or vec.ndim != 1:
@@ -50,6 +55,7 @@ def mv(x: Tensor, vec: Tensor, name: str | None = None) -> Tensor:
     return matmul(x, vec)
 
 
+@operator("dot")
 def dot(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The sum of products along the last axis."""
     if x.ndim not in (1, 2) or not same_sizes(x.type.shape, y.type.shape):
@@ -71,6 +77,7 @@ def outer(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     return multiply(reshape(x, [-1, 1]), reshape(y, [1, -1]))
 
 
+@operator("kron")
 def kron(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """Every element of `x` times the whole of `y`."""
     rank = max(x.ndim, y.ndim)
@@ -81,6 +88,7 @@ def kron(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     return reshape(multiply(wide_x, wide_y), [n * m for n, m in zip(a, b, strict=True)])
 
 
+@operator("trace")
 def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Tensor:
     """The sum of a diagonal of two axes."""
     import numpy as np
@@ -95,6 +103,7 @@ def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str 
     return cast_to(sum(multiply(transpose(x, [*rest, first, second]), dispatch.constant(mask)), [-2, -1]), x.type.dtype)
 
 
+@operator("dist")
 def dist(x: Tensor, y: Tensor, p: float = 2, name: str | None = None) -> Tensor:
     """The p-norm of the difference."""
     return norm(x - y, float(p))

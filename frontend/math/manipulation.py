@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, views
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import i1, i64
@@ -260,6 +261,7 @@ def _same_dtype(tensors: Sequence[Tensor], function: str) -> list[Tensor]:
     return list(tensors)
 
 
+@operator("concat")
 def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tensor:
     """Laid end to end along `axis`."""
     if isinstance(x, Tensor):
@@ -271,6 +273,7 @@ def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tenso
     return dispatch.call(ops.Concat, tensors, axis=place)
 
 
+@operator("stack")
 @provides
 def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
     """Laid side by side along a new axis."""

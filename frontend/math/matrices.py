@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply, subtract
@@ -57,6 +58,7 @@ def cholesky(x: Tensor, upper: bool = False, name: str | None = None) -> Tensor:
     return result
 
 
+@operator("cross")
 def cross(x: Tensor, y: Tensor, axis: int = FIRST_OF_THREE, name: str | None = None) -> Tensor:
     """The cross products of the vectors of 3 along `axis`: the first axis of size 3 unless it is given."""
     tensor_arg(x, "cross", "x")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import apart, as_one, operator
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
@@ -112,6 +113,7 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
     return _reduce(ops.Any, cast_to(tensor_arg(x, "any"), i1), axis, keepdim, "any")
 
 
+@apart
 def var(
     x: Tensor, axis: Any = None, unbiased: bool | None = None, keepdim: bool = False, name: str | None = None, *, correction: float = 1
 ) -> Tensor:
@@ -135,6 +137,7 @@ def std(x: Tensor, axis: Any = None, unbiased: bool = True, keepdim: bool = Fals
     return sqrt(var(x, axis, unbiased, keepdim))
 
 
+@operator("logsumexp")
 def logsumexp(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow."""
     x = floating(tensor_arg(x, "logsumexp"))
@@ -176,7 +179,8 @@ def norm(
         x = cast_to(x, as_dtype(dtype).scalar)
     kind = tensor_arg(x, "norm").type
     axes_of(axis, kind.rank, "norm")  # so that an axis that is not there is one of norm, and not of what it is made of
-    result = _norm(abs_(x) if kind.dtype.kind == "c" else x, p, axis, keepdim)
+    whole = p in (None, "fro") and (axis is None or isinstance(axis, (list, tuple)) and len(axis) == 2)
+    result = as_one("frobenius_norm" if whole else "p_norm", _norm, abs_(x) if kind.dtype.kind == "c" else x, p, axis, keepdim)
     return result if out is None else dispatch.assign(out, result)
 
 

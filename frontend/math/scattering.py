@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, UnknownSize, product
 from polyreme.ir.types import i64
@@ -36,6 +37,7 @@ def _same_dtype(x: Tensor, updates: Tensor, function: str) -> None:
         raise TypeError(f"{function} expected x and updates of one dtype but got {x.dtype.name} and {updates.dtype.name}")
 
 
+@operator("scatter")
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
     """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
     tensor_arg(x, "scatter")
@@ -53,6 +55,7 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
     return add(nothing, dispatch.call(ops.ScatterAdd, updates, rows, axis=0, size=x.type.shape[0]))
 
 
+@operator("scatter_nd_add")
 def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None = None) -> Tensor:
     """`x` with `updates` added to the slices at the coordinates along the last axis of `index`.
 
@@ -87,6 +90,7 @@ def scatter_nd(index: Tensor, updates: Tensor, shape: Any, name: str | None = No
     return scatter_nd_add(zeros(shape, updates.dtype), index, updates)
 
 
+@operator("index_add")
 def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1, name: str | None = None) -> Tensor:
     """`x` with the slices of `value`, times `alpha`, added to those at the positions of a 1-D `index` along `axis`."""
     _same_dtype(x, value, "index_add")
@@ -98,6 +102,7 @@ def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
 
+@operator("put_along_axis")
 def put_along_axis(
     arr: Tensor, indices: Tensor, values: Any, axis: int, reduce: str = "assign", include_self: bool = True, broadcast: bool = True
 ) -> Tensor:
@@ -162,6 +167,7 @@ def _brought_in(whole: Tensor, given: Tensor, flat: Tensor, reduce: str, include
     return whole
 
 
+@operator("multiplex")
 def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) -> Tensor:
     """Row i of the result is row i of the tensor whose number stands in row i of `index`, which is [rows, 1]."""
     tensors = list(inputs)

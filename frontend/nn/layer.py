@@ -72,6 +72,7 @@ class Layer:
     """A part of a model. A subclass calls `super().__init__()`, sets parameters and sublayers as attributes and defines `forward`."""
 
     training: bool
+    _cast_to_low_precision = True  # whether `amp.decorate` casts it
 
     def __init__(self, name_scope: str | None = None, dtype: Any = "float32"):
         set_plain = object.__setattr__
@@ -465,22 +466,26 @@ class Layer:
     # --- dtype and device
 
     def _cast(self, dtype: Any, floating_only: bool, skip: tuple[type, ...] = ()) -> Layer:
-        from polyreme.math.elementwise import cast
-
         wanted = dtypes.as_dtype(dtype)
         for layer in self.sublayers(include_self=True):
             if skip and isinstance(layer, skip):
                 continue
-            for table in (layer._parameters, layer._buffers):
-                for tensor in table.values():
-                    if tensor is None or not tensor._is_initialized() or floating_only and not tensor.is_floating_point():
-                        continue
-                    if tensor.dtype is not wanted:
-                        tensor._replace(cast(tensor.detach(), wanted))
-                    if tensor._grad is not None and tensor._grad.dtype is not wanted:
-                        tensor._grad = cast(tensor._grad.detach(), wanted)
-            layer._dtype = wanted
+            layer._cast_own(wanted, floating_only)
         return self
+
+    def _cast_own(self, wanted: dtypes.dtype, floating_only: bool) -> None:
+        """Cast the parameters and buffers of this layer alone."""
+        from polyreme.math.elementwise import cast
+
+        for table in (self._parameters, self._buffers):
+            for tensor in table.values():
+                if tensor is None or not tensor._is_initialized() or floating_only and not tensor.is_floating_point():
+                    continue
+                if tensor.dtype is not wanted:
+                    tensor._replace(cast(tensor.detach(), wanted))
+                if tensor._grad is not None and tensor._grad.dtype is not wanted:
+                    tensor._grad = cast(tensor._grad.detach(), wanted)
+        self._dtype = wanted
 
     def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, non_blocking: bool | None = None) -> Layer:
         """Cast and move parameters and buffers; None keeps what is there. Returns itself."""

@@ -185,5 +185,5 @@ def test_one_process_in_dynamic_mode_is_asked_for(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="DataParallel"):
         fitted.fit(some_digits())
-    with pytest.raises(ValueError, match="mixed precision"):
-        fitted.prepare(amp_configs="O1")
+    with pytest.raises(ValueError, match="should be 'O0', 'O1' or 'O2'"):
+        fitted.prepare(amp_configs="O3")

@@ -336,7 +336,8 @@ class Watch(Branches):
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             return kind(*args, **kwargs)
         if is_ours(kind):
-            if module_name(kind) == "polyreme.grad_mode":
+            if module_name(kind) in ("polyreme.grad_mode", "polyreme.amp.regions"):
+                args, kwargs = self._arguments(args, kwargs)
                 return kind(*args, **kwargs)
             raise NotWhole(f"a {kind.__name__} is made inside the function")
         if issubclass(kind, (np.generic, np.dtype, np.finfo, np.iinfo)) and not any(isinstance(a, Tensor) for a in args):

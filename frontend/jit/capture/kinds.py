@@ -116,6 +116,7 @@ TRUSTED = (
     "polyreme.nn.functional",
     "polyreme.tensor",
     "polyreme.grad_mode",
+    "polyreme.amp.regions",
     "polyreme.fft",
     "polyreme.signal",
     "polyreme.vision.ops",

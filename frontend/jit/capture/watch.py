@@ -608,7 +608,7 @@ class Reads(abc.ABC):
         """What a `with` enters."""
         if (
             isinstance(value, (tape.no_grad, tape.enable_grad, tape.set_grad_enabled, contextlib.nullcontext))
-            or module_name(type(value)) == "polyreme.grad_mode"
+            or module_name(type(value)) in ("polyreme.grad_mode", "polyreme.amp.regions")
         ):
             return value
         raise NotWhole(f"a {type(value).__name__} is entered by 'with'")

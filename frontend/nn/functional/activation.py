@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, same_sizes, select, tensor_arg
@@ -55,6 +56,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01, name: str | None = None)
     return dispatch.call(ops.LeakyRelu, tensor_arg(x, "leaky_relu"), alpha=float(negative_slope))
 
 
+@operator("prelu")
 def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None = None) -> Tensor:
     """As `leaky_relu` with a learned slope: one for all, or one per channel."""
     slope = weight
@@ -69,6 +71,7 @@ def prelu(x: Tensor, weight: Tensor, data_format: str = "NCHW", name: str | None
     return select(_above(x, 0.0), x, multiply(x, slope))
 
 
+@operator("elu")
 def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     # The exponential is taken of the negative part alone: what is not chosen must not overflow, not even in the gradient.
@@ -76,6 +79,7 @@ def elu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     return select(_above(x, 0.0), x, negative)
 
 
+@operator("celu")
 def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     if alpha == 0:
@@ -84,6 +88,7 @@ def celu(x: Tensor, alpha: float = 1.0, name: str | None = None) -> Tensor:
     return select(_above(x, 0.0), x, negative)
 
 
+@operator("selu")
 def selu(x: Tensor, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> Tensor:
     """scale * elu(x, alpha)."""
     if scale <= 1.0:
@@ -109,6 +114,7 @@ def silu(x: Tensor, inplace: bool = False, name: str | None = None) -> Tensor:
     return in_place(swish)(x) if inplace else swish(x)
 
 
+@operator("mish")
 def mish(x: Tensor, name: str | None = None) -> Tensor:
     """x * tanh(softplus(x))."""
     return multiply(x, dispatch.call(ops.Tanh, softplus(x)))
@@ -120,6 +126,7 @@ def sigmoid(x: Tensor, name: str | None = None, *, out: Tensor | None = None) ->
     return result if out is None else dispatch.assign(out, result)
 
 
+@operator("logsigmoid")
 def log_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
     """log(sigmoid(x))."""
     return neg(dispatch.call(ops.Softplus, neg(x), beta=1.0, threshold=40.0))
@@ -130,6 +137,7 @@ def tanh(x: Tensor, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Tanh, floating(tensor_arg(x, "tanh")))
 
 
+@operator("tanh_shrink")
 def tanhshrink(x: Tensor, name: str | None = None) -> Tensor:
     """x - tanh(x)."""
     return subtract(x, tanh(x))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim, Expr, UnknownSize
@@ -29,6 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@operator("linear_v2")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = None) -> Tensor:
     """x @ weight + bias, with the weight [in, out]."""
     tensor_arg(x, "linear")
@@ -40,6 +42,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | No
     return dispatch.call(ops.Linear, x, weight, bias)
 
 
+@operator("bilinear_tensor_product")
 def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None, name: str | None = None) -> Tensor:
     """x1[n] weight[o] x2[n]ᵀ + bias[o]: x1 [batch, in1], x2 [batch, in2], weight [out, in1, in2], bias [1, out]; [batch, out]."""
     for argument, tensor, rank in (("x1", x1, 2), ("x2", x2, 2), ("weight", weight, 3)):
@@ -140,6 +143,7 @@ def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = True, name: str | 
     return scale(kept, a, b)
 
 
+@operator("lookup_table_v2")
 def embedding(
     x: Tensor,
     weight: Tensor,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.cast_state import current
+from polyreme.casts import as_one, inputs
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, ceildiv, maximum
@@ -97,6 +100,14 @@ def to_channel_last(x: Tensor) -> Tensor:
     return transpose(x, [0, *range(2, x.ndim), 1])
 
 
+def _operator(rank: int, x: Tensor, weight: Tensor, groups: Any) -> str:
+    """What Paddle calls a convolution."""
+    channels, made = x.type.shape[1], weight.type.shape[0]
+    if rank < 3 and groups != 1 and groups == channels and isinstance(made, int) and made % groups == 0:
+        return "depthwise_conv2d"
+    return "conv3d" if rank == 3 else "conv2d"
+
+
 def _conv(
     rank: int,
     x: Tensor,
@@ -118,7 +129,16 @@ def _conv(
         x = to_channel_first(x)
     strides, dilations = sizes_of(stride, rank, "stride"), dilations_of(dilation, rank, padding)
     pairs = padding_pairs(padding, rank, x.type.shape[2:], weight.shape[2:], strides, dilations, last)
-    result = dispatch.call(ops.Conv, x, weight, bias, strides=strides, padding=pairs, dilations=dilations, groups=int(groups))
+    attributes = {"strides": strides, "padding": pairs, "dilations": dilations, "groups": int(groups)}
+    if current() is None:
+        result = dispatch.call(ops.Conv, x, weight, bias, **attributes)
+    else:
+        # Here Paddle adds the bias as another operator, with rules of its own.
+        result = as_one(_operator(rank, x, weight, groups), functools.partial(dispatch.call, ops.Conv, **attributes), x, weight, None)
+        if rank == 1:
+            (result,) = inputs("squeeze2", result)
+        if bias is not None:
+            result = dispatch.call(ops.Add, result, dispatch.call(ops.Reshape, bias, shape=(*bias.type.shape, *(1,) * rank)))
     return to_channel_last(result) if last else result
 
 
@@ -216,7 +236,8 @@ def _conv_transpose(
         if isinstance(n, int) and isinstance(smallest, int) and not smallest <= n < smallest + step:
             raise ValueError(f"{name} expected sizes from {least} on, each less than a stride more, but got {sizes}")
     numbers = {"strides": strides, "padding": pairs, "dilations": dilations, "groups": int(groups)}
-    result = dispatch.call(ops.ConvTranspose, x, weight, sizes=tuple(sizes), **numbers)
+    transposed = functools.partial(dispatch.call, ops.ConvTranspose, sizes=tuple(sizes), **numbers)
+    result = as_one("conv3d_transpose" if rank == 3 else "conv2d_transpose", transposed, x, weight)
     if bias is not None:
         result = dispatch.call(ops.Add, result, dispatch.call(ops.Reshape, bias, shape=(*bias.type.shape, *(1,) * rank)))
     return to_channel_last(result) if last else result

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_
@@ -67,6 +68,7 @@ def l1_loss(input: Tensor, label: Tensor, reduction: str = "mean", name: str | N
     return _reduced(abs_(subtract(input, label)), reduction, "l1_loss")
 
 
+@operator("huber_loss")
 def smooth_l1_loss(
     input: Tensor, label: Tensor, reduction: str = "mean", delta: float = 1.0, is_huber: bool = True, name: str | None = None
 ) -> Tensor:
@@ -79,6 +81,7 @@ def smooth_l1_loss(
     return _reduced(loss if is_huber else scale(loss, 1.0 / delta), reduction, "smooth_l1_loss")
 
 
+@operator("log_loss")
 def log_loss(input: Tensor, label: Tensor, epsilon: float = 1e-4, name: str | None = None) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon). The label gets no gradient."""
     _expect_alike(input, label, "log_loss")
@@ -101,6 +104,7 @@ def binary_cross_entropy(
     return _reduced(loss if weight is None else multiply(loss, weight), reduction, "binary_cross_entropy")
 
 
+@operator("sigmoid_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
     logit: Tensor,
     label: Tensor,
@@ -122,6 +126,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else multiply(loss, weight), reduction, "binary_cross_entropy_with_logits")
 
 
+@operator("softmax_with_cross_entropy")
 def softmax_with_cross_entropy(
     logits: Tensor,
     label: Tensor,
@@ -271,6 +276,7 @@ def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_ind
     return neg(sum(log(dispatch.call(ops.Where, chosen, input, number_like(input, 1.0))), axis, keepdim=True))
 
 
+@operator("nll_loss")
 def nll_loss(
     input: Tensor, label: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None
 ) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from polyreme import dispatch, tape
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import i64
@@ -55,6 +56,7 @@ def channel_axis(data_format: str, rank: int) -> int:
 # --- batches
 
 
+@operator("batch_norm")
 def batch_norm(
     x: Tensor,
     running_mean: Tensor,
@@ -150,6 +152,7 @@ def move(running: Tensor, batch: Tensor | None, momentum: Any, count: Dim = 2) -
 # --- layers, instances, groups
 
 
+@operator("layer_norm")
 @accepting(input="x", eps="epsilon")
 def layer_norm(
     x: Tensor,
@@ -190,6 +193,7 @@ def _flat(vector: Tensor | None, shape: tuple[Dim, ...], name: str, function: st
     return reshape(vector, list(shape))
 
 
+@operator("instance_norm")
 def instance_norm(
     x: Tensor,
     running_mean: Tensor | None = None,
@@ -212,6 +216,7 @@ def instance_norm(
     return dispatch.call(ops.Standardize, x, weight, bias, axes=axes, affine=(1,), epsilon=float(eps))[0]
 
 
+@operator("group_norm")
 def group_norm(
     x: Tensor,
     num_groups: int,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import as_one
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
@@ -52,10 +53,18 @@ def _pool(
 def _max_pool(
     rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, return_mask: bool, ceil_mode: bool, data_format: str
 ) -> Any:
+    if return_mask:
+        operator = "max_pool2d_with_index" if rank == 2 else "max_pool3d_with_index"
+        return as_one(operator, _max_pool_with_positions, rank, x, kernel_size, stride, padding, ceil_mode, data_format)
+    name = f"max_pool{rank}d"
+    return _pool(ops.MaxPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode))[0]
+
+
+def _max_pool_with_positions(
+    rank: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, data_format: str
+) -> tuple[Tensor, Tensor]:
     name = f"max_pool{rank}d"
     result, attributes = _pool(ops.MaxPool, rank, x, kernel_size, stride, padding, data_format, name, ceil_mode=bool(ceil_mode))
-    if not return_mask:
-        return result
     if is_channel_last(data_format, rank, name):
         raise ValueError(f"{name} expected a data format with channels first when return_mask is set")
     return result, _positions(x, result, attributes)

@@ -5,6 +5,7 @@ Places and shares are computed in float32, rounded as Paddle's kernels round the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import as_one
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, UnknownSize
 from polyreme.ir.types import ScalarType, f32, f64, i64
@@ -321,8 +323,22 @@ def interpolate(
     if size is not None and scale_factor is not None:
         raise ValueError("Only one of size or scale_factor should be defined.")
     last = layout == FORMATS[x.ndim][1]
-    made = to_channel_first(x) if last else x
-    sizes, factors = _sizes(made, size, scale_factor, recompute_scale_factor)
+
+    def resized(x: Tensor) -> Tensor:
+        made = to_channel_first(x) if last else x
+        sizes, factors = _sizes(made, size, scale_factor, recompute_scale_factor)
+        made = _resized(made, sizes, factors, kind, antialias, align_corners, align_mode)
+        if made is x:
+            return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+        return to_channel_last(made) if last else made
+
+    return as_one(f"{kind}_interp_v2", resized, x)
+
+
+def _resized(
+    made: Tensor, sizes: Sequence[Any], factors: Sequence[Any], kind: str, antialias: bool, align_corners: bool, align_mode: int
+) -> Tensor:
+    """A tensor of channels before spatial axes, axis by axis."""
     for axis, (new, factor) in reversed(list(enumerate(zip(sizes, factors, strict=True), 2))):
         if antialias:
             made = _smoothed_axis(made, axis, new, factor, align_corners, kind == "bicubic")
@@ -332,9 +348,7 @@ def interpolate(
             made = cubic_axis(made, axis, new, factor, align_corners)
         else:
             made = linear_axis(made, axis, new, factor, align_corners, align_mode, kind == "bilinear")
-    if made is x:
-        return dispatch.call(ops.Reshape, x, shape=x.type.shape)
-    return to_channel_last(made) if last else made
+    return made
 
 
 def upsample(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casts import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import of_scalar
 from polyreme.ir.dims import Dim, Expr, product
@@ -86,6 +87,7 @@ def channel_shuffle(x: Tensor, groups: int, data_format: str = "NCHW", name: str
     return reshape(transpose(apart, order), shape)
 
 
+@operator("temporal_shift")
 def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: str | None = None, data_format: str = "NCHW") -> Tensor:
     """[N * seg_num, C, H, W], frames of videos: the first part of the channels comes from the frame before, the second from the frame
     after, zeros beyond the ends.
@@ -114,6 +116,7 @@ def temporal_shift(x: Tensor, seg_num: int, shift_ratio: float = 0.25, name: str
 # --- sampling
 
 
+@operator("affine_grid")
 def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name: str | None = None) -> Tensor:
     """Where affine maps take the places of an image of `out_shape`: [N, H, W, 2] (x, y) for maps [N, 2, 3], [N, D, H, W, 3] (x, y, z) for
     [N, 3, 4].
@@ -158,6 +161,7 @@ def _free_points(theta: Tensor, sizes: Sequence[Dim], align_corners: bool) -> Te
     return reshape(stack([*reversed(grids), ones], -1), [1, -1, len(sizes) + 1])
 
 
+@operator("grid_sampler")
 def grid_sample(
     x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True, name: str | None = None
 ) -> Tensor:
