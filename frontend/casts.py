@@ -90,7 +90,7 @@ def operator(name: str) -> Callable[[Function], Function]:
 
 
 def apart(function: Function) -> Function:
-    """Mark a function as one whose result has the dtype of its argument in every region."""
+    """Mark a function as one in which nothing is cast in any region: its result has the dtype of what it takes."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
+from polyreme.casts import apart
 from polyreme.device import current_place
 from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
@@ -144,6 +145,7 @@ class Optimizer(Shown, UpdateProtocol):
         for group in self._groups:
             self._step_group(self._with_gradients(group["params"]), group)
 
+    @apart
     def _step_group(self, found: list[tuple[Any, Any]], group: dict[str, Any]) -> None:
         clip = group.get("grad_clip", self._grad_clip)
         if self._is_of_ones_own():
@@ -214,12 +216,13 @@ class Optimizer(Shown, UpdateProtocol):
         options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
         options |= self._parameter_options(parameter, options)
         stored = self._master_weights.get(parameter.name, parameter)
-        kind = stored._value.dtype
+        kind = self._kind_of_state(stored._value.dtype)
         rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         options = self.rule.rounded(options, kind.type)
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
-        p, changed = new(stored, gradient, rate, state, options, self._regularizer(parameter, group))
+        read = stored if kind == stored._value.dtype else Tensor(stored._value.astype(kind))
+        p, changed = new(read, gradient, rate, state, options, self._regularizer(parameter, group))
         for name, value in changed.items():
             _overwrite(state[name], value)
         _overwrite(stored, p)
@@ -283,6 +286,10 @@ class Optimizer(Shown, UpdateProtocol):
     def _slots(self) -> Sequence[Any]:
         return self.rule.slots if self.rule is not None else ()
 
+    def _kind_of_state(self, kind: Any) -> Any:
+        """The dtype that a (master) weight of this one is updated in."""
+        return np.dtype(np.float32) if self.rule.wide and kind.itemsize == 2 else kind
+
     def _make_state(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
         options = {**self._options, **group}
         for parameter in parameters:
@@ -300,7 +307,8 @@ class Optimizer(Shown, UpdateProtocol):
                 if parameter.name in kept:
                     continue
                 like = self._master_weights.get(parameter.name, parameter)._value
-                tensor = Tensor(np.full(slot.shape(like.shape, options), slot.start(options), slot.dtype or like.dtype))
+                kind = slot.dtype or self._kind_of_state(like.dtype)
+                tensor = Tensor(np.full(slot.shape(like.shape, options), slot.start(options), kind))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True
                 kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))

@@ -39,11 +39,15 @@ class Slot:
 @dataclass(frozen=True)
 class Rule:
     """An optimizer's state and formula. `precise` names the options that Paddle's kernel takes in float64; the others it takes in float32.
+
+    What is `wide` has its state, and computes, in float32 where a parameter of half precision has no master weight: powers of 0.999 are
+    nothing that bfloat16 can hold.
     """
 
     slots: tuple[Slot, ...]
     update: Update
     precise: tuple[str, ...] = ()
+    wide: bool = False
 
     def rounded(self, options: Mapping[str, Any], kind: type[np.generic]) -> dict[str, Any]:
         """The options as the kernel has them for a (master) weight of this type: 1 - beta2 depends on it."""
@@ -232,17 +236,23 @@ AMSGRAD_SLOT = Slot("moment2_max")
 
 SGD = Rule((), _sgd)
 MOMENTUM = Rule((Slot("velocity"),), _momentum)
-ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"))
-ADAMW = Rule(_ADAM_SLOTS, _adamw, precise=("beta1", "beta2", "epsilon"))
-LAMB = Rule(_ADAM_SLOTS, _lamb)
+ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"), wide=True)
+ADAMW = Rule(_ADAM_SLOTS, _adamw, precise=("beta1", "beta2", "epsilon"), wide=True)
+LAMB = Rule(_ADAM_SLOTS, _lamb, wide=True)
 ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad)
 RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
-ADAMAX = Rule((Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",))
+ADAMAX = Rule(
+    (Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",), wide=True
+)
 # Powers as large as the parameter, as Paddle keeps these.
 NADAM = Rule(
-    (*(Slot(name, lambda o: 1.0) for name in ("momentum_decay_pow", "beta2_pow", "mu_product")), Slot("moment1"), Slot("moment2")), _nadam
+    (*(Slot(name, lambda o: 1.0) for name in ("momentum_decay_pow", "beta2_pow", "mu_product")), Slot("moment1"), Slot("moment2")),
+    _nadam,
+    wide=True,
 )
-RADAM = Rule((*(Slot(name, lambda o: 1.0) for name in ("beta1_pow", "beta2_pow", "rho")), Slot("moment1"), Slot("moment2")), _radam)
+RADAM = Rule(
+    (*(Slot(name, lambda o: 1.0) for name in ("beta1_pow", "beta2_pow", "rho")), Slot("moment1"), Slot("moment2")), _radam, wide=True
+)
 RPROP = Rule((Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"))
 ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)
 LARS = Rule((Slot("velocity"),), _lars)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dtypes
+from polyreme.casts import apart
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr, product
 from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
@@ -26,6 +27,7 @@ from polyreme.utils import unique_name
 __all__ = ["append_backward", "gradients"]
 
 
+@apart
 def append_backward(
     loss: Variable,
     parameter_list: Sequence[Any] | None = None,
@@ -67,6 +69,7 @@ def append_backward(
     return pairs
 
 
+@apart
 def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_set: Iterable[Any] | None = None) -> list[Variable | None]:
     """The gradients of the sum of `targets` with respect to `inputs`, as variables; None for an input that they do not depend on.
 

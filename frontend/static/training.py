@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import dtypes, regularizer, tape
+from polyreme.casts import apart
 from polyreme.nn import initializer as init
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.static.backward import append_backward
@@ -36,12 +37,14 @@ def minimize(
         return append_updates(optimizer, pairs), pairs
 
 
+@apart
 def append_gradients(optimizer: Any, loss: Variable, parameters: Any = None, no_grad_set: Any = None) -> list[tuple[Any, Any]]:
     """The pairs of parameter and gradient, in the order of the parameters' names as Paddle has them."""
     wanted = parameters or optimizer._parameter_list or None
     return sorted(append_backward(loss, wanted, no_grad_set), key=lambda pair: str(pair[0].name))
 
 
+@apart
 def append_updates(optimizer: Any, pairs: Pairs) -> list[Operator]:
     """Append clipping, decay and updates for these pairs to the default main program."""
     from polyreme import dispatch
