@@ -37,7 +37,7 @@ _EXPORTERS = (
     "polyreme.math",
     "polyreme.nn.attributes",
     "polyreme.serialization",
-    "polyreme.flags",
+    "polyreme.utils.flags",
     "polyreme.compiled.inspection",
     "polyreme.compiled.compilation",
     "polyreme.static.mode",
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from polyreme.device import *
     from polyreme.distributed.parallel import DataParallel
     from polyreme.dtypes import *
-    from polyreme.flags import *
     from polyreme.hapi.flops import flops
     from polyreme.hapi.model import Model
     from polyreme.hapi.readers import batch
@@ -110,6 +109,7 @@ if TYPE_CHECKING:
     from polyreme.static.mode import *
     from polyreme.tape import *
     from polyreme.tensor import *
+    from polyreme.utils.flags import *
 
 
 def __getattr__(name: str) -> Any:

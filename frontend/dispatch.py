@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape, views
-from polyreme.cast_state import REGIONS, attends, watching
-from polyreme.casts import cast_operands, name_of
+from polyreme.casting.operators import cast_operands, name_of
+from polyreme.casting.state import REGIONS, attends, watching
 from polyreme.compiled.gradient_recipes import GradientRecipe, make_recipe
 from polyreme.compiled.heavy_gradients import rule_for
 from polyreme.compiled.heavy_kernels import attribute_key, choose

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from polyreme.cast_state import suspended
+from polyreme.casting.state import suspended
 from polyreme.grad_mode import MANNER, enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from polyreme.grad_mode import recording as recording
 from polyreme.ir.core import Op

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme import cast_state as casts
+from polyreme.casting import state as casts
 from polyreme.math.creation import to_tensor
 from polyreme.random import default_generator, seed
 from polyreme.tensor import Tensor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyreme import dtypes
-from polyreme.cast_state import HALVES, takes_effect
+from polyreme.casting.state import HALVES, takes_effect
 from polyreme.distributed.parallel import DataParallel
 from polyreme.math.elementwise import cast
 from polyreme.nn.layer import Layer

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.cast_state import last_dtype, suspended, takes_effect
+from polyreme.casting.state import last_dtype, suspended, takes_effect
 from polyreme.device import current_place
 from polyreme.math.creation import to_tensor
 from polyreme.math.elementwise import cast, isfinite, multiply
@@ -60,6 +60,7 @@ class AmpScaler(Shown):
                 stacklevel=2,
             )
             enable = False
+        self._scale: Tensor
         self._enable = bool(enable)
         self._use_dynamic_loss_scaling = False
         self._init_loss_scaling: float = 1.0
@@ -156,7 +157,7 @@ class AmpScaler(Shown):
     def set_init_loss_scaling(self, new_init_loss_scaling: float) -> None:
         """Begin anew with this scale."""
         self._init_loss_scaling = new_init_loss_scaling
-        self._scale: Tensor = to_tensor(np.array([new_init_loss_scaling], np.float32))
+        self._scale = to_tensor(np.array([new_init_loss_scaling], np.float32))
 
     def get_incr_ratio(self) -> float:
         """By what the scale grows."""

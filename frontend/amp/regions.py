@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from polyreme import cast_state as casts
+from polyreme.casting import state as casts
 from polyreme.device import as_place, current_place
 from polyreme.runtime.cpu import has_flag
 from polyreme.utils.shown import Shown

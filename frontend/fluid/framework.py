@@ -10,7 +10,6 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
 from polyreme.dtypes import as_dtype
-from polyreme.flags import get_flags, set_flags
 from polyreme.grad_mode import MANNER
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
@@ -27,6 +26,7 @@ from polyreme.static.operator import Operator, OpRole
 from polyreme.static.program import Block, Program
 from polyreme.static.recorder import RECORDER, ProgramRecorder
 from polyreme.static.variable import GRAD, Parameter, Variable, named_variable
+from polyreme.utils.flags import get_flags, set_flags
 
 __all__ = [
     "Block", "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "OpRole", "Operator", "Parameter", "Program", "Variable",

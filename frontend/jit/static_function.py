@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.cast_state import call_key
+from polyreme.casting.state import call_key
 from polyreme.dtypes import default_dtype
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, Expr

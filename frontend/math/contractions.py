@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim
 from polyreme.math.common import cast_to, promoted, tensor_arg

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.casts import apart
+from polyreme.casting.operators import apart
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype, complex128, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_

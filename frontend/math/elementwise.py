@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.cast_state import CAST, current
-from polyreme.casts import as_one, operator
+from polyreme.casting.operators import as_one, operator
+from polyreme.casting.state import CAST, current
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import f16, f64, i1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.casts import apart
+from polyreme.casting.operators import apart
 from polyreme.dialects import nn as ops
 from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import is_users_frame

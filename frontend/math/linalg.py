@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, promote, promoted, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply, subtract

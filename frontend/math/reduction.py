@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import apart, as_one, operator
+from polyreme.casting.operators import apart, as_one, operator
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype

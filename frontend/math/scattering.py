@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, UnknownSize, product
 from polyreme.ir.types import i64

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import tape
-from polyreme.casts import apart
+from polyreme.casting.operators import apart
 from polyreme.device import current_place
 from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler

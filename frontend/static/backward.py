@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dtypes
-from polyreme.casts import apart
+from polyreme.casting.operators import apart
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr, product
 from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS

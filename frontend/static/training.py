@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from polyreme import dtypes, regularizer, tape
-from polyreme.casts import apart
+from polyreme.casting.operators import apart
 from polyreme.nn import initializer as init
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.static.backward import append_backward

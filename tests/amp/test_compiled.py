@@ -1,4 +1,4 @@
-"""Compiled functions in regions, and with regions in them: the dtypes of eager mode, and its numbers within the rounding of half precision."""
+"""Compiled functions in regions, and with regions in them: the dtypes of eager mode, and its numbers within half precision's rounding."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
-from polyreme import cast_state, casts
+from polyreme.casting import operators, state
 from tests.amp.functions import DTYPES, FUNCTIONS, LEVELS, dtypes_of, inputs
 from tests.amp.record import RECORDED
 
@@ -62,10 +62,10 @@ def test_results_have_the_dtypes_of_paddles(level: str, kind: str) -> None:
 
 def test_every_operator_of_a_list_is_one_that_is_called_so() -> None:
     white, black = paddle.amp.white_list(), paddle.amp.black_list()
-    assert white["float16"]["O1"] - white["bfloat16"]["O1"] == cast_state.WHITE_OF_FLOAT16
-    assert black["float16"]["O1"] - black["float16"]["O2"] == cast_state.BLACK and black["bfloat16"]["OD"] == set()
-    assert not cast_state.WHITE & (cast_state.BLACK | cast_state.ALWAYS_BLACK)
-    named = set(casts.OPERATORS.values())
+    assert white["float16"]["O1"] - white["bfloat16"]["O1"] == state.WHITE_OF_FLOAT16
+    assert black["float16"]["O1"] - black["float16"]["O2"] == state.BLACK and black["bfloat16"]["OD"] == set()
+    assert not state.WHITE & (state.BLACK | state.ALWAYS_BLACK)
+    named = set(operators.OPERATORS.values())
     assert {"matmul_v2", "conv2d", "softmax", "reduce_sum", "reduce_mean", "exp", "log"} <= named
     assert "nonsense" not in white["float16"]["O1"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.math.common import axis_of, cast_to, floating, no_integers, number_like, number_of, same_sizes, select, tensor_arg

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.ir.dims import Dim, Expr, UnknownSize

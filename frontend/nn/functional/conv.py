@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.cast_state import current
-from polyreme.casts import as_one, inputs
+from polyreme.casting.operators import as_one, inputs
+from polyreme.casting.state import current
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, ceildiv, maximum

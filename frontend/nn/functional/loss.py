@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, product
 from polyreme.ir.types import i64

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import as_one
+from polyreme.casting.operators import as_one
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import as_one
+from polyreme.casting.operators import as_one
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, UnknownSize
 from polyreme.ir.types import ScalarType, f32, f64, i64

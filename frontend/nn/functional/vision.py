@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.casts import operator
+from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import of_scalar
 from polyreme.ir.dims import Dim, Expr, product

@@ -1,4 +1,4 @@
-"""Casting: what dispatch and functions of the API do inside of a region of `paddle.amp.auto_cast` (`cast_state.py`).
+"""Casting: what dispatch and functions of the API do inside of a region of `paddle.amp.auto_cast` (`state.py`).
 
 Paddle's lists name Paddle's operators, so that a rule holds for one of those: for an op of the IR that is one by itself (`OPERATORS`), and
 for a function that is one and is made of several ops here (`operator`), inside of which nothing is cast.
@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from polyreme.cast_state import BY_FIRST, CAST, REGIONS, Casting, attends, current, suspended, watching
+from polyreme.casting.state import BY_FIRST, CAST, REGIONS, Casting, attends, current, suspended, watching
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import ScalarType, f32

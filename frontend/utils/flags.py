@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.cast_state import REGIONS
+from polyreme.casting.state import REGIONS
 
 __all__ = ["get_flags", "set_flags"]
 

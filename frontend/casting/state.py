@@ -1,4 +1,4 @@
-"""Automatic casts: which dtype an operator computes in inside `paddle.amp.auto_cast`, in each thread. `casts.py` casts.
+"""Automatic casts: which dtype an operator computes in inside `paddle.amp.auto_cast`, in each thread. `operators.py` casts.
 
 Operators of neither list are cast to the widest of their inputs. Outside of such regions dispatch looks at one number, `REGIONS.count`.
 """

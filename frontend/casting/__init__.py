@@ -1,0 +1,1 @@
+"""Automatic casts: what each thread casts (`state.py`), and the casting of operators' inputs (`operators.py`)."""
