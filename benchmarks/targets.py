@@ -28,7 +28,7 @@ from benchmarks.zoo import MODELS, Model, draw_inputs, draw_weights, load_weight
 
 Array = Any
 PROGRAM = Path(__file__).with_name("run_library.c")
-MODULES = Path(__file__).parents[1] / "runtime" / "run_module.mjs"
+MODULES = Path(__file__).parents[1] / "runtime" / "wasm" / "run_module.mjs"
 PATIENCE_SECONDS = 600
 
 
@@ -88,7 +88,7 @@ _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 def run_library(command: Sequence[str], library: Path, inputs: Sequence[Array], threads: int = 1) -> list[Array]:
     """The outputs of a compiled library, run by `command` (of `runner_for`) in a process of its own on files."""
-    from polyreme.runtime.wasm_module import run_on_files
+    from polyreme.runtime.wasm.module import run_on_files
 
     done, outputs = run_on_files(
         [*command, str(library.resolve()), library.name.split(".")[0], str(threads)], inputs, timeout=PATIENCE_SECONDS

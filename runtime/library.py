@@ -26,7 +26,7 @@ from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.schedule import Schedule, schedule_of_parts
 from polyreme.runtime.shared_code import load_code
 from polyreme.runtime.threads import PoolFunctions, library_pool
-from polyreme.runtime.wasm_module import NodeModule, is_module
+from polyreme.runtime.wasm.module import NodeModule, is_module
 
 FORMAT = 1
 MAGIC = b"polyreme-library"

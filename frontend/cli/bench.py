@@ -19,7 +19,7 @@ from polyreme.cli.timing import QUANTILES, duration, measure
 from polyreme.compiled.profiling import profile_module, random_inputs
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.runtime.threads import get_num_threads
-from polyreme.runtime.wasm_module import NodeModule
+from polyreme.runtime.wasm.module import NodeModule
 
 EXAMPLES = (
     ("A library, for a batch of 8", "polyreme bench lenet.so --size N=8 --seconds 0.1"),

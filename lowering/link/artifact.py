@@ -314,7 +314,7 @@ def headers(path: Path, manifest: Manifest, name: str, place: Weights, form: str
 def _system_texts(name: str, target: Target) -> dict[str, str]:
     """What stands between the code and the system, by the name of its object file: on Linux the pool, in WebAssembly all that there is."""
     if target.arch == "wasm32":
-        return {"system.o": native_text("wasm.ll"), "math.o": math_text(), "memory.o": memory_text(name)}
+        return {"system.o": native_text("wasm/system.ll"), "math.o": math_text(), "memory.o": memory_text(name)}
     return {"pool.o": pool_text(target)}
 
 

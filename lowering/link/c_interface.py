@@ -275,7 +275,7 @@ def _weights(name: str, any_constants: bool, weights: Weights, from_bytes: bool)
     """
     if weights.file:
         file = weights.file.encode() + bytes(1)
-        text = native_text("wasm_weights.ll" if from_bytes else "capi_weights.ll")
+        text = native_text("wasm/weights.ll" if from_bytes else "capi_weights.ll")
         return "\n".join([
             f"@weights_name = private constant [{len(file)} x i8] {_bytes(file)}",
             f"@weights_header = internal constant [{len(weights.header)} x i8] {_bytes(weights.header)}",

@@ -1,7 +1,7 @@
 """Modules of WebAssembly: the C interface without a system, linked by lld, and the JavaScript that loads it.
 
 A module exports the functions that a library has, two that give and take memory for a caller's arrays, and its memory. It imports nothing:
-memory, the text of messages and what a C library would do are its own (`runtime/wasm.ll`, `wasm_math.py`).
+memory, the text of messages and what a C library would do are its own (`runtime/wasm/system.ll`, `wasm_math.py`).
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ def loader_text(name: str, file: str, weights: str) -> str:
     """The JavaScript that loads the module `file` with its weights in the file `weights`, if they are not in the module."""
     model = json.dumps({"name": name, "file": file, "weights": weights}).replace("</", "<\\/")
     head = f"// Loads {json.dumps(file)}, a model compiled by polyreme, in a browser or in Node."
-    return f"{head}\n\nconst MODEL = {model};\n{native_text('wasm_loader.mjs')}"
+    return f"{head}\n\nconst MODEL = {model};\n{native_text('wasm/loader.mjs')}"

@@ -49,7 +49,7 @@ def _library(file: Path) -> Facts:
     from polyreme.runtime.cpu import check_runs_here
     from polyreme.runtime.errors import ArtifactError
     from polyreme.runtime.library import LEVELS_KEY, map_weights, read_library
-    from polyreme.runtime.wasm_module import is_module
+    from polyreme.runtime.wasm.module import is_module
 
     with open(file, "rb") as opened:
         is_artifact = opened.read(len(MAGIC)) == MAGIC

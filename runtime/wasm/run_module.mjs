@@ -1,6 +1,6 @@
 // Runs a module of WebAssembly on files, as benchmarks/run_library.c does a library:
 //
-//   node runtime/run_module.mjs ./net.wasm net THREADS FOLDER
+//   node runtime/wasm/run_module.mjs ./net.wasm net THREADS FOLDER
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -49,7 +49,7 @@ class NodeModule(CallableModel):
         for array, (_, dtype, spec) in zip(arrays, self._inputs, strict=True):
             if array.dtype != dtype:
                 raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
-        with as_file(files("polyreme.runtime") / "run_module.mjs") as program:
+        with as_file(files("polyreme.runtime.wasm") / "run_module.mjs") as program:
             done, outputs = run_on_files([str(self._node), str(program), str(self._path), self.name, "1"], arrays)
         if done.returncode:
             raise CallError(f"'{self.name}' in Node: {done.stderr.strip()}")
