@@ -527,22 +527,26 @@ class Gather(Op):
         %y = tensor.gather %x, %i {axis = 0} : tensor<2x3x2xf32>      // %x: tensor<4x2xf32>, %i: tensor<2x3xi64>
 
     A negative position counts from the end; one outside `x` is moved to the nearest end, so that no kernel reads outside its buffer. `axis`
-    counts from the front; it may not be known to be empty, unless `index` is.
+    counts from the front; it may not be known to be empty, unless `index` is. Where `may_be_empty`, an axis of a free size may turn out to
+    be so, and the elements are zeros then: no guard in front of a run looks into branches and loops.
     """
 
     x = operand()
     index = operand()
     axis = attr(int)
+    may_be_empty = attr(bool, default=False)
 
     @staticmethod
-    def infer(x: TensorType, index: TensorType, *, axis: int) -> TensorType:
+    def infer(x: TensorType, index: TensorType, *, axis: int, may_be_empty: bool) -> TensorType:
         check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
         check_has_positions(x.shape[axis], index)
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
     @staticmethod
-    def reference(x: Array, index: Array, *, axis: int) -> Array:
+    def reference(x: Array, index: Array, *, axis: int, may_be_empty: bool) -> Array:
+        if may_be_empty and not x.shape[axis]:
+            return np.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
         return take(x, index, axis)
 
 

@@ -19,10 +19,11 @@ from polyreme.dialects.nn.logic import LogicalOp
 from polyreme.dialects.nn.reduce import Reduction, reduction_axes
 from polyreme.dialects.shape_rules import number_fits
 from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func
 from polyreme.ir.convert import Conversion
 from polyreme.ir.core import Op, Region
 from polyreme.ir.define import OPS
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, known_nonnegative, product
 from polyreme.ir.passes import register_pass
 from polyreme.ir.types import ScalarType, TensorType, f32, i1
 from polyreme.lowering.decompose import matrices, normalization, quantize, recurrence, windows
@@ -511,7 +512,12 @@ def fold(op: Any, b: Builder, w: Value) -> Value:
 
 @nn_to_tensor.lower(nn.Gather)
 def gather(op: Any, b: Builder, x: Value, index: Value) -> Value:
-    return b(tt.Gather, x, index, axis=op.axis % x.type.rank)
+    """In branches and loops an axis may be empty that has a free size: what is needed of sizes is only checked of what always runs"""
+    axis = op.axis % x.type.rank
+    size = x.type.shape[axis]
+    inside = op.parent is not None and not isinstance(op.parent.parent_op, Func)
+    unknown = isinstance(size, Expr) and not known_nonnegative(size - 1)
+    return b(tt.Gather, x, index, axis=axis, may_be_empty=inside and unknown)
 
 
 @nn_to_tensor.lower(nn.Scatter)

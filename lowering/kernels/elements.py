@@ -378,7 +378,11 @@ def _gather(r: _Request) -> Value:
     else:
         raw = r.emitter.at(which, inner, 1, None, tuple(r.emitter._any_lane(g) for g in r.guards))
     at = place_named(code, raw, shape_of(x)[axis], lanes)
-    return r.of(x, (*r.places[:axis], position(at), *r.places[axis + rank :]))
+    places = (*r.places[:axis], position(at), *r.places[axis + rank :])
+    if not r.op.attributes["may_be_empty"]:
+        return r.of(x, places)
+    some = r.compare("lt", Position(0), shape_of(x)[axis])
+    return r.select((some,), r.of(x, places, (some,)), r.constant(0, _dtype(x)))
 
 
 def place_named(code: Code, raw: Value, size: Dim, lanes: int = 1) -> Value:

@@ -13,6 +13,8 @@ import polyreme as paddle
 from polyreme.ir.sizes.ranges import Range
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
+from polyreme.lowering.link.artifact import load
+from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import load_compiled, read_library
@@ -78,3 +80,30 @@ def test_a_manifest_with_a_range_of_no_input_of_whole_numbers_is_refused(tmp_pat
     data["ranges"][0]["input"] = 1
     with pytest.raises(ArtifactError, match="expected a range of an input of whole numbers"):
         Manifest.from_json(data)
+
+
+def test_a_table_that_turns_out_to_be_empty_is_not_read_in_a_loop() -> None:
+    module = parse_module("""
+    func @main(%x: tensor<Nx3xf32>, %i: tensor<2xi64>, %n: tensor<i64>) -> tensor<2x3xf32> {
+      %k = nn.full {value = 0, dtype = i64} : tensor<i64>
+      %s = nn.full {value = 0.0, shape = [2, 3], dtype = f32} : tensor<2x3xf32>
+      %l, %y, %r = nn.while [%k, %s], [%n, %x, %i] : tensor<i64>, tensor<2x3xf32>, tensor<i64> {
+          (%a: tensor<i64>, %t: tensor<2x3xf32>, %m: tensor<i64>, %u: tensor<Nx3xf32>, %j: tensor<2xi64>)
+        %more = nn.less %a, %m : tensor<i1>
+        nn.yield %more
+      } { (%a: tensor<i64>, %t: tensor<2x3xf32>, %m: tensor<i64>, %u: tensor<Nx3xf32>, %j: tensor<2xi64>)
+        %one = nn.full {value = 1, dtype = i64} : tensor<i64>
+        %b = nn.add %a, %one : tensor<i64>
+        %g = nn.gather %u, %j : tensor<2x3xf32>
+        %v = nn.add %t, %g : tensor<2x3xf32>
+        nn.yield %b, %v
+      }
+      return %y
+    }""")
+    verify(module)
+    model = load(compile_module(module).artifact)
+    x, places = np.full((4, 3), 7, np.float32), np.array([0, 1])
+    np.testing.assert_array_equal(model(x, places, np.array(2)), np.full((2, 3), 14))
+    for rounds in (0, 2):
+        # There are sevens behind an empty part of them.
+        np.testing.assert_array_equal(model(x[:0], places, np.array(rounds)), np.zeros((2, 3)))

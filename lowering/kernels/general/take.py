@@ -31,7 +31,7 @@ CYCLES = 1.5
 def taken_elements(results: Sequence[Value]) -> tensor.Gather | None:
     """The gather of single elements, in rows of some length, that is the only result."""
     op = results[0].producer(tensor.Gather) if len(results) == 1 else None
-    if op is None or op.axis != len(shape_of(op.x)) - 1 or not shape_of(op.index):
+    if op is None or op.axis != len(shape_of(op.x)) - 1 or not shape_of(op.index) or op.may_be_empty:
         return None
     length = shape_of(op.index)[-1]
     return op if isinstance(length, Expr) or length >= LEAST else None
