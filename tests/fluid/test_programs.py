@@ -49,10 +49,8 @@ def test_programs_give_what_paddle_gives(name: str) -> None:
 CRASHES = {"attention_over_sequences": "1.8.5 ends with a segmentation fault"}
 NOT_THERE = {
     "decoder_over_words": "a DynamicRNN is one operator, which 1.8.5 does not have",
-    "sentiment_by_stacked_lstm": "gradients of an lstm lack what 1.8.5 keeps for them",
     "gradient_through_a_while": "the backward block of a loop is not written",
     "cond_of_functions": "gradients of a branch by functions are not written",
-    "word2vec_of_sparse_tables": "gradients that are rows are written as tensors",
     **dict.fromkeys(("rows_by_if_else", "second_gradients"), "a gradient operator that 1.8.5 does not have"),
     **dict.fromkeys(("recurrent_by_static_rnn", "gated_unit_by_static_rnn", "pairs_in_order"), "gradients of a recurrent net"),
 }
