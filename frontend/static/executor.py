@@ -16,7 +16,7 @@ from polyreme.ir.dims import SYMBOL
 from polyreme.ir.types import TensorType
 from polyreme.static.current import default_main_program
 from polyreme.static.feeding.batches import may_part, shape_fits, with_fed_shapes, with_own_batches
-from polyreme.static.feeding.positions import fed_positions, misplaced
+from polyreme.static.feeding.positions import UNBOUNDED, fed_positions, misplaced
 from polyreme.static.lod.tensor import LoDTensor
 from polyreme.static.lod.travel import LOD, is_level, is_shared, level_name, level_types
 from polyreme.static.operator import Operator, OpRole, RunError
@@ -315,9 +315,9 @@ def _check_positions(program: Program, arrays: Mapping[str, Array]) -> None:
     wrong = misplaced(positions, arrays)
     if wrong is not None:
         place, number = wrong
-        first = -place.count if place.backward else 0
-        message = f"the values of the fed variable '{place.name}': expected {first} to {place.count - 1} but got {number}"
-        looked_up = Diagnostic(f"'{place.op.type}' looks them up among {place.count}", place.op.location)
+        message = f"the values of the fed variable '{place.name}': expected {place.expected} but got {number}"
+        among = "" if place.count == UNBOUNDED else f" among {place.count}"
+        looked_up = Diagnostic(f"'{place.op.type}' looks them up{among}", place.op.location)
         raise FeedError(Diagnostic(message, program.global_block().vars[place.name].location, (looked_up, *_here())))
 
 

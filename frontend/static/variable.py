@@ -15,6 +15,7 @@ from polyreme.loaders.program_desc import LOD_TENSOR, LOD_TENSOR_ARRAY, SELECTED
 from polyreme.loaders.program_text import text_of_variable, type_name
 from polyreme.provided import provided
 from polyreme.sizes import Size, plain_size, shown_size
+from polyreme.static.desc.variable_types import KindedType, ShapedType
 from polyreme.static.input_spec import open_size
 from polyreme.tensor import Tensor
 
@@ -33,50 +34,6 @@ class VariableError(PolyremeError, ValueError):
     """A variable that is not there, or is not what it is taken for."""
 
     code = "E0601"
-
-
-class KindedType:
-    """The type of a variable that is no dense tensor, which compares with `VarDesc.VarType`: without a shape, whose use is an error."""
-
-    __slots__ = ("_variable", "kind")
-
-    def __init__(self, variable: Variable, kind: int):
-        self._variable, self.kind = variable, kind
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self._variable.without_shape()
-
-    def __eq__(self, other: object) -> bool:
-        kind = getattr(other, "kind", other)
-        return int(kind) == self.kind if isinstance(kind, int) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
-
-    def __repr__(self) -> str:
-        return type_name(self.kind)
-
-
-class ShapedType(TensorType):
-    """The same with a shape: a tensor's type in all else."""
-
-    __slots__ = ("kind",)
-    kind: int
-
-    def __init__(self, shape: tuple[Dim, ...], dtype: ScalarType, kind: int = DENSE):
-        super().__init__(shape, dtype)
-        object.__setattr__(self, "kind", kind)
-
-    def __eq__(self, other: object) -> bool:
-        return (self.shape, self.dtype) == (other.shape, other.dtype) if isinstance(other, TensorType) else NotImplemented
-
-    def __hash__(self) -> int:
-        return TensorType.__hash__(self)
-
-    def __reduce__(self) -> Any:
-        return ShapedType, (self.shape, self.dtype, self.kind)
 
 
 class VariableContents:

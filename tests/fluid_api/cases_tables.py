@@ -1,6 +1,6 @@
 """Tables whose gradients are the rows that were read (`is_sparse=True`), under every optimizer that 1.8.5 lets have them."""
 
-from tests.fluid_api.table import check
+from tests.fluid_api.table import caught, check
 
 OPT = "paddle.fluid.optimizer."
 # Rows that repeat, that come in any order, and that nobody reads; those of SORTED are the only ones that Momentum and RMSProp of 1.8.5 find
@@ -103,3 +103,14 @@ def sequences_are_counted_as_a_batch(fluid, np):
             "int64", 1, output_dim_idx=1), layers.fill_constant_batch_size_like(x, [3, -1], "float32", 1.0, 1, 1)]  # fmt: skip
     fed = fluid.create_lod_tensor(np.ones((5, 2), "float32"), [[1, 2], [2, 1, 2]], fluid.CPUPlace())
     return [list(a.shape) for a in fluid.Executor(fluid.CPUPlace()).run(feed={"x": fed}, fetch_list=made)]
+
+
+@check("paddle.fluid.layers.accuracy")
+def labels_below_zero_are_refused(fluid, np):
+    x = fluid.layers.data(name="x", shape=[3], dtype="float32")
+    y = fluid.layers.data(name="y", shape=[1], dtype="int64")
+    share = fluid.layers.accuracy(fluid.layers.softmax(x), y)
+    run = lambda labels: fluid.Executor(fluid.CPUPlace()).run(  # noqa: E731
+        feed={"x": np.eye(3, dtype="float32"), "y": np.array(labels).reshape(3, 1)}, fetch_list=[share]
+    )
+    return [np.asarray(run([0, 5, 2])[0]).reshape(-1), "error" in caught(lambda: run([0, -1, 2]))]

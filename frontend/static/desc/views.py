@@ -9,7 +9,7 @@ from typing import Any
 from polyreme.dtypes import PROTOBUF_DTYPES, dtype
 from polyreme.ir.types import TensorType
 from polyreme.loaders.program_desc import LOD_TENSOR
-from polyreme.static.variable import KindedType
+from polyreme.static.desc.variable_types import KindedType
 from polyreme.utils.shown import Shown
 
 __all__ = ["OperatorView", "VariableView"]

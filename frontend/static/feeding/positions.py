@@ -15,7 +15,7 @@ import numpy as np
 from polyreme.static.operator import Operator
 from polyreme.static.program import Block, Program
 
-__all__ = ["FedPositions", "fed_positions", "misplaced"]
+__all__ = ["UNBOUNDED", "FedPositions", "fed_positions", "misplaced"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +25,10 @@ _CARRIERS = {
     "reshape2": "X", "share_data": "X", "squeeze": "X", "squeeze2": "X", "transpose": "X", "transpose2": "X", "unsqueeze": "X",
     "unsqueeze2": "X",
 }  # fmt: skip
+
+
+# As many positions as there may be, for what only must not be below 0.
+UNBOUNDED = 2**63
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,13 @@ class FedPositions:
     count: int
     skipped: int | None = None
     backward: bool = False
+
+    @property
+    def expected(self) -> str:
+        """What the numbers should be."""
+        if self.count == UNBOUNDED:
+            return "numbers of at least 0"
+        return f"{-self.count if self.backward else 0} to {self.count - 1}"
 
 
 def fed_positions(program: Program) -> list[FedPositions]:
@@ -119,8 +130,13 @@ def _classes(slot: str) -> Callable[[Operator, Block], Lookup]:
     return labels
 
 
+def _labels_of_a_measure(op: Operator, block: Block) -> Lookup:
+    for name in op.inputs.get("Label", ()):
+        yield name, UNBOUNDED, None, False
+
+
 _LOOKUPS: dict[str, Callable[[Operator, Block], Lookup]] = {
-    "bpr_loss": _classes("X"), "cross_entropy": _classes("X"), "cross_entropy2": _classes("X"), "gather": _gathered,
-    "lookup_table": _rows, "lookup_table_v2": _rows, "one_hot": _one_hot, "one_hot_v2": _one_hot,
+    "accuracy": _labels_of_a_measure, "bpr_loss": _classes("X"), "cross_entropy": _classes("X"), "cross_entropy2": _classes("X"),
+    "gather": _gathered, "lookup_table": _rows, "lookup_table_v2": _rows, "one_hot": _one_hot, "one_hot_v2": _one_hot,
     "softmax_with_cross_entropy": _classes("Logits"),
 }  # fmt: skip
