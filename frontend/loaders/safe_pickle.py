@@ -186,7 +186,7 @@ class _Machine:
                         raise ValueError("expected one value at the end")
                     if end is not None and offset + 1 != end:
                         raise ValueError(f"expected {end} bytes but it ends behind {offset + 1}")
-                    return _plain(self.stack[0], {})[0]
+                    return _plain(self.stack[0], {}, min(MAX_LEAVES, (1 << 20) + 4 * len(data)))[0]
                 self.step(opcode.name, arg)
                 if len(self.stack) > MAX_ITEMS:
                     raise ValueError(f"expected at most {MAX_ITEMS} items")
@@ -306,7 +306,7 @@ def _expect(value: Any, kind: type) -> Any:
     return value
 
 
-def _plain(value: Any, done: dict[int, tuple[Any, int]], depth: int = 0) -> tuple[Any, int]:
+def _plain(value: Any, done: dict[int, tuple[Any, int]], most: int, depth: int = 0) -> tuple[Any, int]:
     """The finished value: arrays in place of their stand-ins, pairs of name and array as `NamedArray`; and how many leaves it has."""
     if depth > MAX_DEPTH:
         raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting")
@@ -324,10 +324,10 @@ def _plain(value: Any, done: dict[int, tuple[Any, int]], depth: int = 0) -> tupl
         return done[id(value)]
     done[id(value)] = None, -1
     items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else list(value)
-    made = [_plain(item, done, depth + 1) for item in items]
+    made = [_plain(item, done, most, depth + 1) for item in items]
     leaves = 1 + sum(count for _, count in made)
-    if leaves > MAX_LEAVES:
-        raise ValueError(f"expected at most {MAX_LEAVES} values once all that is shared is written out")
+    if leaves > most:
+        raise ValueError(f"expected at most {most} values once all that is shared is written out")
     parts = [part for part, _ in made]
     result: Any
     if isinstance(value, dict):
