@@ -149,6 +149,16 @@ def leave() -> None:
     REGIONS.add(-counted)
 
 
+@contextmanager
+def within(found: Casting | None) -> Iterator[None]:
+    """Cast so inside the `with`, as `current` once said: a part of a model that runs again, outside of its region, computes as it did."""
+    enter(found)
+    try:
+        yield
+    finally:
+        leave()
+
+
 def last_dtype() -> str:
     """The dtype of the region that was entered last in this thread, whether it had an effect or not; "float32" before the first."""
     return _state.dtype

@@ -129,6 +129,38 @@ def test_gradients_have_the_dtypes_of_what_they_are_of(dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_computed_again_for_gradients_is_computed_in_its_region(compiled: bool) -> None:
+    layer, x = paddle.nn.Linear(4, 4), paddle.rand([2, 4])
+    x.stop_gradient = False
+
+    def plain(x: Any) -> Any:
+        return (F.softmax(layer(x)) @ layer.weight).sum()
+
+    def again(x: Any) -> Any:
+        return paddle.distributed.fleet.utils.recompute(plain, x)
+
+    found = []
+    for function in (plain, paddle.jit.to_static(again) if compiled else again):
+        layer.clear_gradients()
+        x.clear_gradient()
+        with paddle.amp.auto_cast(dtype="bfloat16"):
+            loss = function(x)
+        loss.backward()
+        found.append([x.grad.numpy(), layer.weight.grad.numpy(), layer.bias.grad.numpy()])
+    for a, b in zip(*found, strict=True):
+        assert np.allclose(a, b, rtol=0.02, atol=0.002) and (compiled or np.array_equal(a, b))
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_names_of_other_frameworks() -> None:
+    with paddle.autocast("cpu", dtype="bfloat16"), paddle.amp.amp_guard(level="o2"):
+        assert paddle.get_autocast_gpu_dtype() == "float16"
+    with paddle.autocast("cpu", dtype="bfloat16"):
+        assert paddle.get_autocast_cpu_dtype() == "bfloat16" and (paddle.rand([2, 2]) @ paddle.rand([2, 2])).dtype == paddle.bfloat16
+
+
+@pytest.mark.usefixtures("on_cpu")
 def test_what_is_changed_in_place_keeps_its_dtype() -> None:
     half, wide = paddle.rand([4]).astype("float16"), paddle.rand([4])
     for options in ({"level": "O1"}, {"level": "O2", "use_promote": False}):

@@ -24,7 +24,7 @@ def losses(steps: int, compiled: bool = False, level: str = "O0", dtype: str = "
     model = paddle.jit.to_static(net) if compiled else net
     found = []
     with paddle.amp.auto_cast(enable=level != "O0", dtype=dtype):
-        scaler = paddle.amp.GradScaler(enable=level != "O0" and dtype == "float16")
+        scaler = paddle.amp.GradScaler(level != "O0" and dtype == "float16", init_loss_scaling=1024.0)
     for images, labels in batches(steps, batch, 0, 1):
         with paddle.amp.auto_cast(enable=level != "O0", level=level, dtype=dtype):
             loss = F.cross_entropy(model(paddle.to_tensor(images)), paddle.to_tensor(labels))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyreme import dispatch, tape
+from polyreme.casting.state import current, within
 from polyreme.function_steps import record_function
 from polyreme.jit.structure import flatten, unflatten
 from polyreme.nn.container import Sequential
@@ -67,6 +68,7 @@ class _RecomputedSegment:
         self.versions: list[int] = []
         self.outer: list[Tensor] = []
         self.started = tape.now()
+        self.casting = current()
         state = default_generator().state
         self.state: Tensor | None = None
         if draws_again:
@@ -92,7 +94,7 @@ class _RecomputedSegment:
         now = Tensor._wrap(generator.state._value, generator.state._type)
         started = tape.now()
         try:
-            with tape.recording(True):
+            with tape.recording(True), within(self.casting):
                 if state is not None:
                     _set(generator.state, state)
                 _, outputs = self.run(tensors)
