@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyreme.casting import state as casts
 from polyreme.math.creation import to_tensor
+from polyreme.names import absent_from, listed
 from polyreme.random import default_generator, seed
 from polyreme.tensor import Tensor
 from polyreme.utils.shown import Shown
@@ -290,3 +291,8 @@ def _logged(folder: str) -> dict[tuple[str, int], dict[str, str]]:
         counts[row["op"]] = counts.get(row["op"], 0) + 1
         found[row["op"], counts[row["op"]]] = row
     return found
+
+
+if not TYPE_CHECKING:
+    # Not for type checkers, which would take any name for one that there is.
+    __getattr__, __dir__ = absent_from(__name__), listed(__name__)
