@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.fluid.framework import appending
+from polyreme.fluid.framework import appending, in_dygraph_mode
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.elementwise import elementwise_add, equal
 from polyreme.fluid.layers.given import takes
@@ -161,10 +161,13 @@ def bpr_loss(input: Any, label: Any, name: str | None = None) -> Any:
 
 @takes("label")
 def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, dtype: Any = "float32", name: str | None = None) -> Any:
-    """(1 - epsilon) * label + epsilon * prior_dist, whose elements are by default 1 / classes each. No gradient flows to `label`."""
+    """(1 - epsilon) * label + epsilon * prior_dist, whose elements are by default 1 / classes each. In a program no gradient flows to
+    `label`.
+    """
     if not 0.0 <= epsilon <= 1.0:
         raise ValueError("The value of epsilon must be between 0 and 1.")
-    label.stop_gradient = True
+    if not in_dygraph_mode():
+        label.stop_gradient = True
     return _loss("label_smooth", {"X": label, "PriorDist": prior_dist}, dtype, {"epsilon": float(epsilon)}, name=name)
 
 
