@@ -64,6 +64,15 @@ def enable_to_static(enable_to_static_bool: bool) -> None:
     _enabled = enable_to_static_bool
 
 
+def _of_a_program(tensors: Sequence[Tensor]) -> bool:
+    """Whether one of them is a variable of a static Program."""
+    if all(isinstance(t._value, np.ndarray) for t in tensors):
+        return False
+    from polyreme.static.variable import named_variable  # which few need
+
+    return any(named_variable(t) is not None for t in tensors)
+
+
 def not_to_static(func: Callable[..., Any] | None = None) -> Any:
     """Mark a function as one that `to_static` leaves alone: given to `to_static` it stays plain Python.
 
@@ -269,6 +278,8 @@ class StaticFunction(CompiledFunction):
         leaves: list[Any] = []
         template = flatten((args, kwargs), leaves, is_tensor)
         inputs = [leaf if isinstance(leaf, Tensor) else _tensor(leaf) for leaf in leaves]
+        if _of_a_program(inputs):
+            return self._function(*args, **kwargs)  # whose operators become part of the program
         types, texts = self._input_types(template, inputs)
         signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name, call_key())
         calls = self._known(signature, types)

@@ -743,3 +743,14 @@ def test_sequences_that_do_not_make_up_whole_rows_are_an_error():
         np.testing.assert_array_equal(found, [np.arange(8), np.arange(8, 16) + np.arange(16, 24)])
         with pytest.raises(RuntimeError, match=r"make up rows of 8 but they have \[3, 3\] rows of 4"):
             exe.run(feed={"x": fluid.create_lod_tensor(rows, [[3, 3]], fluid.CPUPlace())}, fetch_list=[sums])
+
+
+def test_a_declarative_function_of_variables_becomes_part_of_their_program():
+    @fluid.dygraph.declarative
+    def doubled(x):
+        return x * 2.0 + 1.0
+
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        made = doubled(fluid.layers.data("x", [3]))
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[made])
+        np.testing.assert_array_equal(found, np.full((2, 3), 3.0))
