@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -754,3 +756,20 @@ def test_a_declarative_function_of_variables_becomes_part_of_their_program():
         made = doubled(fluid.layers.data("x", [3]))
         (found,) = fluid.Executor(fluid.CPUPlace()).run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[made])
         np.testing.assert_array_equal(found, np.full((2, 3), 3.0))
+
+
+def test_the_first_operator_of_a_process_has_a_gradient_beside_other_functions_of_python():
+    """Operators are numbered from 0 on, and 0 is a number."""
+    script = """if True:
+        import numpy as np
+        import polyreme.fluid as fluid
+        x = fluid.layers.data("x", [4])
+        x.stop_gradient = False
+        y = fluid.default_main_program().current_block().create_var(name="y", dtype="float32", shape=[-1, 4])
+        fluid.layers.py_func(lambda a: np.tanh(np.array(a)), x, y, backward_func=lambda a, b, g: np.array(g) * (1 - np.array(b) ** 2))
+        slope = fluid.gradients(fluid.layers.mean(fluid.layers.Print(y, first_n=0)), x)
+        values = np.linspace(-1, 1, 8).reshape(2, 4).astype("float32")
+        (found,) = fluid.Executor().run(feed={"x": values}, fetch_list=slope)
+        np.testing.assert_allclose(found, (1 - np.tanh(values) ** 2) / 8, rtol=1e-5)
+    """
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

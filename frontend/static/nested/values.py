@@ -162,7 +162,8 @@ class BlockValues:
                 op.location,
                 code="E0609",
             )
-        forward = self.applied.get(gradient_of(op) or 0)
+        number = gradient_of(op)
+        forward = None if number is None else self.applied.get(number)
         if forward is not None:
             # What its forward operator read and wrote, even if the names mean something else by now.
             inputs = {**inputs, **{slot: forward.inputs.get(slot) or forward.outputs[slot] for slot in inputs if not slot.endswith(GRAD)}}
