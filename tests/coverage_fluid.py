@@ -65,9 +65,9 @@ TOLD = {
     "paddle.fluid.channel_recv": "tests/fluid/test_concurrency.py",
     "paddle.fluid.channel_close": "tests/fluid/test_concurrency.py",
     "paddle.fluid.ParallelExecutor.bcast_params": "tests/distributed/test_parallel_executor.py",
-    "paddle.fluid.io.save_checkpoint": "tests/frontend/test_fluid.py",
-    "paddle.fluid.profiler.cuda_profiler": "tests/frontend/test_fluid.py",
-    "paddle.fluid.dygraph.rnn": "tests/frontend/test_fluid.py",
+    "paddle.fluid.io.save_checkpoint": "tests/fluid/test_files.py",
+    "paddle.fluid.profiler.cuda_profiler": "tests/fluid/test_package.py",
+    "paddle.fluid.dygraph.rnn": "tests/fluid/test_dygraph_cells.py",
 }
 # Names that no case can compare, and why.
 UNTESTED = {

@@ -20,9 +20,8 @@ layers = fluid.layers
 
 
 @pytest.fixture(autouse=True)
-def _own_program() -> Iterator[None]:
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
-        yield
+def _no_block_is_left() -> Iterator[None]:
+    yield
     assert not [t for t in threading.enumerate() if t.name.startswith("go at")]
 
 

@@ -13,16 +13,6 @@ layers = fluid.layers
 _rng = np.random.RandomState(0)
 
 
-@pytest.fixture(autouse=True)
-def _new_programs():
-    with (
-        fluid.program_guard(fluid.Program(), fluid.Program()),
-        fluid.unique_name.guard(),
-        fluid.scope_guard(fluid.Scope()),
-    ):
-        yield
-
-
 def _run(feed, *fetched):
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())

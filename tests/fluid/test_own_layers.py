@@ -16,12 +16,6 @@ layers = fluid.layers
 Kind = core.VarDesc.VarType
 
 
-@pytest.fixture(autouse=True)
-def _new_programs():
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
-        yield
-
-
 def scaled(input, factor, act=None, param_attr=None, name=None):
     """`factor` times the input times a weight per column."""
     check_variable_and_dtype(input, "input", ["float32", "float64"], "scaled")

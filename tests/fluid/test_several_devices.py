@@ -11,12 +11,6 @@ layers = fluid.layers
 PLACES = [fluid.CPUPlace()] * 2
 
 
-@pytest.fixture(autouse=True)
-def _new_programs():
-    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
-        yield
-
-
 def _trained(feeds, parallel):
     words = layers.data("words", [1], dtype="int64", lod_level=2)
     rates = layers.data("rates", [1])
