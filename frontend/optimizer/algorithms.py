@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -77,7 +78,10 @@ class Momentum(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adaptive moments; with `amsgrad` the second moment never falls."""
+    """Adaptive moments; with `amsgrad` the second moment never falls.
+
+    `lazy_mode` asks for steps of those rows of a table that were read. Gradients of tables are whole here, so that all rows move: it warns.
+    """
 
     rule = rules.ADAM
 
@@ -96,6 +100,12 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         name: str | None = None,
     ):
+        if lazy_mode:
+            warnings.warn(
+                "Adam(lazy_mode=True) moves all rows of a table, not only those that were read: gradients of tables are whole here "
+                "(fluid.optimizer.Adam has the lazy steps, in static Programs)",
+                stacklevel=2,
+            )
         options = _of_moments(beta1, beta2, epsilon)
         super().__init__(
             learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, amsgrad=amsgrad, **options
