@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme import optimizer as optim
 from polyreme.parameter import Parameter
 from polyreme.tensor import Tensor
