@@ -537,14 +537,14 @@ class Gather(Op):
     may_be_empty = attr(bool, default=False)
 
     @staticmethod
-    def infer(x: TensorType, index: TensorType, *, axis: int, may_be_empty: bool) -> TensorType:
+    def infer(x: TensorType, index: TensorType, *, axis: int, may_be_empty: bool = False) -> TensorType:
         check_attr(0 <= axis < x.rank, f"expected axis in [0, {x.rank}) but got {axis}")
         check_has_positions(x.shape[axis], index)
         check_type(index.dtype.is_integer, f"expected integer positions but got {index.dtype}")
         return x.with_shape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
     @staticmethod
-    def reference(x: Array, index: Array, *, axis: int, may_be_empty: bool) -> Array:
+    def reference(x: Array, index: Array, *, axis: int, may_be_empty: bool = False) -> Array:
         if may_be_empty and not x.shape[axis]:
             return np.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
         return take(x, index, axis)

@@ -359,11 +359,15 @@ class _Frame:
         values.update(zip(block.args, args, strict=True))
         steps = self.steps(block)
         around = dict(self.sizes) if self.learns[block] else None
-        for op, number in steps:
+        ends = self.ends(block)
+        for place, (op, number) in enumerate(steps):
             if number is None:
                 self.step(op)
             elif not (number.constant and number.result in values):
                 self.compute(number)
+            if ends is not None:
+                for value in ends.get(place, ()):
+                    values.pop(value, None)
         if around is not None and block.parent_op is not self.func:
             self.sizes.clear()
             self.sizes.update(around)
@@ -377,6 +381,28 @@ class _Frame:
             found = self.known[block] = [(op, None if watched else _Number.of(op)) for op in block if op is not block.last]
             self.learns[block] = any(BindsSizes in op.traits for op, _ in found)
         return found
+
+    def ends(self, block: Block) -> dict[int, list[Value]] | None:
+        """By the number of an op of a function's own block on tensors: the values that nobody reads after it, whose memory may go. None
+        for a block that runs several times, or whose values somebody watches."""
+        func = self.func
+        if block.parent_op is not func or self.outer.watch is not None or not all(isinstance(a.type, TensorType) for a in func.args):
+            return None
+        place = {op: i for i, op in enumerate(block)}
+        found: dict[int, list[Value]] = {}
+        for value in (*block.args, *(v for op in block for v in op.results)):
+            last = max((self._in_block(user, place) for user in value.users), default=-1)
+            found.setdefault(last, []).append(value)
+        return found
+
+    @staticmethod
+    def _in_block(user: Op, place: Mapping[Op, int]) -> int:
+        """The number of the op of a block that is, or has inside it, an op that uses a value of the block."""
+        around: Op | None = user
+        while around is not None and around not in place:
+            around = around.parent_op
+        assert around is not None
+        return place[around]
 
     def compute(self, number: _Number) -> None:
         op, reference, operands, attributes, result, shape, _ = number

@@ -1,13 +1,18 @@
 """Evaluation: inputs are checked by name, sizes are bound, failures are located."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import polyreme.dialects  # noqa: F401  (registers the dialects)
 from polyreme.dialects import kernel, tensor
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import EvaluateError, evaluate, random_inputs, resolve, resolve_all, with_sizes
 from polyreme.ir.text import parse_module
+from polyreme.ir.types import TensorType, f32
 
 MATMUL = parse_module(
     """
@@ -138,3 +143,23 @@ def test_single_positions_are_reckoned_with_as_arrays_of_them_are(fn: str) -> No
         one = kernel.Apply.reference([np.int64(a), np.int64(b)], fn=fn, dtype=None)
         several = kernel.Apply.reference([np.array([a, a]), np.array([b, b])], fn=fn, dtype=None)
         assert type(one) is np.int64 and list(several) == [one, one]
+
+
+def test_values_that_nobody_reads_any_more_give_their_memory_back():
+    main = Func.empty("main", [TensorType((1 << 20,), f32)], arg_roles=("input",))
+    b = Builder.at_end(main.block)
+    value = first = b(tensor.Map, main.args[0], fn="neg")
+    for _ in range(12):
+        value = b(tensor.Map, value, fn="neg")
+    b.insert(Return([b(tensor.Map, value, first, fn="add")]))
+    main.finish()
+    module = Module.empty()
+    module.block.append(main)
+    array = np.ones(1 << 20, "float32")
+    evaluate(module, [array])  # what is imported on the way
+    tracemalloc.start()
+    (found,) = evaluate(module, [array])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, -2 * array)
+    assert peak < 5 * array.nbytes
