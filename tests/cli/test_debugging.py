@@ -110,7 +110,7 @@ RUNGS = {
     3: (r"^// schedule of 'add full max' at x\.tir:4:8 .*for native\n//   @\w+\(operand 0, operand 1, result 0\)$",),
     4: (r"^define void @polyreme_model_run\(",),
     5: (r"^// after the stage tensor$",),
-    6: (rf"^// after {step('fuse')}$", r"^// after 04-cse \(unchanged\)$"),
+    6: (rf"^// after {step('fuse')}$", r"^// after 05-cse \(unchanged\)$"),
     7: (r"^rewrite multiply_by_exact_reciprocal ",),
 }
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_entered_or_left_is_said(options: str, code: int, message
 def test_times_are_shown_as_a_tree(polyreme: Any) -> None:
     shown = polyreme("opt x.tir --to tensor --timing")[2]
     names = [line[20:].rstrip() for line in shown.splitlines()]
-    assert names[:4] == ["  passes", "    nn", "      solve-dims", "      canonicalize"]
+    assert names[:5] == ["  passes", "    nn", "      solve-dims", "      look-at-positions", "      canonicalize"]
     assert any(name.startswith("        fold_constant") for name in names) and "        @main" in names
 
 

@@ -170,8 +170,8 @@ def test_the_example_of_a_pass_counts_ops(polyreme: Any) -> None:
         ("@after:nn", ("dce", "nn-to-tensor")),
         ("@before:nn", (None, "solve-dims")),
         ("@before:tensor", ("dce", "nn-to-tensor")),
-        ("@before:canonicalize", ("solve-dims", "canonicalize")),
-        ("@after:solve-dims", ("solve-dims", "canonicalize")),
+        ("@before:canonicalize", ("look-at-positions", "canonicalize")),
+        ("@after:solve-dims", ("solve-dims", "look-at-positions")),
         ("@after:nn/cse", ("cse", "dce")),
     ],
 )
