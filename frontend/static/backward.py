@@ -18,6 +18,7 @@ from polyreme.ir.dims import Expr, product
 from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
 from polyreme.static.kinds import Gradient, kind_named
 from polyreme.static.lod.read_rows import is_read_by_rows, mark_rows
+from polyreme.static.lod.travel import NOT_DECLARED, level_to_share
 from polyreme.static.operator import Operator, OpRole, gradient_type
 from polyreme.static.program import Block
 from polyreme.static.recorder import variable_of
@@ -253,6 +254,8 @@ class _Backward:
             place = counts.get(slot, 0)
             counts[slot] = place + 1
             self._gradient_variable(self.block.var_recursive(name), self._name(name))
+            gradient = self.block.vars[self._name(name)]
+            gradient.lod_level = 0 if op.type in NOT_DECLARED else level_to_share(made, slot + GRAD, place, gradient.type)
             if is_read_by_rows(op):
                 self.block.vars[self._name(name)].kind = SELECTED_ROWS
             self.pending.setdefault(name, []).append((made, slot + GRAD, place))
@@ -270,6 +273,7 @@ class _Backward:
             for (op, slot, place), part in zip(parts, renamed, strict=True):
                 op.outputs[slot][place] = part
                 self._gradient_variable(variable, part)
+                self.block.vars[part].lod_level = self.block.vars[grad].lod_level
                 self.block.vars[part].kind = SELECTED_ROWS if getattr(op.data, "of_rows", False) else LOD_TENSOR
             self.block.vars[grad].kind = LOD_TENSOR
             mark_rows(self.block.add_operator("sum", kind_named("sum"), {"X": renamed}, {"Out": [grad]}, {}))

@@ -139,7 +139,8 @@ class Executor(Shown):
         ]
 
     def _given(self, array: Array, lod: list[Array], return_numpy: bool) -> Any:
-        """A fetched value as the caller wants it."""
+        """A fetched value as the caller wants it. Levels that are not of its rows are those of a block that did not run."""
+        lod = lod if lod and array.ndim and lod[-1][-1] == array.shape[0] else []
         if lod and return_numpy:
             raise LevelsLostError(LEVELS_LOST, caller_location())
         if lod:

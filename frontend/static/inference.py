@@ -17,7 +17,7 @@ from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.read_rows import mark_rows
-from polyreme.static.lod.travel import LOD, level_to_share, level_types
+from polyreme.static.lod.travel import LOD, level_name, level_names, level_to_share, level_types
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested import lengths as _lengths  # noqa: F401  (likewise)
 from polyreme.static.operator import Operator, OperatorError, located
@@ -52,11 +52,11 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
             code="E0606",
         )
     for slot, names in write.items():
-        for name, made in zip(names, types.get(slot, ()), strict=False):
+        for place, (name, made) in enumerate(zip(names, types.get(slot, ()), strict=False)):
             variable = block.var_recursive(name)
             variable.set_type(made)
             told = types.get(slot + LOD)
-            shared = level_to_share(map(block.var_recursive, op.input_arg_names), made)
+            shared = level_to_share(op, slot, place, made)
             variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
             if told and told[0].rank != 1:
                 variable.level_kinds = told
@@ -90,6 +90,10 @@ def _variables(block: Block, slot: str, given: Any) -> list[Variable]:
 def inferred_types(op: Operator, kind: OperatorKind) -> Types:
     """Types of the outputs by slot, from the declared types of the inputs, or with numbers for free sizes where it fits only so."""
     declared = {name: op.block.var_recursive(name).type for names in op.inputs.values() for name in names}
+    for slot in kind.level_slots(op):
+        for variable in map(op.block.var_recursive, op.inputs.get(slot.removesuffix(LOD), ())):
+            levels = variable.level_kinds or level_types(variable.lod_level)
+            declared |= {level_name(variable.name, i): level for i, level in enumerate(levels)}
     try:
         return _inferred(op, kind, declared)
     except (PolyremeError, ValueError, TypeError, KeyError) as error:
@@ -106,9 +110,8 @@ def _inferred(op: Operator, kind: OperatorKind, types: Mapping[str, TensorType])
         slot: [source_tensor(ProgramSource("variable", name, types[name])) for name in names] for slot, names in op.inputs.items()
     }
     for slot in kind.level_slots(op):
-        variables = [op.block.var_recursive(name) for name in op.inputs.get(slot.removesuffix(LOD), ())]
-        levels = [(f"{slot}_{i}", level) for v in variables for i, level in enumerate(v.level_kinds or level_types(v.lod_level))]
-        inputs[slot] = [source_tensor(ProgramSource("variable", name, level)) for name, level in levels]
+        names = [level for name in op.inputs.get(slot.removesuffix(LOD), ()) for level in level_names(name, types)]
+        inputs[slot] = [source_tensor(ProgramSource("variable", name, types[name])) for name in names]
     try:
         with dispatch.trace_into(emitter), tape.recording(False):
             for slot, names in op.inputs.items():

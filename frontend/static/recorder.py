@@ -63,7 +63,7 @@ class ProgramRecorder(Recorder):
             types = guessed["Out"]
         results = [temporary(block, op.type, kind) for kind in types]
         for result in results:
-            result.lod_level = level_to_share(map(block.var_recursive, op.input_arg_names), result.type)
+            result.lod_level = level_to_share(op, "Out", 0, result.type)
         op.outputs["Out"] = [v.name for v in results]
         block.place(op, len(block.ops))
         return results[0] if len(results) == 1 else tuple(results)

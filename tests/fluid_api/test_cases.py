@@ -18,13 +18,13 @@ CASES = load()
 # Of the functions of layers, and of tables, which compile many programs each, these run by default.
 QUICK = {
     "adam_of_tables", "comparisons_take_their_last_arguments_in_order", "free_sizes_are_less_than_nothing", "kinds_of_variables",
-    "sequences_are_expanded", "sequences_get_other_levels",
+    "levels_go_through_branches", "results_that_keep_levels_and_those_that_do_not", "sequences_are_expanded", "sequences_get_other_levels",
 }  # fmt: skip
 
 
 def _marked(name: str) -> Any:
     function = CASES[name].function
-    longer = function.__module__.endswith(("cases_layers", "cases_tables")) and function.__name__ not in QUICK
+    longer = function.__module__.endswith(("cases_layers", "cases_levels", "cases_tables")) and function.__name__ not in QUICK
     return pytest.param(name, marks=pytest.mark.slow if longer else ())
 
 

@@ -52,6 +52,7 @@ def Print(  # noqa: N802 - Paddle's name
     block = default_main_program().current_block()
     variable = variable_of(input, block)
     result = temporary(block, "print", variable.type)
+    result.lod_level = variable.lod_level
     result.stop_gradient = variable.stop_gradient
     forward = _Printer("" if phase != "backward" else None, message or "", first_n, summarize, shown)
     backward = _Printer(GRAD if phase != "forward" else None, message or "", first_n, summarize, shown)

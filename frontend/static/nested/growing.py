@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyreme.static.operator import Operator
     from polyreme.static.program import Block
 
-__all__ = ["LENGTH", "READ", "WRITE", "array_of", "carried_contents", "carried_names", "new_arrays", "room_for_arrays"]
+__all__ = ["LENGTH", "READ", "WRITE", "array_of", "carried_contents", "carried_names", "is_array", "new_arrays", "room_for_arrays"]
 
 WRITE, READ, LENGTH = "write_to_array", "read_from_array", "lod_array_length"
 # The slot that names the array.
@@ -60,10 +60,11 @@ def carried_names(array: str, contents: ArrayContents) -> list[str]:
 
 def new_arrays(block: Block, names: Sequence[str], known: Mapping[str, Any]) -> list[str]:
     """The arrays among `names` that have no elements in front of a `while`, whose block writes the first one."""
-    return [name for name in names if name not in known and _is_array(block, name)]
+    return [name for name in names if name not in known and is_array(block, name)]
 
 
-def _is_array(block: Block, name: str) -> bool:
+def is_array(block: Block, name: str) -> bool:
+    """Whether a name is a tensor array to the operators of a block."""
     variable = block._find_var_recursive(name)
     return variable is not None and variable.is_tensor_array
 
@@ -94,7 +95,7 @@ def room_for_arrays(block: Block, condition: str, names: Sequence[str], known: M
 
 def _grows(block: Block, name: str, value: Tensor) -> bool:
     """Whether a variable is an array of floats of which the block only writes and reads elements."""
-    if not _is_array(block, name) or not value.type.dtype.is_float:
+    if not is_array(block, name) or not value.type.dtype.is_float:
         return False
     uses = [op for op in block.ops if name in (*op.input_arg_names, *op.output_arg_names)]
     return all(array_of(op) == name for op in uses)

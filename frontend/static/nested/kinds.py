@@ -27,6 +27,7 @@ from polyreme.operators.control.blocks import (
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots
 from polyreme.static.lod.travel import LOD
 from polyreme.static.nested.growing import new_arrays, room_for_arrays
+from polyreme.static.nested.levels import LevelsThrough
 from polyreme.static.nested.rowwise import SEQUENCE_OPERATORS, MixedRows, OfSequences, check_rowwise
 from polyreme.static.nested.uses import block_of, names_from_outside
 from polyreme.static.nested.values import levels_around, run_nested, watching
@@ -133,12 +134,14 @@ class While(BlockKind):
         def run(wanted: Sequence[str], given: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
             return run_nested(block, wanted, given, ops)
 
+        levels = LevelsThrough(op, changing, known)
+        known |= levels.entry
         known |= empty_arrays(new_arrays(block, changing, known), known, run)
         room = room_for_arrays(block, condition, changing, known, run) if tape.is_grad_enabled() else {}
-        carried = [condition, *changing, *(name for name in room if name not in changing)]
+        carried = [condition, *changing, *(name for name in room if name not in changing), *levels.carried]
         made = run_while(condition, carried, {**known, **room}, run)
         ends = dict(zip(carried, made, strict=True))
-        return {self.writing: [ends.get(name, known.get(name, UNDEFINED)) for name in names]}
+        return {self.writing: [ends.get(name, known.get(name, UNDEFINED)) for name in names], **levels.after(ends)}
 
 
 class ConditionalBlock(BlockKind):
@@ -159,7 +162,10 @@ class ConditionalBlock(BlockKind):
         condition = inputs["Cond"][0] if op.attrs.get("is_scalar_condition") else is_not_empty(inputs["Cond"])
         names = op.write_slots()[self.writing]
         known = self.known(op, inputs)
-        return {self.writing: run_branch(condition, names, known, lambda wanted, given: run_nested(block, wanted, given))}
+        levels = LevelsThrough(op, names, known)
+        wanted = [*names, *levels.carried]
+        made = run_branch(condition, wanted, {**known, **levels.entry}, lambda wanted, given: run_nested(block, wanted, given))
+        return {self.writing: made[: len(names)], **levels.after(dict(zip(wanted, made, strict=True)))}
 
 
 class Recurrent(BlockKind):

@@ -1,5 +1,5 @@
-"""What operators ask of the lengths of sequences: that they are those of others, or that a number divides them. What is known while a
-program is translated costs no run anything.
+"""What operators ask of the lengths of sequences: that they are those of others, or that a number divides them, and what `concat` makes of
+them. What is known while a program is translated costs no run anything.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from polyreme import dispatch
+from polyreme import dispatch, math
 from polyreme.ir.types import TensorType
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.static.kinds import NAMED_KINDS, Applied, OperatorKind, Slots, TableOperator
 from polyreme.static.lod.travel import LOD
-from polyreme.static.nested.values import host_calls, is_translating
+from polyreme.static.nested.values import host_calls, is_translating, levels_around
 from polyreme.static.operator import Operator, RunError
+from polyreme.tensor import Tensor
 
 
 class SameLengths(OperatorKind):
@@ -87,5 +88,32 @@ class ReshapedSequences(TableOperator):
         return made
 
 
+class Joined(TableOperator):
+    """`concat`: along axis 0 the sequences of each input are behind those of the one before, where all inputs have as many levels."""
+
+    def level_slots(self, op: Operator) -> Sequence[str]:
+        return ["X" + LOD]
+
+    def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
+        given = dict(inputs)
+        levels = given.pop("X" + LOD, [])
+        made = super().apply(op, given, applied)
+        names = op.inputs.get("X", [])
+        counts = {len(levels_around(name)) if is_translating() else op.block.var_recursive(name).lod_level for name in names}
+        along_rows = op.attrs.get("axis", 0) in (0, -given["X"][0].ndim) and not given.get("AxisTensor")
+        if along_rows and len(counts) == 1 and len(levels) == (count := counts.pop()) * len(names) > 0:
+            made["Out" + LOD] = [_one_behind_the_other(levels[level::count]) for level in range(count)]
+        return made
+
+
+def _one_behind_the_other(levels: Sequence[Tensor]) -> Tensor:
+    """The offsets of the sequences of all of these."""
+    joined = levels[0]
+    for level in levels[1:]:
+        joined = math.concat([joined, math.add(level[1:], joined[-1:])], 0)
+    return joined
+
+
+NAMED_KINDS["concat"] = Joined()
 NAMED_KINDS["steps_of_same_lengths"] = SameLengths()
 NAMED_KINDS["sequence_reshape"] = ReshapedSequences()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from polyreme.operators.control.arrays import Count
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.read_rows import READ_ROWS, positions, without_others
-from polyreme.static.lod.travel import LOD, levels_to_share
+from polyreme.static.lod.travel import LOD, is_level, level_name, levels_to_share
 from polyreme.static.nested.growing import LENGTH, READ, WRITE, array_of, carried_contents, carried_names
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.operator import Operator, RunError, located
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 # What takes arrays whose elements are the rows of sequences by steps.
 _OF_ARRAYS = (READ, LENGTH, "assign")
 
-__all__ = ["BlockValues", "host_calls", "is_translating", "levels_around", "missing_value", "run_nested", "watching"]
+__all__ = [
+    "BlockValues", "host_calls", "is_translating", "levels_around", "missing_value", "run_nested", "values_around",
+    "watching",
+]  # fmt: skip
 
 MAX_NESTING = 32
 
@@ -100,12 +104,12 @@ class BlockValues:
             self._refuse_rows_by_steps(op, op.input_arg_names, inputs)
         outputs = self.run_host(op, inputs) if isinstance(op.kind, Host) else self._apply(op, inputs)
         for slot, names in op.write_slots().items():
-            for name, tensor in zip(names, outputs.get(slot, ()), strict=False):
+            for place, (name, tensor) in enumerate(zip(names, outputs.get(slot, ()), strict=False)):
                 if tensor is not UNDEFINED:
                     rows = outputs.get(slot + READ_ROWS) or positions(op, self.rows_of)
                     tensor = without_others(op, tensor, rows) if rows else tensor
                     self.rows[name] = rows
-                    self._hand_on_levels(op, slot, name, tensor, inputs, outputs)
+                    self._hand_on_levels(op, slot, place, tensor, inputs, outputs)
                     self.write(name, tensor)
                     self._show(op, name)
 
@@ -138,12 +142,14 @@ class BlockValues:
         if calls is not None and name in calls.shared and not op.has_attr("sub_block"):
             calls.store(dispatch.active_trace(), self.block.var_recursive(name), self.values[name])
 
-    def _hand_on_levels(self, op: Operator, slot: str, name: str, tensor: Tensor, inputs: Slots, outputs: Slots) -> None:
+    def _hand_on_levels(self, op: Operator, slot: str, place: int, tensor: Tensor, inputs: Slots, outputs: Slots) -> None:
         """Note the levels of detail of a result: those that the operator gives, or those of an input with as many rows."""
-        if slot + LOD in outputs:
-            self.levels[name] = [Tensor._wrap(level._value, level.type) for level in outputs[slot + LOD]]
+        name = op.write_slots()[slot][place]
+        told = outputs.get((name if op.has_attr("sub_block") else slot) + LOD)
+        if told is not None:
+            self.levels[name] = [Tensor._wrap(level._value, level.type) for level in told]
         else:
-            shared = levels_to_share(inputs, op.inputs, self.levels_of, tensor.type)
+            shared = levels_to_share(op, slot, place, inputs, self.levels_of, tensor.type)
             self.levels[name] = shared if op.type in _OF_ARRAYS or all(level.ndim == 1 for level in shared) else []
 
     def write(self, name: str, tensor: Tensor) -> None:
@@ -245,6 +251,11 @@ def levels_around(name: str) -> list[Tensor]:
     return _around[-1].levels_of(name) if _around else []
 
 
+def values_around() -> Sequence[BlockValues]:
+    """The values of the blocks in which operators are being applied, the outermost first."""
+    return _around
+
+
 @contextmanager
 def watching(watch: Callable[[Operator, Slots, Slots], None]) -> Iterator[None]:
     """Inside the `with`, `watch` is told of each operator that is applied, with what it read and gave."""
@@ -267,9 +278,18 @@ class NestedValues(BlockValues):
         self.around = _around[-1] if _around else None
 
     def levels_of(self, name: str) -> list[Tensor]:
+        if name in self.levels:
+            return self.levels[name]
         if name in self.own or self.around is None:
-            return super().levels_of(name)
+            given = takewhile(lambda level: level is not None, (self.outside(level_name(name, i)) for i in count()))
+            return [level for level in given if level is not None]
         return self.around.levels_of(name)
+
+    def known(self, name: str) -> Tensor | None:
+        if not is_level(name):
+            return super().known(name)
+        of, level = name.split(LOD)
+        return next(iter(self.levels_of(of)[int(level) :]), None)
 
     def write(self, name: str, tensor: Tensor) -> None:
         variable = self.block._find_var_recursive(name)
@@ -295,8 +315,10 @@ class NestedValues(BlockValues):
         else:
             place = self.read(op.inputs["I"][0], op)
             if op.type == READ:
+                self.levels[op.output_arg_names[0]] = self.levels_of(array)
                 self.write(op.output_arg_names[0], self._at(op, lambda: contents.read(place)))
                 return
+            self.levels[array] = self.levels_of(op.inputs["X"][0])
             # Where only elements are counted, nothing else was computed.
             element = place if isinstance(contents, Count) else self.read(op.inputs["X"][0], op)
             after = self._at(op, lambda: contents.write(element, place))
@@ -307,9 +329,13 @@ class NestedValues(BlockValues):
 _depth = [0]
 
 
-def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:
+def run_nested(
+    block: Block, names: Sequence[str], known: Mapping[str, Any], ops: Sequence[Operator] | None = None,
+    levels: dict[str, list[Tensor]] | None = None,
+) -> list[Any]:  # fmt: skip
     """What the variables `names` hold once the operators of a block, or `ops` of them, have run on what the variables `known` hold;
-    `UNDEFINED` for one that nothing has written.
+    `UNDEFINED` for one that nothing has written. Their levels of detail have names, too (`x@LOD0`). `levels` is given those of all that
+    the block has written.
     """
     values = NestedValues(block, lambda name: None if known.get(name, UNDEFINED) is UNDEFINED else known[name])
     _depth[0] += 1
@@ -318,6 +344,8 @@ def run_nested(block: Block, names: Sequence[str], known: Mapping[str, Any], ops
             raise RunError(f"expected blocks nested at most {MAX_NESTING} deep", code="E0609")
         for op in block.ops if ops is None else ops:
             values.add(op)
+        if levels is not None:
+            levels.update({name: values.levels_of(name) for name in values.own})
         return [UNDEFINED if (found := values.known(name)) is None else found for name in names]
     finally:
         _depth[0] -= 1
