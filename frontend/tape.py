@@ -741,7 +741,10 @@ def _accumulate(tensor: Tensor, value: Tensor) -> None:
     held = tensor._grad
     name = f"{tensor._name or tensor.name}@GRAD"
     if held is not None:
-        value = provided.add(held, value)
+        if not is_grad_enabled() and provided.is_cleared(held) and held.type == value.type:
+            value = type(value)._wrap(value._value, value._type)
+        else:
+            value = provided.add(held, value)
         # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes
         # on.
         if held._name == name and not is_grad_enabled():

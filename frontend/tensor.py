@@ -449,20 +449,8 @@ class Tensor:
         """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the
         zeros, but not what is added after that.
         """
-        held = self._grad
-        if held is None:
-            return
-        if not set_to_zero:
-            self._grad = None
-            return
-        zeros = np.zeros_like(held._value)
-        if held._name == f"{self._name}@GRAD":
-            if held._view is None:
-                held._value, held._version = zeros, held._version + 1
-            else:
-                provided.assign(held, Tensor._wrap(zeros))
-        self._grad = cleared = Tensor._wrap(zeros)
-        cleared.stop_gradient = held.stop_gradient
+        if self._grad is not None:
+            provided.clear_gradient(self, set_to_zero)
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         self.clear_gradient(set_to_zero)
