@@ -140,6 +140,8 @@ def _holds_tensor(obj: Any) -> bool:
 
 def _array_of(value: Any) -> Any:
     """A Tensor's array as it stands in files; `numpy()` gives bfloat16 as its 16 bits."""
+    if isinstance(value, Tensor) and value.is_selected_rows():
+        raise SaveError("expected whole Tensors but got the rows of a table that was read with sparse=True; save its rows() and numpy()")
     return value.numpy() if isinstance(value, Tensor) else value
 
 
@@ -148,7 +150,7 @@ class _TensorPickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
-            return tuple, ((obj.name, obj.numpy()),)
+            return tuple, ((obj.name, _array_of(obj)),)
         if isinstance(obj, type) or callable(obj):
             # Genuine pickles name a few of numpy's own functions; the user's would be refused by every safe reader.
             module = getattr(obj, "__module__", None) or ""

@@ -25,8 +25,9 @@ from polyreme.ir.scalar import quietly
 from polyreme.ir.types import TensorType
 from polyreme.pending import COUNT, Pending
 from polyreme.provided import provided, provides
-from polyreme.stale import StaleTensor
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import SelectedRows, added
+from polyreme.tensor_kinds.stale import StaleTensor
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -86,6 +87,8 @@ def _sum(a: Any, b: Any) -> Any:
     """Two gradients that arrive at one place."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.dtype == b.dtype:
         return np.asarray(quietly(np.add, a, b))
+    if isinstance(a, SelectedRows) or isinstance(b, SelectedRows):
+        return added(as_tensor(a), as_tensor(b), provided.add)
     return provided.add(as_tensor(a), as_tensor(b))
 
 
@@ -632,7 +635,7 @@ def _send(
         key = (id(leaf), 0)
         arrived[key] = as_tensor(arrived[key])
         if leaf._hooks and since is None:
-            arrived[key] = call_hooks(leaf._hooks, arrived[key])
+            arrived[key] = _of_same_shape(leaf, arrived[key], call_hooks(leaf._hooks, arrived[key]))
         if wanted is None:
             if first_paddle:
                 leaf._grad = None
@@ -735,11 +738,27 @@ def call_hooks(hooks: dict[int, Callable[..., Any]], value: Tensor) -> Tensor:
     return value
 
 
+def _of_same_shape(leaf: Tensor, gradient: Tensor, hooked: Tensor) -> Tensor:
+    """What the hooks of a leaf made of its gradient. Where that was rows of a table, they may have made something of another shape of them.
+    """
+    if isinstance(gradient, SelectedRows) and not isinstance(hooked, SelectedRows) and hooked.shape != leaf.shape:
+        raise ValueError(
+            f"expected a hook to return rows or a gradient of shape {list(leaf.shape)} for '{leaf.name}', a table that was read with "
+            f"sparse=True, but got one of shape {list(hooked.shape)}"
+        )
+    return hooked
+
+
 def _accumulate(tensor: Tensor, value: Tensor) -> None:
     if (recorder := provided.active_trace()) is not None:
         recorder.retain(tensor)
     held = tensor._grad
     name = f"{tensor._name or tensor.name}@GRAD"
+    if isinstance(held, SelectedRows) or isinstance(value, SelectedRows):
+        made = value if held is None else added(held, value, provided.add)
+        tensor._grad = made = made.clone()
+        made._name, made.stop_gradient = name, False
+        return
     if held is not None:
         if not is_grad_enabled() and provided.is_cleared(held) and held.type == value.type:
             value = type(value)._wrap(value._value, value._type)

@@ -264,6 +264,10 @@ class Tensor:
     def is_dense(self) -> bool:
         return True
 
+    def is_selected_rows(self) -> bool:
+        """Whether it is rows of a table, as gradients of those read with `sparse=True` are (`tensor_kinds/selected_rows.py`)."""
+        return False
+
     def is_floating_point(self) -> bool:
         return self.type.dtype.kind == "f"
 
@@ -425,13 +429,17 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"expected a Tensor or None as gradient but got {type(value).__name__}")
-        if value is not None and value.shape != self.shape:
-            raise ValueError(f"expected a gradient of shape {list(self.shape)} but got {list(value.shape)}")
+        shape = None if value is None else value.table_shape if value.is_selected_rows() else value.shape
+        if shape is not None and shape != self.shape:
+            raise ValueError(f"expected a gradient of shape {list(self.shape)} but got {list(shape)}")
         self._grad = value
 
-    def gradient(self) -> Array | None:
-        """The gradient as numpy array, None when there is none."""
-        return None if self._grad is None else self._grad.numpy()
+    def gradient(self) -> Array | tuple[Array, Array] | None:
+        """The gradient as numpy array, None when there is none; values and numbers of rows where it is rows of a table."""
+        held = self._grad
+        if held is None or not held.is_selected_rows():
+            return None if held is None else held.numpy()
+        return held.numpy(), np.array(held.rows(), np.int64)
 
 
     def backward(
@@ -446,8 +454,8 @@ class Tensor:
         provided.backward([self], [grad_tensor], retain_graph)
 
     def clear_gradient(self, set_to_zero: bool = True) -> None:
-        """Set the gradient to zeros, or take it away with `set_to_zero=False`. Those who keep a gradient that backward() made see the
-        zeros, but not what is added after that.
+        """Set the gradient to zeros, or take it away with `set_to_zero=False`, and where it is rows of a table. Those who keep a gradient
+        that backward() made see the zeros, but not what is added after that.
         """
         if self._grad is not None:
             provided.clear_gradient(self, set_to_zero)

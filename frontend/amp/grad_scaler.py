@@ -118,9 +118,9 @@ class AmpScaler(Shown):
         finite = True
         with suspended():
             for parameter in optimizer._parameter_list:
-                gradient = parameter.grad
-                if gradient is None:
+                if parameter.grad is None:
                     continue
+                gradient = parameter.grad.get_tensor()  # of rows of a table their values
                 finite = finite and bool(all_(isfinite(gradient)))
                 wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
                 gradient.set_value(cast(wide * float(factor), gradient.dtype))

@@ -14,6 +14,7 @@ from polyreme.distributed.reducer import Reducer
 from polyreme.ir.builtin import Func
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.nn.layer import Layer
+from polyreme.nn.layers.common import Embedding
 from polyreme.tensor import Tensor
 
 __all__ = ["DataParallel", "ParallelStrategy"]
@@ -59,7 +60,9 @@ class DataParallel(Layer):
         trainable = [(name, p) for name, p in layers.named_parameters() if not p.stop_gradient]
         if not trainable:
             raise RuntimeError("expected a model with parameters to train for DataParallel but all have stop_gradient=True")
-        self._reducer = Reducer(trainable, self.group, comm_buffer_size, last_comm_buffer_size, find_unused_parameters)
+        tables = {id(layer.weight) for layer in layers.sublayers(include_self=True) if isinstance(layer, Embedding) and layer._sparse}
+        by_rows = [name for name, p in trainable if id(p) in tables]
+        self._reducer = Reducer(trainable, self.group, comm_buffer_size, last_comm_buffer_size, find_unused_parameters, by_rows)
         self._synchronizing = True
         if self.group.size > 1:
             self._agree()

@@ -9,7 +9,7 @@ compiled regions, and the reducer only hands it the group.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from polyreme.distributed.group import Group
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.transforms.bucket import BUFFER, LAST_BUFFER, buckets_of, fingerprint, gradient_schedule
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import SelectedRows, whole
 
 __all__ = ["Reducer", "average_gradients"]
 
@@ -28,9 +29,9 @@ class Reducer:
     """Averages the gradients of parameters, in buckets, in every backward that it is `armed` for.
 
     A mean of means is the mean itself, so gradients that are averages already, from an earlier backward or from compiled code, may be
-    averaged again with others.
+    averaged again with others. Of the parameters named in `by_rows`, tables that are read with `sparse=True`, the mean is the rows that any
+    rank has read, unless a rank has a whole gradient.
     """
-
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class Reducer:
         buffer: float = BUFFER,
         last_buffer: float = LAST_BUFFER,
         find_unused: bool = False,
+        by_rows: Collection[str] = (),
     ):
+        self.by_rows = by_rows
         self.names = [name for name, _ in named]
         self.parameters = [p for _, p in named]
         self.buffer, self.last_buffer, self.find_unused = buffer, last_buffer, find_unused
@@ -92,11 +95,12 @@ class Reducer:
         self._ready |= set(missing)
         self._launch()
         used = self._used_anywhere()
+        read = {i: self._read_anywhere(i) for i, name in enumerate(self.names) if name in self.by_rows}
         for parts, members in self._calls:
             for i, part in zip(members, parts, strict=True):
                 mean = part.wait()
                 if i in used or self.parameters[i]._grad is not None:
-                    _set_gradient(self.parameters[i], mean)
+                    _set_gradient(self.parameters[i], mean, read.get(i))
         self._local.clear()
 
     def _launch(self) -> None:
@@ -108,7 +112,27 @@ class Reducer:
             if all(0 < self._averaged[i] == self._edges.get(i) for i in members):
                 continue  # compiled code has done it
             with dist.with_group(self.group):
-                self._calls.append((start.evaluate([_gradient(self.parameters[i]) for i in members], None), members))
+                self._calls.append((start.evaluate([self._gradient(i) for i in members], None), members))
+
+    def _gradient(self, index: int) -> Any:
+        parameter, name = self.parameters[index], self.names[index]
+        if isinstance(parameter._grad, SelectedRows) and name not in self.by_rows:
+            raise NotImplementedError(
+                f"expected tables of a DataParallel model that are read with sparse=True to be those of nn.Embedding layers, so that all "
+                f"ranks know of them, but '{name}' is none; read it with sparse=False"
+            )
+        return _gradient(parameter)
+
+    def _read_anywhere(self, index: int) -> np.ndarray[Any, Any] | None:
+        """The rows of a table that some rank has read; None where a rank has a whole gradient."""
+        parameter = self.parameters[index]
+        marks = np.zeros(parameter._value.shape[0], np.int8)
+        if isinstance(parameter._grad, SelectedRows):
+            marks[parameter._grad.rows()] = 1
+        elif parameter._grad is not None:
+            marks[:] = 2
+        (found,) = self.group.start("all_reduce", [marks], f"which rows of '{self.names[index]}' were read", reduce="max").wait()
+        return None if (found == 2).any() else np.flatnonzero(found)
 
     def _used_anywhere(self) -> set[int]:
         """The parameters that took part in the loss of some rank."""
@@ -143,7 +167,7 @@ class Reducer:
     def __deepcopy__(self, memo: Any) -> Reducer:
         """One for the copies of the parameters, which it watches."""
         named = list(zip(self.names, copy.deepcopy(self.parameters, memo), strict=True))
-        return Reducer(named, self.group, self.buffer, self.last_buffer, self.find_unused)
+        return Reducer(named, self.group, self.buffer, self.last_buffer, self.find_unused, self.by_rows)
 
     def forget_local(self) -> None:
         """The gradients have been averaged by other means."""
@@ -153,11 +177,11 @@ class Reducer:
 def _gradient(parameter: Tensor) -> Any:
     if parameter._grad is None:
         return np.zeros(parameter._value.shape, parameter._value.dtype)
-    return parameter._grad._value
+    return whole(parameter._grad)._value
 
 
-def _set_gradient(parameter: Tensor, array: Any) -> None:
-    gradient = Tensor._wrap(array)
+def _set_gradient(parameter: Tensor, array: Any, rows: Any = None) -> None:
+    gradient = Tensor._wrap(array) if rows is None else SelectedRows(rows, Tensor._wrap(array[rows]), len(array))
     gradient.stop_gradient = False
     gradient._name = f"{parameter.name}@GRAD"
     parameter._grad = gradient
@@ -168,6 +192,12 @@ def average_gradients(parameters: Sequence[Tensor], group: Group) -> None:
     found = [p for p in parameters if p._grad is not None]
     if not found or group.size == 1:
         return
+    for p in found:
+        if isinstance(p._grad, SelectedRows):
+            raise NotImplementedError(
+                f"expected whole gradients to average but that of '{p.name}' is the rows that were read with sparse=True; DataParallel "
+                f"averages such while it runs backward, or read the table with sparse=False"
+            )
     types = [p._grad.type for p in found if p._grad is not None]
     module = gradient_schedule(types, [f"parameter_{i}" for i in range(len(found))])
     with dist.with_group(group.following(fingerprint(module))):

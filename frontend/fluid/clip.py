@@ -11,6 +11,7 @@ from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.names import listed
 from polyreme.nn.clip import ClipGradBase
+from polyreme.tensor_kinds.selected_rows import SelectedRows, on_values
 from polyreme.utils.shown import Shown
 
 __all__ = [
@@ -24,8 +25,10 @@ Pairs = Sequence[tuple[Any, Any]]
 
 def _appended(type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = None, shape: Any = None) -> Any:
     """A variable with what an operator gives."""
-    helper = LayerHelper(type)
     first = next(iter(inputs.values()))
+    if isinstance(first, SelectedRows):
+        return on_values(lambda values: _appended(type, {**inputs, "X": values}, attrs), first)
+    helper = LayerHelper(type)
     like = first[0] if isinstance(first, list) else first
     out = helper.create_variable_for_type_inference(like.dtype, stop_gradient=True, shape=shape)
     helper.append_op(type, inputs, {"Out": out}, attrs)
@@ -34,6 +37,8 @@ def _appended(type: str, inputs: dict[str, Any], attrs: dict[str, Any] | None = 
 
 def _whole(gradient: Any) -> Any:
     """A gradient as a tensor, where it is the rows of a table that were read."""
+    if isinstance(gradient, SelectedRows):
+        return gradient.merged().get_tensor()
     if getattr(gradient, "kind", None) != SELECTED_ROWS:
         return gradient
     return _appended("get_tensor_from_selected_rows", {"X": _appended("merge_selected_rows", {"X": gradient})})

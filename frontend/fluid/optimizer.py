@@ -28,10 +28,12 @@ from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.optimizer_wrappers import LookaheadOptimizer, RecomputeOptimizer
 from polyreme.fluid.regularizer import append_regularization_ops
+from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.names import listed
-from polyreme.operators.table import apply_legacy
+from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import SelectedRows, whole
 from polyreme.utils import unique_name
 from polyreme.utils.shown import Shown
 
@@ -183,6 +185,8 @@ class Optimizer(Shown):
     def _append_optimize_op(self, block: Any, param_and_grad: tuple[Any, Any]) -> Any:
         """The update operator of a parameter."""
         parameter, gradient = param_and_grad
+        if getattr(gradient, "kind", None) == SELECTED_ROWS:
+            _expect_rows_are_taken(self.type, parameter)
         inputs: dict[str, Any] = {"Param": parameter, "Grad": gradient, **self._more_inputs}
         outputs: dict[str, Any] = {"ParamOut": parameter}
         if self.has_rate:
@@ -272,7 +276,7 @@ class Optimizer(Shown):
             for parameter, gradient in pairs:
                 own = getattr(parameter, "regularizer", None) or self.regularization
                 if own is not None:
-                    gradient = gradient + own.gradient(parameter, _functions())
+                    gradient = whole(gradient) + own.gradient(parameter, _functions())
                 self._step_of(parameter, gradient)
         return []
 
@@ -282,6 +286,9 @@ class Optimizer(Shown):
         inputs = {"Param": [parameter], "Grad": [gradient], **{slot: [value] for slot, value in self._more_inputs.items()}}
         if self.has_rate:
             inputs["LearningRate"] = [rate if own == 1.0 else rate * own]
+        if isinstance(gradient, SelectedRows):
+            _expect_rows_are_taken(self.type, parameter)
+            inputs |= {"Grad": [gradient.whole()], "Grad@ROWS": [Tensor(gradient.merged().rows(), dtype="int64")]}
         states = {}
         for name, slot, first, single in self.accumulators:
             kept = self._accumulators.setdefault(name, {})
@@ -323,6 +330,15 @@ class Optimizer(Shown):
                 value = state_dict.get(f"{parameter.name}_{name}_0")
                 if value is not None:
                     self._accumulators.setdefault(name, {})[parameter.name] = value if isinstance(value, Tensor) else Tensor(value)
+
+
+def _expect_rows_are_taken(type: str, parameter: Any) -> None:
+    """An error where an update has no meaning for the gradient of a table that was read by rows."""
+    if "Grad@ROWS" not in find_legacy(type)[1].inputs:
+        raise NotImplementedError(
+            f"expected a whole gradient for '{parameter.name}', which is read with is_sparse=True: '{type}' has no step for rows, in "
+            f"Paddle neither; read it with is_sparse=False, or take another optimizer"
+        )
 
 
 def _needs_dygraph(what: str) -> None:

@@ -28,8 +28,8 @@ from polyreme.jit.capture.trace import Trace
 from polyreme.jit.program import ProgramStep, TracedProgram
 from polyreme.pending import COUNT, Pending
 from polyreme.recorder import Gathering
-from polyreme.stale import stand_for
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.stale import stand_for
 
 __all__ = ["Break", "Gatherer", "Segments"]
 

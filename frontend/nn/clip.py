@@ -10,6 +10,7 @@ import numpy as np
 from polyreme.math import elementwise, reduction
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import on_values, values_of
 from polyreme.utils.shown import Shown
 
 __all__ = ["ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue"]
@@ -47,7 +48,7 @@ class ClipGradByValue(ClipGradBase):
         return f"Clip Gradient By Value, min = {self.min:f}, max={self.max:f}"
 
     def clip(self, gradient: Tensor) -> Tensor:
-        return elementwise.clip(gradient, self.min, self.max)
+        return on_values(lambda g: elementwise.clip(g, self.min, self.max), gradient)
 
 
 class ClipGradByNorm(ClipGradBase):
@@ -60,7 +61,8 @@ class ClipGradByNorm(ClipGradBase):
         return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
 
     def clip(self, gradient: Tensor) -> Tensor:
-        norm = elementwise.sqrt(reduction.sum(gradient * gradient))
+        (values,) = values_of([gradient])
+        norm = elementwise.sqrt(reduction.sum(values * values))
         # Below the limit the factor is exactly 1, so that the gradient keeps its bits.
         return gradient * (self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm)))
 
@@ -77,7 +79,7 @@ class ClipGradByGlobalNorm(ClipGradBase):
         return f"Gradient Clip By GlobalNorm, global_norm={self.clip_norm:f}"
 
     def _clip(self, pairs: Pairs) -> list[tuple[Any, Any]]:
-        squares = [reduction.sum(g * g) for p, g in pairs if getattr(p, "need_clip", True)]
+        squares = [reduction.sum(v * v) for v in values_of(g for p, g in pairs if getattr(p, "need_clip", True))]
         if not squares:
             return list(pairs)
         total = squares[0]

@@ -484,7 +484,7 @@ class Layer:
                 if tensor.dtype is not wanted:
                     tensor._replace(cast(tensor.detach(), wanted))
                 if tensor._grad is not None and tensor._grad.dtype is not wanted:
-                    tensor._grad = cast(tensor._grad.detach(), wanted)
+                    tensor._grad = tensor._grad.detach().astype(wanted)
         self._dtype = wanted
 
     def to(self, device: Any = None, dtype: Any = None, blocking: bool | None = None, non_blocking: bool | None = None) -> Layer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -80,7 +79,8 @@ class Momentum(Optimizer):
 class Adam(Optimizer):
     """Adaptive moments; with `amsgrad` the second moment never falls.
 
-    `lazy_mode` asks for steps of those rows of a table that were read. Gradients of tables are whole here, so that all rows move: it warns.
+    With `lazy_mode` only those rows of a table move that were read with `sparse=True`. Such tables have no `weight_decay`: `step()` is a
+    `RuntimeError` then.
     """
 
     rule = rules.ADAM
@@ -100,16 +100,19 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         name: str | None = None,
     ):
-        if lazy_mode:
-            warnings.warn(
-                "Adam(lazy_mode=True) moves all rows of a table, not only those that were read: gradients of tables are whole here "
-                "(fluid.optimizer.Adam has the lazy steps, in static Programs)",
-                stacklevel=2,
-            )
-        options = _of_moments(beta1, beta2, epsilon)
-        super().__init__(
-            learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, amsgrad=amsgrad, **options
-        )
+        options = {**_of_moments(beta1, beta2, epsilon), "lazy_mode": lazy_mode, "amsgrad": amsgrad}
+        super().__init__(learning_rate, parameters, weight_decay, grad_clip, name, multi_precision=multi_precision, **options)
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+        if self._decays_gradients and self._weight_decay is not None and not self._in_groups:
+            for parameter, gradient in self._with_gradients(self._parameter_list):
+                if gradient.is_selected_rows():
+                    raise RuntimeError(
+                        f"Adam don't support weight_decay with sparse parameters, please set it to None. (The parameter '{parameter.name}' "
+                        f"was read with sparse=True.)"
+                    )
+        super().step()
 
     def _slots(self) -> Sequence[Any]:
         return (*self.rule.slots, rules.AMSGRAD_SLOT) if self._options["amsgrad"] else self.rule.slots
@@ -146,7 +149,7 @@ class AdamW(Adam):
         if not isinstance(weight_decay, (int, float)):
             raise TypeError("weight_decay should be float or int.")
         super().__init__(
-            learning_rate, beta1, beta2, epsilon, parameters, None, grad_clip, multi_precision=multi_precision, amsgrad=amsgrad, name=name
+            learning_rate, beta1, beta2, epsilon, parameters, None, grad_clip, lazy_mode, multi_precision, amsgrad=amsgrad, name=name
         )
         self._decay = float(weight_decay)
         self._decays = apply_decay_param_fun

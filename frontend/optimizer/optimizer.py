@@ -17,6 +17,7 @@ from polyreme.optimizer.protocol import UpdateProtocol
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import SelectedRows
 from polyreme.utils import unique_name
 from polyreme.utils.shown import Shown, is_same, parameters_of
 
@@ -73,7 +74,8 @@ class Optimizer(Shown, UpdateProtocol):
         self._rate_variables: dict[int, Any] = {}  # of static programs
         self._groups: list[dict[str, Any]] = []
         given = list(parameters)
-        if given and isinstance(given[0], Mapping):
+        self._in_groups = bool(given) and isinstance(given[0], Mapping)
+        if self._in_groups:
             for group in given:
                 self._add_param_group(dict(group))
                 self._set_by_group(self._groups[-1])
@@ -220,18 +222,33 @@ class Optimizer(Shown, UpdateProtocol):
         rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         options = self.rule.rounded(options, kind.type)
+        decay = self._regularizer(parameter, group)
+        update = self.rule.update
+        if isinstance(gradient, SelectedRows):
+            if decay is None:  # else all rows have a gradient
+                update, options = self._update_of_rows(parameter), {**options, "read": gradient.read()}
+            gradient = gradient.whole()
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
         read = stored if kind == stored._value.dtype else Tensor(stored._value.astype(kind))
-        p, changed = new(read, gradient, rate, state, options, self._regularizer(parameter, group))
+        p, changed = new(update, read, gradient, rate, state, options, decay)
         for name, value in changed.items():
             _overwrite(state[name], value)
         _overwrite(stored, p)
         if stored is not parameter:
             _overwrite(parameter, p)
 
+    def _update_of_rows(self, parameter: Any) -> Any:
+        """The formula for a table that was read by rows."""
+        if self.rule.of_rows is None:
+            raise NotImplementedError(
+                f"expected a whole gradient for '{parameter.name}', which was read with sparse=True: {type(self).__name__} has no step for "
+                f"rows, in Paddle neither; read it with sparse=False, or take Adam, SGD, Momentum, Adagrad, RMSProp, Lamb or Rprop"
+            )
+        return self.rule.of_rows
 
     def _step_on_cpu(
         self,
+        update: Any,
         stored: Tensor,
         gradient: Tensor,
         rate: Any,
@@ -245,11 +262,12 @@ class Optimizer(Shown, UpdateProtocol):
         g = gradient._value.astype(p.dtype, copy=False)
         if decay is not None:
             g = g + decay.gradient(p, np)
-        return self.rule.update(p, g, rate, {name: t._value for name, t in state.items()}, options, np)
-
+        made: tuple[Any, dict[str, Any]] = update(p, g, rate, {name: t._value for name, t in state.items()}, options, np)
+        return made
 
     def _step_on_gpu(
         self,
+        update: Any,
         stored: Tensor,
         gradient: Tensor,
         rate: Any,
@@ -266,7 +284,9 @@ class Optimizer(Shown, UpdateProtocol):
         if decay is not None:
             g = g + decay.gradient(stored, xp)
         # A Python number, since what numpy's own numbers do when they stand before a tensor depends on their type.
-        p, changed = self.rule.update(stored, g, float(rate), dict(state), options, xp)
+        if "read" in options:
+            options = {**options, "read": Tensor._wrap(options["read"])}
+        p, changed = update(stored, g, float(rate), dict(state), options, xp)
         # State of one element makes a row of a parameter that is a number.
         return reshape(p, stored.shape)._value if p.shape != stored.shape else p._value, {name: t._value for name, t in changed.items()}
 

@@ -16,6 +16,7 @@ import numpy as np
 from polyreme.dtypes import as_dtype
 from polyreme.nn.clip import ClipGradBase
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import whole
 from polyreme.utils import unique_name
 
 __all__ = ["UpdateProtocol"]
@@ -122,4 +123,4 @@ class UpdateProtocol:
         from polyreme import math as xp
 
         decay = self._regularizer(parameter, group)  # type: ignore[attr-defined]
-        return gradient if decay is None else gradient + decay.gradient(parameter, xp)
+        return gradient if decay is None else whole(gradient) + decay.gradient(parameter, xp)

@@ -42,12 +42,16 @@ class Rule:
 
     What is `wide` has its state, and computes, in float32 where a parameter of half precision has no master weight: powers of 0.999 are
     nothing that bfloat16 can hold.
+
+    `of_rows` is the formula where the gradient is that of the rows of a table that were read, which the option `read` tells (bool [rows, 1,
+    ...]). A rule without has no meaning there, as in Paddle.
     """
 
     slots: tuple[Slot, ...]
     update: Update
     precise: tuple[str, ...] = ()
     wide: bool = False
+    of_rows: Update | None = None
 
     def rounded(self, options: Mapping[str, Any], kind: type[np.generic]) -> dict[str, Any]:
         """The options as the kernel has them for a (master) weight of this type: 1 - beta2 depends on it."""
@@ -70,18 +74,43 @@ def _momentum(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) 
 
 def _adam(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
     """Kingma and Ba, "Adam", algorithm 1 in the order of section 2's end: the corrections are folded into the rate."""
+    new, spread = _moments(g, s, o, xp)
+    correction = xp.sqrt(1 - s["beta2_pow_acc"])
+    rate = lr * correction / (1 - s["beta1_pow_acc"])
+    # Paddle 1 adds epsilon as it is.
+    epsilon = o["epsilon"] if o.get("plain_epsilon") else o["epsilon"] * correction
+    return p - rate * (new["moment1"] / (xp.sqrt(spread) + epsilon)), new
+
+
+def _moments(g: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[State, Any]:
+    """The state of Adam after a step, and the spread that the step is divided by."""
     beta1, beta2 = o["beta1"], o["beta2"]
     m = s["moment1"] * beta1 + g * (1 - beta1)
     v = s["moment2"] * beta2 + g * g * (1 - beta2)
-    power1, power2 = s["beta1_pow_acc"], s["beta2_pow_acc"]
-    new = {"moment1": m, "moment2": v, "beta1_pow_acc": power1 * beta1, "beta2_pow_acc": power2 * beta2}
-    spread = v
-    if o.get("amsgrad"):
-        # Reddi, Kale and Kumar, "On the convergence of Adam and beyond": the largest spread so far.
-        spread = new["moment2_max"] = xp.maximum(v, s["moment2_max"])
-    correction = xp.sqrt(1 - power2)
-    rate = lr * correction / (1 - power1)
-    return p - rate * (m / (xp.sqrt(spread) + o["epsilon"] * correction)), new
+    new = {"moment1": m, "moment2": v, "beta1_pow_acc": s["beta1_pow_acc"] * beta1, "beta2_pow_acc": s["beta2_pow_acc"] * beta2}
+    if not o.get("amsgrad"):
+        return new, v
+    # Reddi, Kale and Kumar, "On the convergence of Adam and beyond": the largest spread so far.
+    new["moment2_max"] = xp.maximum(v, s["moment2_max"])
+    return new, new["moment2_max"]
+
+
+def _adam_of_rows(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
+    """Adam of a table of which rows were read, as Paddle has it: the moments are corrected as after one step more, epsilon only for the
+    rows that were read, and with `lazy_mode` only these move, with their moments.
+    """
+    new, spread = _moments(g, s, o, xp)
+    correction = xp.sqrt(1 - new["beta2_pow_acc"])
+    rate = lr * correction / (1 - new["beta1_pow_acc"])
+    epsilon = o["epsilon"]
+    if not o.get("plain_epsilon"):
+        epsilon = xp.where(o["read"], xp.ones_like(spread) * (epsilon * correction), xp.ones_like(spread) * epsilon)
+    made = p - rate * (new["moment1"] / (xp.sqrt(spread) + epsilon))
+    if o["lazy_mode"]:
+        of_rows = [name for name in new if name not in ("beta1_pow_acc", "beta2_pow_acc")]
+        new |= {name: xp.where(o["read"], new[name], s[name]) for name in of_rows}
+        made = xp.where(o["read"], made, p)
+    return made, new
 
 
 def _adamw(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: Any) -> tuple[Any, State]:
@@ -234,13 +263,13 @@ _ADAM_SLOTS = (
 )
 AMSGRAD_SLOT = Slot("moment2_max")
 
-SGD = Rule((), _sgd)
-MOMENTUM = Rule((Slot("velocity"),), _momentum)
-ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"), wide=True)
+SGD = Rule((), _sgd, of_rows=_sgd)
+MOMENTUM = Rule((Slot("velocity"),), _momentum, of_rows=_momentum)
+ADAM = Rule(_ADAM_SLOTS, _adam, precise=("beta1", "beta2", "epsilon"), wide=True, of_rows=_adam_of_rows)
 ADAMW = Rule(_ADAM_SLOTS, _adamw, precise=("beta1", "beta2", "epsilon"), wide=True)
-LAMB = Rule(_ADAM_SLOTS, _lamb, wide=True)
-ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad)
-RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop)
+LAMB = Rule(_ADAM_SLOTS, _lamb, wide=True, of_rows=_lamb)
+ADAGRAD = Rule((Slot("moment", lambda o: o["initial_accumulator_value"]),), _adagrad, of_rows=_adagrad)
+RMSPROP = Rule((Slot("momentum"), Slot("mean_square"), Slot("mean_grad")), _rmsprop, of_rows=_rmsprop)
 ADAMAX = Rule(
     (Slot("moment"), Slot("inf_norm"), Slot("beta1_pow_acc", lambda o: o["beta1"], single=True)), _adamax, precise=("beta1",), wide=True
 )
@@ -253,7 +282,9 @@ NADAM = Rule(
 RADAM = Rule(
     (*(Slot(name, lambda o: 1.0) for name in ("beta1_pow", "beta2_pow", "rho")), Slot("moment1"), Slot("moment2")), _radam, wide=True
 )
-RPROP = Rule((Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"))
+RPROP = Rule(
+    (Slot("prevs"), Slot("learning_rates", lambda o: o["start"])), _rprop, precise=("slower", "faster", "least", "most"), of_rows=_rprop
+)
 ASGD = Rule((Slot("d"), Slot("y", rows="batch_num"), Slot("m", single=True, dtype="int64")), _asgd)
 LARS = Rule((Slot("velocity"),), _lars)
 ADADELTA = Rule((Slot("_avg_squared_grad"), Slot("_avg_squared_update")), _adadelta)

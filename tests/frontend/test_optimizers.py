@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import polyreme as paddle
 from polyreme import optimizer as optim
 from polyreme.parameter import Parameter
 from polyreme.tensor import Tensor
@@ -154,9 +153,3 @@ def test_a_state_of_another_shape_is_refused():
         momentum.set_state_dict({"linear_0.w_0_velocity_0": np.zeros(3, "float32")})
     with pytest.raises(KeyError, match="velocity"):
         momentum.set_state_dict({})
-
-
-def test_lazy_steps_that_are_not_taken_are_told_of():
-    table = paddle.nn.Embedding(4, 2, sparse=True)
-    with pytest.warns(UserWarning, match=r"lazy_mode=True\) moves all rows"):
-        paddle.optimizer.Adam(0.1, parameters=table.parameters(), lazy_mode=True)

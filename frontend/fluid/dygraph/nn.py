@@ -1,6 +1,6 @@
 """Layers of `fluid.dygraph`: their parameters, and an operator of the table on them, followed by the activation `act`.
 
-Shapes, defaults and names of parameters are those of Paddle 1.8. `use_cudnn`, `is_sparse` and `is_distributed` change no value.
+Shapes, defaults and names of parameters are those of Paddle 1.8. `use_cudnn` and `is_distributed` change no value.
 """
 
 from __future__ import annotations
@@ -224,7 +224,10 @@ class BilinearTensorProduct(OperatorLayer):
 
 
 class Embedding(OperatorLayer):
-    """Rows of a table `weight` of shape `size`, [rows, width]: ids of any shape -> [..., width]. The row `padding_idx` reads as zeros."""
+    """Rows of a table `weight` of shape `size`, [rows, width]: ids of any shape -> [..., width]. The row `padding_idx` reads as zeros.
+
+    With `is_sparse` the gradient of the table is the rows that were read, and optimizers step as Paddle's do on such.
+    """
 
     def __init__(
         self, size: Sequence[int], is_sparse: bool = False, is_distributed: bool = False, padding_idx: int | None = None,
@@ -236,7 +239,10 @@ class Embedding(OperatorLayer):
         self.weight = self.create_parameter(list(size), param_attr, dtype)
 
     def forward(self, input: Any) -> Any:
-        return self.run("lookup_table_v2", {"Ids": input, "W": self.weight}, {"padding_idx": self._padding})[0]
+        if self._is_sparse and in_dygraph_mode():
+            return functional.embedding(input, self.weight, None if self._padding < 0 else self._padding, sparse=True)
+        attrs = {"padding_idx": self._padding, "is_sparse": self._is_sparse}
+        return self.run("lookup_table_v2", {"Ids": input, "W": self.weight}, attrs)[0]
 
 
 # --- norms

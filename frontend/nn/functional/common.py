@@ -11,6 +11,7 @@ from polyreme import dispatch, tape
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
+from polyreme.function_steps import record_function
 from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
@@ -22,6 +23,7 @@ from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
+from polyreme.tensor_kinds.selected_rows import rows_of
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
@@ -159,6 +161,10 @@ def embedding(
 
     With `max_norm`, rows that are read and whose `norm_type`-norm is greater are scaled to it, in the weight itself. With
     `scale_grad_by_freq` the gradient of a row is divided by how often it was read.
+
+    With `sparse`, in eager mode, the gradient of a parameter is the rows that were read (`SelectedRows`), that of `padding_idx` among them,
+    and optimizers step as Paddle's do on such. A weight that was computed is an error there. Compiled functions and programs have whole
+    gradients, as in Paddle.
     """
     tensor_arg(x, "embedding")
     if x.type.dtype.kind not in "iu":
@@ -172,6 +178,8 @@ def embedding(
     )
     if max_norm:
         _shorten_rows(weight, x, max_norm, norm_type)
+    if sparse and dispatch.recorder() is None and tape.is_grad_enabled() and not weight.stop_gradient:
+        return _read_by_rows(x, weight, padding_idx)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if scale_grad_by_freq and not found.stop_gradient:
         positions = x._array("embedding(scale_grad_by_freq=True)")
@@ -186,6 +194,30 @@ def embedding(
     padded = dispatch.call(ops.Equal, x, place)
     mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
     return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
+
+
+def _read_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
+    """As `embedding`, with the rows that were read as the gradient of a weight that is a leaf."""
+    if not weight.is_leaf:
+        raise NotImplementedError(
+            "embedding(sparse=True) expected a parameter as the weight but got a tensor that was computed, whose gradient goes on through "
+            "what made it: read it with sparse=False"
+        )
+    with tape.recording(False):
+        found = embedding(x, weight, padding_idx)
+    positions = x._array("embedding(sparse=True)")
+
+    def backward(gradient: Tensor | None) -> list[Tensor | None]:
+        if gradient is None:
+            return [None]
+        if tape.is_grad_enabled():  # gradients of gradients go on through it
+            from polyreme.static.lod.read_rows import gradient_of_rows
+
+            return [gradient_of_rows(x, weight, gradient)]
+        return [rows_of(weight, positions, gradient)]
+
+    record_function([weight], [found], backward, "embedding")
+    return found
 
 
 def _shorten_rows(weight: Tensor, x: Tensor, longest: float, p: float) -> None:

@@ -18,6 +18,8 @@ from polyreme.optimizer import rules
 from polyreme.tensor import Tensor
 
 _STEP = {"Param": "p", "Grad": "g", "LearningRate": "lr"}
+# Of updates that Paddle has for the rows of a table, too: the positions that were read, where the gradient is that of these rows.
+_OF_ROWS = {**_STEP, "Grad@ROWS": "rows"}
 
 
 def _number(value: Tensor, p: Tensor) -> Tensor:
@@ -25,14 +27,21 @@ def _number(value: Tensor, p: Tensor) -> Tensor:
     return math.reshape(cast_to(value, p.type.dtype), [1] if p.ndim else [])
 
 
-def _stepped(rule: rules.Rule, p: Tensor, g: Tensor, lr: Tensor, state: dict[str, Tensor], **options: Any) -> list[Tensor]:
-    """The parameter after a step, and its state in the order it was given."""
+def _stepped(
+    rule: rules.Rule, p: Tensor, g: Tensor, lr: Tensor, state: dict[str, Tensor], rows: list[Tensor] | None = None, **options: Any
+) -> list[Tensor]:
+    """The parameter after a step, and its state in the order it was given. `rows` are the positions that were read, where the gradient is
+    that of these rows of a table.
+    """
     kind = p.type.dtype
     tensors = {name: _number(value, p) for name, value in options.items() if isinstance(value, Tensor)}
     numbers = rule.rounded({name: value for name, value in options.items() if name not in tensors}, kind.np.type)
     rounded = tensors | {k: float(v) if isinstance(v, np.floating) else v for k, v in numbers.items()}
     rate = _number(lr, p)
-    made, changed = rule.update(p, cast_to(g, kind), rate, state, rounded, math)
+    update = rule.update
+    if rows and rule.of_rows is not None:
+        update, rounded["read"] = rule.of_rows, rows_that_were_read(rows, p)
+    made, changed = update(p, cast_to(g, kind), rate, state, rounded, math)
     if made.type.shape != p.type.shape:
         made = math.reshape(made, list(p.type.shape))
     return [made, *(changed.get(name, old) for name, old in state.items())]
@@ -47,17 +56,18 @@ def rows_that_were_read(positions: list[Tensor], table: Tensor) -> Tensor:
     return math.reshape(math.greater_than(counts, math.zeros_like(counts)), [-1] + [1] * (table.ndim - 1))
 
 
-@operator(legacy=spelled("sgd", _STEP, "ParamOut"))
-def sgd(p: Tensor, g: Tensor, lr: Tensor) -> Tensor:
-    return _stepped(rules.SGD, p, g, lr, {})[0]
+@operator(legacy=spelled("sgd", _OF_ROWS, "ParamOut"))
+def sgd(p: Tensor, g: Tensor, lr: Tensor, rows: list[Tensor] | None = None) -> Tensor:
+    return _stepped(rules.SGD, p, g, lr, {}, rows)[0]
 
 
-@operator(legacy=spelled("momentum", {**_STEP, "Velocity": "velocity"}, "ParamOut VelocityOut"))
+@operator(legacy=spelled("momentum", {**_OF_ROWS, "Velocity": "velocity"}, "ParamOut VelocityOut"))
 def momentum(
     p: Tensor,
     g: Tensor,
     lr: Tensor,
     velocity: Tensor,
+    rows: list[Tensor] | None = None,
     *,
     mu: float,
     use_nesterov: bool = False,
@@ -68,7 +78,7 @@ def momentum(
     if regularization_method == "l2_decay":
         g = math.add(g, math.scale(p, regularization_coeff))
     options = {"momentum": mu, "use_nesterov": use_nesterov, "rescale_grad": rescale_grad}
-    return tuple(_stepped(rules.MOMENTUM, p, g, lr, {"velocity": velocity}, **options))
+    return tuple(_stepped(rules.MOMENTUM, p, g, lr, {"velocity": velocity}, rows, **options))
 
 
 @operator(
@@ -83,7 +93,7 @@ def lars_momentum(
     p: Tensor, g: Tensor, lr: Tensor, velocity: Tensor, *, mu: float, lars_coeff: float = 0.001, decay: float = 0.0005, epsilon: float = 0.0
 ) -> tuple[Tensor, ...]:
     options = {"momentum": mu, "lars_coeff": lars_coeff, "decay": decay, "epsilon": epsilon, "rescale_grad": 1.0}
-    return tuple(_stepped(rules.LARS, p, g, lr, {"velocity": velocity}, **options))
+    return tuple(_stepped(rules.LARS, p, g, lr, {"velocity": velocity}, None, **options))
 
 
 _MOMENTS = {"Moment1": "moment1", "Moment2": "moment2", "Beta1Pow": "beta1_pow_acc", "Beta2Pow": "beta2_pow_acc"}
@@ -93,7 +103,7 @@ _ADAM_OUT = "ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut"
 @operator(
     legacy=spelled(
         "adam",
-        {**_STEP, **_MOMENTS, "Beta1Tensor": "beta1_tensor", "Beta2Tensor": "beta2_tensor", "Grad@ROWS": "rows"},
+        {**_OF_ROWS, **_MOMENTS, "Beta1Tensor": "beta1_tensor", "Beta2Tensor": "beta2_tensor"},
         _ADAM_OUT,
         ignored="min_row_size_to_use_multithread",
     )
@@ -118,23 +128,12 @@ def adam(
 ) -> tuple[Tensor, ...]:
     """Programs of Paddle 1, in which nothing says `multi_precision`, add `epsilon` as it is; later ones correct it for the start, too.
 
-    `rows` are positions, where the gradient is that of the rows of a table that were read. The powers are then multiplied on before they
-    are used, as in Paddle, and with `lazy_mode` only these rows move.
+    `rows` are positions, where the gradient is that of the rows of a table that were read: only these move with `lazy_mode`.
     """
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
     first, second = beta1 if beta1_tensor is None else beta1_tensor, beta2 if beta2_tensor is None else beta2_tensor
-    made, m, v, *powers = _stepped(rules.ADAM, p, g, lr, state, beta1=first, beta2=second, epsilon=epsilon)
-    if multi_precision is None or rows:
-        power1, power2 = powers if rows else (beta1_pow_acc, beta2_pow_acc)
-        root = math.sqrt(math.scale(power2, -1.0, 1.0))
-        correction = math.divide(root, math.scale(power1, -1.0, 1.0))
-        rate = math.multiply(math.reshape(cast_to(lr, p.type.dtype), [1]), correction)
-        step = math.divide(m, math.scale(math.sqrt(v), 1.0, epsilon))
-        made = math.reshape(math.subtract(p, math.multiply(rate, step)), list(p.type.shape))
-    if rows and lazy_mode:
-        read = rows_that_were_read(rows, p)
-        made, m, v = (math.where(read, new, old) for new, old in ((made, p), (m, moment1), (v, moment2)))
-    return made, m, v, *powers
+    options = {"beta1": first, "beta2": second, "epsilon": epsilon, "lazy_mode": lazy_mode, "plain_epsilon": multi_precision is None}
+    return tuple(_stepped(rules.ADAM, p, g, lr, state, rows, **options))
 
 
 @operator(legacy=spelled("adamw", {**_STEP, **_MOMENTS}, _ADAM_OUT, ignored="lazy_mode min_row_size_to_use_multithread"))
@@ -157,10 +156,10 @@ def adamw(
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
     rate = lr if lr_ratio == 1.0 else math.scale(lr, lr_ratio)
     options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": coeff if with_decay else 0.0}
-    return tuple(_stepped(rules.ADAMW, p, g, rate, state, **options))
+    return tuple(_stepped(rules.ADAMW, p, g, rate, state, None, **options))
 
 
-@operator(legacy=spelled("lamb", {**_STEP, **_MOMENTS}, _ADAM_OUT, attributes={"weight_decay": "decay"}))
+@operator(legacy=spelled("lamb", {**_OF_ROWS, **_MOMENTS}, _ADAM_OUT, attributes={"weight_decay": "decay"}))
 def lamb(
     p: Tensor,
     g: Tensor,
@@ -169,6 +168,7 @@ def lamb(
     moment2: Tensor,
     beta1_pow_acc: Tensor,
     beta2_pow_acc: Tensor,
+    rows: list[Tensor] | None = None,
     *,
     decay: float,
     beta1: float = 0.9,
@@ -182,7 +182,7 @@ def lamb(
         return _lamb_of_old(p, g, lr, moment1, moment2, decay, beta1, beta2, epsilon)
     state = {"moment1": moment1, "moment2": moment2, "beta1_pow_acc": beta1_pow_acc, "beta2_pow_acc": beta2_pow_acc}
     options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": decay, "always_adapt": always_adapt}
-    return tuple(_stepped(rules.LAMB, p, g, lr, state, **options))
+    return tuple(_stepped(rules.LAMB, p, g, lr, state, rows, **options))
 
 
 def _lamb_of_old(
@@ -192,12 +192,14 @@ def _lamb_of_old(
     powers = {name: math.zeros([1], p.type.dtype) for name in ("beta1_pow_acc", "beta2_pow_acc")}
     state = {"moment1": moment1, "moment2": moment2, **powers}
     options = {"beta1": beta1, "beta2": beta2, "epsilon": epsilon, "decay": decay, "always_adapt": True}
-    return tuple(_stepped(rules.LAMB, p, g, lr, state, **options)[:3])
+    return tuple(_stepped(rules.LAMB, p, g, lr, state, None, **options)[:3])
 
 
-@operator(legacy=spelled("adagrad", {**_STEP, "Moment": "moment"}, "ParamOut MomentOut"))
-def adagrad(p: Tensor, g: Tensor, lr: Tensor, moment: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, ...]:
-    return tuple(_stepped(rules.ADAGRAD, p, g, lr, {"moment": moment}, epsilon=epsilon))
+@operator(legacy=spelled("adagrad", {**_OF_ROWS, "Moment": "moment"}, "ParamOut MomentOut"))
+def adagrad(
+    p: Tensor, g: Tensor, lr: Tensor, moment: Tensor, rows: list[Tensor] | None = None, *, epsilon: float = 1e-6
+) -> tuple[Tensor, ...]:
+    return tuple(_stepped(rules.ADAGRAD, p, g, lr, {"moment": moment}, rows, epsilon=epsilon))
 
 
 @operator(legacy=spelled("decayed_adagrad", {**_STEP, "Moment": "moment"}, "ParamOut MomentOut"))
@@ -253,7 +255,7 @@ def adadelta(
 @operator(
     legacy=spelled(
         "rmsprop",
-        {**_STEP, "Moment": "moment", "MeanSquare": "mean_square", "MeanGrad": "mean_grad"},
+        {**_OF_ROWS, "Moment": "moment", "MeanSquare": "mean_square", "MeanGrad": "mean_grad"},
         "ParamOut MomentOut MeanSquareOut MeanGradOut",
         attributes={"decay": "rho"},
     )
@@ -265,6 +267,7 @@ def rmsprop(
     moment: Tensor,
     mean_square: Tensor,
     mean_grad: Tensor | None = None,
+    rows: list[Tensor] | None = None,
     *,
     rho: float = 0.9,
     epsilon: float = 1e-10,
@@ -273,7 +276,7 @@ def rmsprop(
 ) -> tuple[Tensor | None, ...]:
     state = {"momentum": moment, "mean_square": mean_square, "mean_grad": mean_square if mean_grad is None else mean_grad}
     options = {"rho": rho, "epsilon": epsilon, "momentum": momentum, "centered": centered}
-    made, step, square, mean = _stepped(rules.RMSPROP, p, g, lr, state, **options)
+    made, step, square, mean = _stepped(rules.RMSPROP, p, g, lr, state, rows, **options)
     return made, step, square, None if mean_grad is None else mean
 
 
