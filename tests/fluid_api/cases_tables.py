@@ -76,6 +76,64 @@ def clips_and_penalties_of_tables(fluid, np):
     ]
 
 
+def stepped(fluid, np, optimizer, batches=MIXED, lookups=1, padding=None, whole=False):
+    """As `trained`, in dygraph mode: losses, table, and what the gradient of the table was for the user after the first backward."""
+    d, layers = fluid.dygraph, fluid.layers
+    with d.guard(fluid.CPUPlace()):
+        draws = np.random.RandomState(0)
+        table, out = d.Embedding([9, 2], is_sparse=True, padding_idx=padding), d.Linear(2, 1, bias_attr=False)
+        for weight in (table.weight, out.weight):
+            weight.set_value(draws.uniform(-1, 1, weight.shape).astype("float32"))
+        made, losses, seen = optimizer([table.weight, out.weight]), [], None
+        for batch in batches:
+            ids = [np.array(batch[i:] + batch[:i], "int64") % (9 - i) for i in range(lookups)]
+            read = layers.sums([table(d.to_variable(i)) for i in ids])
+            y = d.to_variable(draws.uniform(-1, 1, (3, 1)).astype("float32"))
+            loss = layers.mean(layers.square_error_cost(out(read), y))
+            loss = loss + layers.reduce_sum(table.weight * table.weight) * 0.1 if whole else loss
+            loss.backward()
+            gradient = table.weight.gradient()
+            seen = seen or ([np.array(part) for part in gradient] if isinstance(gradient, tuple) else np.array(gradient).tolist())
+            made.minimize(loss)
+            for weight in (table.weight, out.weight):
+                weight.clear_gradient()
+            losses.append(float(loss.numpy().reshape(-1)[0]))
+        return [losses, table.weight.numpy(), [np.array(part).tolist() for part in seen]]
+
+
+@check("paddle.fluid.dygraph.Embedding", OPT + "Adam", OPT + "AdamOptimizer")
+def adam_of_tables_in_dygraph_mode(fluid, np):
+    found = {}
+    for lazy in (False, True):
+        make = lambda p: fluid.optimizer.Adam(0.1, beta1=0.8, epsilon=1e-3, lazy_mode=lazy, parameter_list=p)  # noqa: B023, E731
+        several = ({}, {"lookups": 2}, {"padding": 3}, {"whole": True})
+        found[str(lazy)] = [stepped(fluid, np, make, **options) for options in several]
+    return found
+
+
+@check("paddle.fluid.dygraph.Embedding", OPT + "SGD", OPT + "AdagradOptimizer", OPT + "LambOptimizer", OPT + "Momentum")
+def other_optimizers_of_tables_in_dygraph_mode(fluid, np):
+    o = fluid.optimizer
+    return [
+        stepped(fluid, np, lambda p: o.SGD(0.1, parameter_list=p), padding=3),
+        stepped(fluid, np, lambda p: o.AdagradOptimizer(0.1, parameter_list=p)),
+        stepped(fluid, np, lambda p: o.LambOptimizer(0.1, parameter_list=p), padding=3),
+        stepped(fluid, np, lambda p: o.Momentum(0.1, 0.9, parameter_list=p), SORTED),
+        stepped(fluid, np, lambda p: o.RMSPropOptimizer(0.1, centered=True, parameter_list=p), SORTED),
+    ]
+
+
+@check("paddle.fluid.dygraph.Embedding", "paddle.fluid.clip.GradientClipByValue", "paddle.fluid.clip.GradientClipByNorm",
+       "paddle.fluid.clip.GradientClipByGlobalNorm")  # fmt: skip
+def clips_of_tables_in_dygraph_mode(fluid, np):
+    c, lazy = fluid.clip, lambda clip: lambda p: fluid.optimizer.Adam(0.1, lazy_mode=True, epsilon=1e-3, parameter_list=p, grad_clip=clip)
+    return [
+        stepped(fluid, np, lazy(c.GradientClipByValue(max=0.5, min=0.01)), lookups=2),
+        stepped(fluid, np, lazy(c.GradientClipByNorm(0.05))),
+        stepped(fluid, np, lazy(c.GradientClipByGlobalNorm(0.05)), padding=3),
+    ]
+
+
 @check("paddle.fluid.core.VarDesc", "paddle.fluid.Variable.type")
 def kinds_of_variables(fluid, np):
     kinds = fluid.core.VarDesc.VarType

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+import polyreme.fluid as fluid
 from polyreme.distributed import DataParallel
 from polyreme.distributed.fleet.utils import recompute
 from polyreme.distributed.group import Group
@@ -45,6 +46,44 @@ def test_an_optimizer_that_paddle_lets_have_no_rows_says_so(name: str) -> None:
     with pytest.raises(NotImplementedError, match=rf"{name} has no step for rows.*sparse=False"):
         optimizer.step()
     assert np.array_equal(layer.weight.numpy(), VALUES)
+
+
+FLUID = {
+    "adamax": lambda **more: fluid.optimizer.Adamax(0.1, **more),
+    "adadelta": lambda **more: fluid.optimizer.Adadelta(0.1, **more),
+    "decayed_adagrad": lambda **more: fluid.optimizer.DecayedAdagrad(0.1, **more),
+    "ftrl": lambda **more: fluid.optimizer.Ftrl(0.1, **more),
+    "lars_momentum": lambda **more: fluid.optimizer.LarsMomentum(0.1, 0.9, **more),
+}
+
+
+@pytest.mark.parametrize("type", FLUID)
+def test_an_optimizer_of_fluid_that_paddle_lets_have_no_rows_says_so(type: str) -> None:
+    with fluid.dygraph.guard():
+        layer = fluid.dygraph.Embedding([6, 3], is_sparse=True)
+        loss = fluid.layers.reduce_sum(layer(fluid.dygraph.to_variable(np.array([1, 2]))))
+        loss.backward()
+        with pytest.raises(NotImplementedError, match=rf"'{type}' has no step for rows.*is_sparse=False"):
+            FLUID[type](parameter_list=layer.parameters()).minimize(loss)
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        ids = fluid.layers.data("ids", [1], dtype="int64")
+        loss = fluid.layers.mean(fluid.layers.embedding(ids, [6, 3], is_sparse=True))
+        with pytest.raises(NotImplementedError, match=rf"'{type}' has no step for rows.*is_sparse=False"):
+            FLUID[type]().minimize(loss)
+
+
+def test_penalties_make_the_gradient_whole_in_fluid_too() -> None:
+    found = []
+    for sparse in (True, False):
+        with fluid.dygraph.guard():
+            layer = fluid.dygraph.Embedding([6, 3], is_sparse=sparse)
+            layer.weight.set_value(VALUES)
+            loss = fluid.layers.reduce_sum(layer(fluid.dygraph.to_variable(np.array([1, 2]))))
+            loss.backward()
+            penalty = fluid.regularizer.L2Decay(0.1)
+            fluid.optimizer.Adam(0.1, parameter_list=layer.parameters(), regularization=penalty).minimize(loss)
+            found.append(layer.weight.numpy())
+    assert np.array_equal(*found)
 
 
 def test_a_clip_by_value_leaves_rows_that_were_not_read_alone() -> None:
