@@ -28,7 +28,6 @@ from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.optimizer_wrappers import LookaheadOptimizer, RecomputeOptimizer
 from polyreme.fluid.regularizer import append_regularization_ops
-from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.names import listed
 from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.static.variable import named_variable
@@ -185,8 +184,6 @@ class Optimizer(Shown):
     def _append_optimize_op(self, block: Any, param_and_grad: tuple[Any, Any]) -> Any:
         """The update operator of a parameter."""
         parameter, gradient = param_and_grad
-        if getattr(gradient, "kind", None) == SELECTED_ROWS:
-            _expect_rows_are_taken(self.type, parameter)
         inputs: dict[str, Any] = {"Param": parameter, "Grad": gradient, **self._more_inputs}
         outputs: dict[str, Any] = {"ParamOut": parameter}
         if self.has_rate:
@@ -287,8 +284,9 @@ class Optimizer(Shown):
         if self.has_rate:
             inputs["LearningRate"] = [rate if own == 1.0 else rate * own]
         if isinstance(gradient, SelectedRows):
-            _expect_rows_are_taken(self.type, parameter)
-            inputs |= {"Grad": [gradient.whole()], "Grad@ROWS": [Tensor(gradient.merged().rows(), dtype="int64")]}
+            inputs["Grad"] = [gradient.whole()]
+            if "Grad@ROWS" in find_legacy(self.type)[1].inputs:
+                inputs["Grad@ROWS"] = [Tensor(gradient.merged().rows(), dtype="int64")]
         states = {}
         for name, slot, first, single in self.accumulators:
             kept = self._accumulators.setdefault(name, {})
@@ -330,15 +328,6 @@ class Optimizer(Shown):
                 value = state_dict.get(f"{parameter.name}_{name}_0")
                 if value is not None:
                     self._accumulators.setdefault(name, {})[parameter.name] = value if isinstance(value, Tensor) else Tensor(value)
-
-
-def _expect_rows_are_taken(type: str, parameter: Any) -> None:
-    """An error where an update has no meaning for the gradient of a table that was read by rows."""
-    if "Grad@ROWS" not in find_legacy(type)[1].inputs:
-        raise NotImplementedError(
-            f"expected a whole gradient for '{parameter.name}', which is read with is_sparse=True: '{type}' has no step for rows, in "
-            f"Paddle neither; read it with is_sparse=False, or take another optimizer"
-        )
 
 
 def _needs_dygraph(what: str) -> None:

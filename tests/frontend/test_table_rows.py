@@ -58,18 +58,20 @@ FLUID = {
 
 
 @pytest.mark.parametrize("type", FLUID)
-def test_an_optimizer_of_fluid_that_paddle_lets_have_no_rows_says_so(type: str) -> None:
-    with fluid.dygraph.guard():
-        layer = fluid.dygraph.Embedding([6, 3], is_sparse=True)
-        loss = fluid.layers.reduce_sum(layer(fluid.dygraph.to_variable(np.array([1, 2]))))
-        loss.backward()
-        with pytest.raises(NotImplementedError, match=rf"'{type}' has no step for rows.*is_sparse=False"):
-            FLUID[type](parameter_list=layer.parameters()).minimize(loss)
-    with fluid.program_guard(fluid.Program(), fluid.Program()):
-        ids = fluid.layers.data("ids", [1], dtype="int64")
-        loss = fluid.layers.mean(fluid.layers.embedding(ids, [6, 3], is_sparse=True))
-        with pytest.raises(NotImplementedError, match=rf"'{type}' has no step for rows.*is_sparse=False"):
-            FLUID[type]().minimize(loss)
+def test_optimizers_of_fluid_without_a_step_for_rows_take_the_whole_gradient(type: str) -> None:
+    found = []
+    for sparse in (True, False):
+        with fluid.dygraph.guard():
+            layer = fluid.dygraph.Embedding([6, 3], is_sparse=sparse)
+            layer.weight.set_value(VALUES)
+            optimizer = FLUID[type](parameter_list=layer.parameters())
+            for ids in ([1, 2, 1], [2, 3]):
+                loss = fluid.layers.reduce_sum(layer(fluid.dygraph.to_variable(np.array(ids))))
+                loss.backward()
+                optimizer.minimize(loss)
+                layer.clear_gradients()
+            found.append(layer.weight.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)
 
 
 def test_penalties_make_the_gradient_whole_in_fluid_too() -> None:
