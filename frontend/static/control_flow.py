@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme import dispatch
+from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.dims import Expr
 from polyreme.math.reduction import all as all_of
+from polyreme.operators.arguments import UnsupportedError
 from polyreme.static.api import held_arrays
+from polyreme.static.nested.loop_by_functions import loop_in_a_block, undone_on_error
+from polyreme.static.recorder import ProgramRecorder
 from polyreme.tensor import Tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -75,7 +79,15 @@ def while_loop(
             )
         return made
 
-    return held_arrays.loop(again, step, loop_vars)
+    if not isinstance(dispatch.active_trace(), ProgramRecorder):
+        return held_arrays.loop(again, step, loop_vars)
+    try:
+        return list(undone_on_error(lambda: held_arrays.loop(again, step, loop_vars)))
+    except (InferError, UnsupportedError) as error:
+        try:
+            return list(undone_on_error(lambda: loop_in_a_block(again, step, loop_vars)))
+        except PolyremeError:
+            raise error from None
 
 
 def case(pred_fn_pairs: Sequence[tuple[Tensor, Function]], default: Function | None = None, name: str | None = None) -> Any:

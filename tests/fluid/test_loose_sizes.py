@@ -193,3 +193,24 @@ def test_gradients_of_sequences_are_arrays():
 def test_a_probability_is_at_most_one(seed):
     with pytest.raises(ValueError, match="expected a probability from 0 to 1 as 'dropout_prob' but got 1.5"):
         layers.dropout(layers.data("x", [2]), 1.5, seed=seed)
+
+
+def test_gradients_of_a_loop_by_functions_whose_batch_a_constant_knows():
+    x, last = layers.data("x", [4]), layers.fill_constant([1], "int64", 3)
+    weight = layers.create_parameter([4, 4], "float32", default_initializer=fluid.initializer.Constant(0.3))
+
+    def body(i, h):
+        return layers.increment(i, 1), layers.tanh(layers.elementwise_add(layers.mul(h, weight), x))
+
+    looped = layers.fill_constant([3, 4], "float32", 1.0)
+    looped.stop_gradient = False
+    written = looped
+    _, looped = layers.while_loop(lambda i, h: layers.less_than(i, last), body, [layers.fill_constant([1], "int64", 0), looped])
+    for _ in range(3):
+        written = layers.tanh(layers.elementwise_add(layers.mul(written, weight), x))
+    wanted = [g for h in (looped, written) for g in fluid.gradients(layers.mean(layers.square(h)), [weight])]
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())
+    found = _run({"x": _floats(3, 4)}, looped, written, *wanted)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[3], rtol=1e-5)
+    assert np.abs(found[2]).min() > 1e-4

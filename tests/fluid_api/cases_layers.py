@@ -233,3 +233,25 @@ def comparisons_take_their_last_arguments_in_order(fluid, np):
     made = [layers.less_than(x, y, False), layers.less_than(x, y, None, into), layers.less_than(x, y, cond=into)]
     values = fluid.Executor(fluid.CPUPlace()).run(fluid.default_main_program(), fetch_list=made)
     return [values, [m.name == into.name for m in made], layers.greater_than(x, y, into).name == into.name]
+
+
+@check(L + "while_loop")
+def loops_by_functions_know_some_sizes_only_when_they_run(fluid, np):
+    F = fluid.layers
+    x, s = F.data("x", [4], dtype="float32"), F.data("s", [2], dtype="float32", lod_level=1)
+    last = F.fill_constant([1], "int64", 3)
+
+    def repeated(body, *values):
+        def step(i, *given):
+            return [F.increment(i, 1), *body(*given)]
+
+        return F.while_loop(lambda i, *_: F.less_than(i, last), step, [F.fill_constant([1], "int64", 0), *values])[1:]
+
+    found = repeated(lambda h, y: (F.elementwise_add(h, y), F.elementwise_add(y, h)), F.fill_constant([3, 4], "float32", 1.0), F.scale(x))
+    found += repeated(lambda h: (F.elementwise_add(F.tanh(h), x),), F.fill_constant([3, 4], "float32", 1.0))
+    two = F.fill_constant([2, 4], "float32", 1.0)
+    found += repeated(lambda h, y: (F.scale(h, 0.5), F.elementwise_add(y, F.reduce_sum(h, 0))), two, F.scale(x))
+    found += repeated(lambda r: (F.sequence_reverse(r),), s)
+    feed = {"x": np.arange(12).reshape(3, 4).astype("float32") / 10, "s": fed(fluid, np, rows(np, [[2, 1, 3]], 2))}
+    made = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[*found, F.sequence_pool(found[-1], "sum")], return_numpy=False)
+    return {"values": [np.array(m) for m in made], "lengths": [m.recursive_sequence_lengths() for m in made]}
