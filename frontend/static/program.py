@@ -8,6 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
+from polyreme.ir.types import type_symbols
 from polyreme.loaders.program_desc import OpDesc, ProgramDesc, VarDesc, write_program
 from polyreme.loaders.program_text import text_of_block, text_of_program
 from polyreme.static.kinds import OperatorKind, gradient_of
@@ -507,6 +508,7 @@ class Program:
         if unknown:
             raise VariableError(f"expected variables of the program to prune for but it has no '{unknown[0]}'", caller_location())
         kept: list[Operator] = []
+        origins, sizes = _origins_of_sizes(block), set[str]()
         for op in reversed(block.ops):
             writes = [name for name in op.written_names() if name in wanted and name not in feeded_var_names]
             if not writes and op.uid not in kept_uids:
@@ -518,8 +520,13 @@ class Program:
             forward = gradient_of(op)
             if forward is not None:
                 kept_uids.add(forward)
+            # A size that its inputs do not tell comes from elsewhere.
+            sizes |= _sizes_of(block, op.written_names()) - _sizes_of(block, op.read_names())
+            kept_uids.update(origins[size].uid for size in sizes if size in origins)
         block.ops = kept[::-1]
         used = {name for op in kept for name in (*op.read_names(), *op.written_names())} | wanted
+        for size in sorted(sizes - _sizes_of(block, used)):
+            used.update([name for name, v in block.vars.items() if v.is_data and size in _sizes_of(block, [name])][:1])
         block.vars = {name: v for name, v in block.vars.items() if name in used}
         copy.schedules = {name: schedule for name, schedule in copy.schedules.items() if name in used}
         copy.touch()
@@ -677,3 +684,19 @@ class Program:
         return self._shown()
 
     __str__ = __repr__
+
+
+def _sizes_of(block: Block, names: Iterable[str]) -> set[str]:
+    """The free sizes of variables."""
+    variables = (block.vars[name] for name in names if name in block.vars)
+    return {size for variable in variables if variable.has_shape for size in type_symbols(variable.type)}
+
+
+def _origins_of_sizes(block: Block) -> dict[str, Operator]:
+    """The operators whose runs tell free sizes that no input has."""
+    known = _sizes_of(block, [name for name, variable in block.vars.items() if variable.is_data])
+    found: dict[str, Operator] = {}
+    for op in block.ops:
+        for size in _sizes_of(block, op.written_names()) - known:
+            found.setdefault(size, op)
+    return found

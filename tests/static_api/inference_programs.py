@@ -104,14 +104,31 @@ def state_that_counts(paddle):
     return [x], [x + count]
 
 
+def masks(paddle):
+    """Elements that a mask takes, whose number only a run tells: in a loop, in a branch and by themselves."""
+    x = paddle.static.data("x", [None, 4], "float32")
+
+    def body(i, total, count):
+        y = x * (i.astype("float32") + 1.0)
+        rows = x[x[:, 1] > -0.5]
+        return [i + 1, total + paddle.sum(y[y > 0.5]) + paddle.sum(rows), count + paddle.sum(paddle.ones_like(y[y > 0.5]))]
+
+    zero, last = paddle.full([1], 0.0, "float32"), paddle.full([1], 3, "int64")
+    _, total, count = paddle.static.nn.while_loop(lambda i, *_: i < last, body, [paddle.full([1], 0, "int64"), zero, zero])
+    some = paddle.static.nn.cond(paddle.sum(x) > 0.5, lambda: paddle.sum(x[x > 0.0]), lambda: paddle.sum(x[x < 0.0]))
+    taken = [x[x > 0.2], paddle.masked_select(x, x < 0), paddle.nonzero(x > 0), x[x[:, 0] > -0.5], paddle.zeros_like(x[x > 0.2])]
+    return [x], [total, count, some, *taken]
+
+
 BUILDERS = (
     perceptron, images, two_inputs, shared_weights, a_feed_and_twice_the_same, branch, loop, sizes, computed_sizes,
-    sequence, state_that_counts,
+    sequence, state_that_counts, masks,
 )  # fmt: skip
 FEEDS = {
     "x": {
         "perceptron": (3, 4), "shared_weights": (2, 3), "a_feed_and_twice_the_same": (3, 2), "branch": (2, 3), "loop": (2, 3),
         "sizes": (2, 3, 4), "computed_sizes": (2, 5, 4), "sequence": (2, 5, 8), "state_that_counts": (2, 2),
+        "masks": (3, 4),
     },
     "image": {"images": (2, 3, 6, 8)},
     "weight": {"two_inputs": (2, 3, 1)},

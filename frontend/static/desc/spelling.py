@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.dialects import nn
+from polyreme.dialects import host, nn
 from polyreme.dtypes import DTYPES, of_scalar
 from polyreme.ir.core import Op
 from polyreme.ir.dims import Dim, Expr, symbols
@@ -493,6 +493,17 @@ def _arg(w: Words) -> None:
         w.op.type, {"X": w.one("X")}, {"Out": w.out}, axis=w.attrs["axis"], keepdims=bool(w.attrs.get("keepdims", False)), flatten=False,
         dtype=number_of(w.attrs["dtype"]),
     )  # fmt: skip
+
+
+@rule(host.NonZero)
+def _nonzero(w: Words) -> None:
+    w.say("where_index", {"Condition": w.one("X")}, {"Out": w.out})
+
+
+@rule(nn.Within)
+def _within(w: Words) -> None:
+    """Paddle's operators look at positions where they read at them."""
+    w.say("assign", {"X": w.one("X")}, {"Out": w.out})
 
 
 @rule(nn.Argsort)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, of_scalar
 from polyreme.ir.dims import Atom, Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType, i1, i32
+from polyreme.static.nested.uses import blocks_of
 from polyreme.static.operator import Operator, OperatorError
 
 if TYPE_CHECKING:
     from polyreme.static.program import Block
+    from polyreme.static.variable import Variable
 
 __all__ = ["NUMBERS", "Spelled", "Words"]
 
@@ -192,13 +194,31 @@ class Words:
         return bool(readers)
 
     def carrier(self, size: Dim) -> tuple[str, int]:
-        """An input that has a size, and on which axis. Of sequences Paddle takes their number for that of the rows."""
+        """A variable that has a size, and on which axis: an input, or what an operator in front of this one has written. Of sequences
+        Paddle takes their number for that of the rows.
+        """
         for name, variable in self.block.vars.items():
             if variable.is_data and variable.has_shape and size in variable.type.shape:
                 axis = variable.type.shape.index(size)
                 if axis or not variable.lod_level:
                     return name, axis
-        raise self.refuse(f"it needs the size {size}, which no input has")
+        for variable in self._written_before():
+            if variable.has_shape and size in variable.type.shape and not variable.is_tensor_array:
+                return variable.name, variable.type.shape.index(size)
+        raise self.refuse(f"it needs the size {size}, which no variable in front of it has")
+
+    def _written_before(self) -> Iterator[Variable]:
+        """What operators have written in front of this one, in its block and those around it."""
+        here: Block | None = self.block
+        last: Operator | None = self.op
+        while here is not None:
+            for op in here.ops:
+                if op is last:
+                    break
+                yield from (here.vars[name] for name in op.output_arg_names if name in here.vars)
+            inner, parent = here, here.parent_idx
+            here = here.program.block(parent) if parent >= 0 else None
+            last = next((op for op in here.ops if inner in blocks_of(op)), None) if here is not None else None
 
 
 def _slots(given: Mapping[str, Names]) -> dict[str, list[str]]:
