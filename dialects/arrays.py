@@ -28,7 +28,7 @@ def reduce_array(x: Array, fn: str, axes: tuple[int, ...], keepdims: bool) -> Ar
     wide = x.dtype if fn not in ("add", "mul") or x.dtype.kind in "iubc" else np.float64
     with np.errstate(all="ignore"):
         result = REDUCTIONS[fn].reduce(x, axis=axes, keepdims=keepdims, dtype=wide, initial=identity_of(fn, scalar_type(x.dtype)))
-    return np.asarray(result, dtype=x.dtype)
+        return np.asarray(result, dtype=x.dtype)  # which may be too narrow for it: then it is infinite
 
 
 def cumulate_array(x: Array, fn: str, axis: int) -> Array:

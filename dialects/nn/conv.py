@@ -147,8 +147,8 @@ class ConvTranspose(Op):
             windows = windows.transpose(0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
             padded = [size + low + high for size, low, high in zip(made, before, after, strict=True)]
             total = fold_array(windows, range(2, 2 + spatial), padded, resolve_all(steps), resolve_all(gaps))
-        inside = tuple(slice(low, low + size) for size, low in zip(made, before, strict=True))
-        return total[(slice(None), slice(None), *inside)].astype(dtype, copy=False)
+            inside = tuple(slice(low, low + size) for size, low in zip(made, before, strict=True))
+            return total[(slice(None), slice(None), *inside)].astype(dtype, copy=False)
 
 
 @op("nn.conv_filter", Pure, accuracy=SUM)

@@ -173,7 +173,8 @@ class Dropout(Op):
 
     @staticmethod
     def reference(x: Array, draws: Array, *, p: float, mode: str) -> Array:
-        kept = x / kept_share(p, x.dtype) if mode == "upscale_in_train" and p < 1 else x
+        with np.errstate(all="ignore"):
+            kept = x / kept_share(p, x.dtype) if mode == "upscale_in_train" and p < 1 else x
         return np.where(draws >= draws.dtype.type(p), kept, x.dtype.type(0)) if p < 1 else np.zeros_like(x)
 
 

@@ -72,8 +72,9 @@ class AmpScaler(Shown):
         self._incr_every_n_steps, self._decr_every_n_nan_or_inf = incr_every_n_steps, decr_every_n_nan_or_inf
         self._incr_count = self._decr_count = 0
         self._use_dynamic_loss_scaling = use_dynamic_loss_scaling
-        self._found_inf = self._last_found_inf = False
-        self._states: dict[int, OptimizerState] = {}  # by the identity of the optimizer
+        # Since the last update, by the identity of the optimizer: what was done with its gradients, and whether all of them were finite.
+        self._states: dict[int, OptimizerState] = {}
+        self._finite: dict[int, bool] = {}
         self.set_init_loss_scaling(init_loss_scaling)
 
     # --- a step
@@ -97,11 +98,10 @@ class AmpScaler(Shown):
             return optimizer.minimize(*args, **kwargs)
         if self._states.get(id(optimizer), OptimizerState.INIT) is OptimizerState.INIT:
             self._unscale(optimizer)
-        self._last_found_inf = self._found_inf
-        made = (None, None) if self._found_inf else optimizer.minimize(*args, **kwargs)
+        made = optimizer.minimize(*args, **kwargs) if self._finite[id(optimizer)] else (None, None)
         if self._use_dynamic_loss_scaling:
             self._update()
-        self._states.clear()
+        self._forget()
         return made
 
     @no_grad()
@@ -124,12 +124,17 @@ class AmpScaler(Shown):
                 finite = finite and bool(all_(isfinite(gradient)))
                 wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
                 gradient.set_value(cast(wide * float(factor), gradient.dtype))
-        self._found_inf = not finite
+        self._finite[id(optimizer)] = finite
         self._states[id(optimizer)] = OptimizerState.UNSCALED
 
+    def _forget(self) -> None:
+        """All optimizers may unscale and step anew."""
+        self._states.clear()
+        self._finite.clear()
+
     def _update(self) -> None:
-        """Move the scale, by what the last step found."""
-        if self._last_found_inf:
+        """Move the scale, by what was found since the last update: of several optimizers one whose gradients are not finite is enough."""
+        if not all(self._finite.values()):
             self._incr_count, self._decr_count = 0, self._decr_count + 1
             if self._decr_count == self._decr_every_n_nan_or_inf:
                 scale = self._scale.item()
@@ -258,18 +263,17 @@ class GradScaler(AmpScaler):
             raise RuntimeError("step() has already been called since the last update().")
         if state is OptimizerState.INIT:
             self._unscale(optimizer)
-        self._last_found_inf = self._found_inf
-        if not self._found_inf:
+        if self._finite[id(optimizer)]:
             optimizer.step()
         self._states[id(optimizer)] = OptimizerState.STEPPED
         if not self._use_dynamic_loss_scaling:
-            self._states.clear()
+            self._states.pop(id(optimizer))
 
     def update(self) -> None:
-        """Move the scale by what the last step found."""
+        """Move the scale by what was found since the last call."""
         if self._enable and self._use_dynamic_loss_scaling:
             self._update()
-            self._states.clear()
+            self._forget()
 
 
 def _expect_above(ratio: float, new: str = "") -> None:

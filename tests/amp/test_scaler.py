@@ -61,6 +61,32 @@ def test_gradients_may_be_clipped_after_unscale() -> None:
 
 
 @pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize("way", ["step", "unscale_ first", "unscale_ and step by turns"])
+def test_of_several_optimizers_each_steps_by_its_own_gradients(way: str) -> None:
+    with paddle.amp.auto_cast():
+        pass
+    first, second = (paddle.create_parameter([2], "float32", default_initializer=paddle.nn.initializer.Constant(1.0)) for _ in range(2))
+    steps = [paddle.optimizer.SGD(0.5, parameters=[w]) for w in (first, second)]
+    scaler = paddle.amp.GradScaler(init_loss_scaling=8.0, incr_every_n_steps=1)
+    for scale, bad in ((4.0, first), (2.0, second), (4.0, None)):
+        kept = [w.numpy() for w in (first, second)]
+        factors = [paddle.to_tensor([1.0, math.inf if w is bad else 1.0]) for w in (first, second)]
+        scaler.scale((first * factors[0]).sum() + (second * factors[1]).sum()).backward()
+        if way == "unscale_ first":
+            for step in steps:
+                scaler.unscale_(step)
+        for step in steps:
+            if way == "unscale_ and step by turns":
+                scaler.unscale_(step)
+            scaler.step(step)
+            step.clear_grad()
+        scaler.update()
+        for w, before in zip((first, second), kept, strict=True):
+            assert np.array_equal(w.numpy(), before if w is bad else before - 0.5), (scale, w is first)
+        assert scaler.state_dict()["scale"].tolist() == [scale]
+
+
+@pytest.mark.usefixtures("on_cpu")
 def test_the_state_goes_from_one_scaler_to_another() -> None:
     with paddle.amp.auto_cast():
         pass

@@ -35,3 +35,11 @@ def test_every_op_has_a_case():
 def test_of_fewer_elements_than_positions_are_asked_for_all_are_given():
     x = np.array([[1.0, 2.0], [4.0, 3.0]], np.float32)
     assert nn.Argsort.reference(x, axis=1, descending=True, count=3).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_too_large_for_its_type_becomes_infinite_without_a_word():
+    x = np.full((1, 2, 2, 2), 60000.0, np.float16)
+    assert np.isinf(nn.Sum.reference(x, axis=(1,), keepdims=False)).all()
+    assert np.isinf(nn.ConvTranspose.reference(x, x, strides=(), padding=(), dilations=(), groups=1, sizes=())).all()
+    assert np.isinf(nn.Dropout.reference(x, x, p=0.5, mode="upscale_in_train")).all()
