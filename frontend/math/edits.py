@@ -37,7 +37,7 @@ from polyreme.math.elementwise import (
     where,
 )
 from polyreme.math.logic import bitwise_not, less_than
-from polyreme.math.manipulation import broadcast_shape, expand, flat_positions, reshape, stack
+from polyreme.math.manipulation import broadcast_shape, check_positions, expand, flat_positions, reshape, stack
 from polyreme.math.search import cumsum, nonzero
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
@@ -147,11 +147,10 @@ def index_fill(x: Tensor, index: Tensor, axis: int, value: Any, name: str | None
         raise ValueError(f"index_fill expected a 1-D index but got shape {list(index.shape)}")
     shape = (*x.type.shape[:place], *index.type.shape, *x.type.shape[place + 1 :])
     filler = cast_to(value, x.type.dtype) if isinstance(value, Tensor) else dispatch.full((), number_of(value), x.type.dtype)
-    return (
-        dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place)
-        if index.size
-        else dispatch.call(ops.Reshape, x, shape=x.type.shape)
-    )
+    if index.type.elements == 0:
+        return dispatch.call(ops.Reshape, x, shape=x.type.shape)
+    index = check_positions(index, x.type.shape[place], "index_fill")
+    return dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place)
 
 
 def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: bool = False, name: str | None = None) -> Tensor:

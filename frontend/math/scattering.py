@@ -16,7 +16,7 @@ from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Expr, UnknownSize, product
 from polyreme.ir.types import i64
-from polyreme.math.common import axis_of, cast_to, same_sizes, tensor_arg
+from polyreme.math.common import axis_of, cast_to, check_within, same_sizes, tensor_arg
 from polyreme.math.creation import zeros
 from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply, scale
 from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
@@ -180,9 +180,12 @@ def multiplex(inputs: Sequence[Tensor], index: Tensor, name: str | None = None) 
         raise ValueError(
             f"multiplex expected tensors of one shape and of at least 2 axes but got {', '.join(str(list(t.shape)) for t in tensors)}"
         )
-    values = index._held()
-    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= len(tensors)):
-        raise RuntimeError(f"multiplex expected numbers of tensors in [0, {len(tensors)}) but got {values.min()} to {values.max()}")
+    index = check_within(
+        index,
+        len(tensors),
+        lambda low, high, size: RuntimeError(f"multiplex expected numbers of tensors in [0, {size}) but got {low} to {high}"),
+        wraps=False,
+    )
     together, rows = stack(tensors, 0), tensors[0].type.shape[0]
     flat = dispatch.call(ops.Reshape, together, shape=(len(tensors) * rows, *tensors[0].type.shape[1:]))
     chosen = dispatch.call(ops.Mul, cast_to(reshape(index, [-1]), i64), dispatch.full((), rows, i64))

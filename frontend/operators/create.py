@@ -12,7 +12,7 @@ from polyreme.dialects import nn
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import ScalarType, f32, i32, i64
 from polyreme.math import fed_sizes
-from polyreme.math.common import cast_to
+from polyreme.math.common import cast_to, check_within
 from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, converted
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -205,6 +205,13 @@ def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None 
 def one_hot(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """A new last axis with 1 at each position and 0 elsewhere."""
     count = fed_sizes.extent(num_classes, "num_classes")
+    if not allow_out_of_range:
+        x = check_within(
+            x,
+            count if isinstance(count, Expr) else int(count),
+            lambda low, high, size: ValueError(f"one_hot expected positions in [0, {size}) but got values from {low} to {high}"),
+            wraps=False,
+        )
     places = dispatch.call(nn.Iota, shape=(count if isinstance(count, Expr) else int(count),), axis=0, dtype=x.type.dtype)
     return cast_to(math.equal(math.unsqueeze(x, -1), places), dtype or f32)
 
@@ -212,7 +219,7 @@ def one_hot(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False,
 @operator(legacy=spelled("one_hot", {"X": "x", "depth_tensor": "num_classes"}, attributes={"depth": "num_classes"}))
 def one_hot_of_column(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """As `one_hot`, of positions whose last axis, of size 1, gives way."""
-    return one_hot(math.squeeze(x, -1), num_classes, dtype=dtype)
+    return one_hot(math.squeeze(x, -1), num_classes, allow_out_of_range=allow_out_of_range, dtype=dtype)
 
 
 @operator("tril")

@@ -88,8 +88,15 @@ FREE = [InputSpec([None, None], "float32", "x"), InputSpec([None, 2], "int64", "
         (lambda x, at: x[at[:, 0] + 0], [[0, 9], [-3, 9]], [[0, 9], [-4, 9]]),
         (lambda x, at: paddle.put_along_axis(x[:2], at + 1, 7.0, 1, broadcast=False), [[2, -5], [0, 0]], [[3, 0], [0, 0]]),
         (lambda x, at: paddle.scatter(x, at[:, 0] + 1, x[:2]), [[1, 9], [0, 9]], [[2, 9], [0, 9]]),
+        (lambda x, at: paddle.index_fill(x, at[:, 0] + 1, 0, 7.0), [[1, 9], [-4, 9]], [[2, 9], [0, 9]]),
+        (lambda x, at: paddle.multiplex([x[:2], -x[:2]], at[:, :1] + 1), [[0, 9], [-1, 9]], [[1, 9], [0, 9]]),
+        (lambda x, at: paddle.nn.functional.one_hot(at + 1, 4), [[0, 2], [-1, 1]], [[0, 3], [-1, 1]]),
+        (lambda x, at: paddle.nn.functional.nll_loss(x[:2], at[:, 0] + 1), [[0, 9], [-101, 9]], [[3, 9], [0, 9]]),
     ],
-    ids=["gather_nd", "gather_nd backwards", "gather", "index_select", "take_along_axis", "x[i]", "put_along_axis", "scatter"],
+    ids=[
+        "gather_nd", "gather_nd backwards", "gather", "index_select", "take_along_axis", "x[i]", "put_along_axis", "scatter", "index_fill",
+        "multiplex", "one_hot", "nll_loss",
+    ],
 )
 def test_whatever_reads_or_writes_at_computed_positions_tells_of_them(tmp_path, function, right, wrong, specs):
     x = paddle.to_tensor(np.arange(12, dtype="float32").reshape(3, 4))
@@ -98,8 +105,9 @@ def test_whatever_reads_or_writes_at_computed_positions_tells_of_them(tmp_path, 
     np.testing.assert_array_equal(net(x, paddle.to_tensor(right)).numpy(), expected)
     with pytest.raises(CallError, match="but computed"):
         net(x, paddle.to_tensor(wrong))
-    with pytest.raises((IndexError, ValueError)):
-        function(x, paddle.to_tensor(wrong))
+    for way in (function, paddle.jit.to_static(function)):
+        with pytest.raises((IndexError, ValueError, RuntimeError), match=r"expected|label value"):
+            way(x, paddle.to_tensor(wrong))
 
 
 def test_a_part_of_a_model_in_parts_tells_of_them(tmp_path):

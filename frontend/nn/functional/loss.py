@@ -10,7 +10,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
-from polyreme.math.common import axis_of, cast_to, number_like, same_sizes, tensor_arg
+from polyreme.math.common import axis_of, cast_to, check_within, number_like, same_sizes, tensor_arg
 from polyreme.math.elementwise import abs as abs_
 from polyreme.math.elementwise import add, clip, divide, exp, log, maximum, minimum, multiply, neg, pow, scale, square, subtract
 from polyreme.math.linalg import matmul
@@ -144,7 +144,7 @@ def softmax_with_cross_entropy(
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
     if label.ndim == logits.ndim - 1 and not soft_label:
         label = unsqueeze(label, place)
-    _check_labels(label, logits, place, soft_label, ignore_index)
+    _check_labels(label, logits, place, soft_label, ignore_index)  # the loss of one that is computed, and no class, is nan
     label = label.detach()
     loss = dispatch.call(ops.CrossEntropy, logits, label, axis=place, soft_label=bool(soft_label), ignore_index=int(ignore_index))
     return (loss, softmax(logits, place)) if return_softmax else loss
@@ -164,6 +164,21 @@ def _check_labels(
             f"label value should less than the shape of axis dimension when label value({values[wrong].flat[0]}) not equal to "
             f"ignore_index({ignore_index}), But received label value as {values[wrong].flat[0]} and shape of axis dimension is {classes}"
         )
+
+
+def _classes(label: Tensor, scores: Tensor, axis: int, ignore_index: int, error: type[Exception] = IndexError) -> Tensor:
+    """Labels that are classes of `scores` or `ignore_index`; they are looked at after a run that computes them."""
+    _check_labels(label, scores, axis, False, ignore_index, error)
+    if isinstance(label._held(), np.ndarray) or label.type.dtype.kind not in "iu":
+        return label
+    ignored = dispatch.call(ops.Equal, label, number_like(label, ignore_index))
+    checked = check_within(
+        dispatch.call(ops.Where, ignored, number_like(label, 0), label),
+        scores.type.shape[axis],
+        lambda low, high, size: error(f"expected labels in [0, {size}), or ignore_index ({ignore_index}), but got {low} to {high}"),
+        wraps=False,
+    )
+    return dispatch.call(ops.Where, ignored, label, checked)
 
 
 def cross_entropy(
@@ -266,7 +281,7 @@ def _smooth(label: Tensor, axis: int, epsilon: float) -> Tensor:
 def _of_probabilities(input: Tensor, label: Tensor, soft_label: bool, ignore_index: int, axis: int) -> Tensor:
     if soft_label:
         return neg(sum(multiply(label.detach(), log(input)), axis, keepdim=True))
-    _check_labels(label, input, axis, soft_label, ignore_index)
+    label = _classes(label, input, axis, ignore_index)
     places = reshape(
         dispatch.call(ops.Iota, shape=(input.shape[axis],), axis=0, dtype=label.type.dtype),
         [-1 if i == axis else 1 for i in range(input.ndim)],
@@ -290,7 +305,7 @@ def nll_loss(
         raise ValueError("Expected 1 or more classes (got num classes 0)")
     wide = unsqueeze(label, 1)
     _expect_alike(input, wide, "nll_loss", axis=1)
-    _check_labels(wide, input, 1, False, ignore_index, ValueError)
+    wide = _classes(wide, input, 1, ignore_index, ValueError)
     places = reshape(
         dispatch.call(ops.Iota, shape=(classes,), axis=0, dtype=label.type.dtype), [-1 if i == 1 else 1 for i in range(input.ndim)]
     )

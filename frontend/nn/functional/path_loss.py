@@ -11,7 +11,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.dims import UnknownSize
 from polyreme.ir.sizes.facts import agree_all
 from polyreme.ir.types import i64
-from polyreme.math.common import cast_to, number_like, same_sizes, select, tensor_arg
+from polyreme.math.common import cast_to, check_within, number_like, same_sizes, select, tensor_arg
 from polyreme.math.elementwise import add, clip, divide, maximum, multiply, neg, subtract
 from polyreme.math.manipulation import check_positions, concat, reshape, squeeze, stack, unsqueeze
 from polyreme.math.reduction import logsumexp, mean, sum
@@ -24,11 +24,15 @@ __all__ = ["ctc_loss", "hsigmoid_loss"]
 _NEVER, _POSSIBLE = -1e30, -1e29
 
 
-def _check_classes(label: Tensor, classes: int, function: str) -> None:
-    """Labels must be classes, where that can be seen: in eager mode."""
-    values = label._held()
-    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= classes):
-        raise IndexError(f"{function} expected labels in [0, {classes}) but got values from {values.min()} to {values.max()}")
+def _classes(label: Tensor, count: int, function: str) -> Tensor:
+    """The labels, which must be classes."""
+    made: Tensor = check_within(
+        label,
+        count,
+        lambda low, high, size: IndexError(f"{function} expected labels in [0, {size}) but got values from {low} to {high}"),
+        wraps=False,
+    )
+    return made
 
 
 def ctc_loss(
@@ -76,7 +80,7 @@ def ctc_loss(
         raise ValueError(f"ctc_loss expected labels of {batch} sequences but got shape {list(labels.shape)}")
     lengths, counts = (reshape(cast_to(t, i64), [-1, 1]) for t in (input_lengths, label_lengths))
     states, allowed = _alignment_states(cast_to(labels, i64), counts, blank, log_probs.type.dtype)
-    _check_classes(states, classes, "ctc_loss")
+    states = _classes(states, classes, "ctc_loss")
     width = states.shape[1]
     # Every step's scores as one row, in which a sequence's begin at its number times the classes.
     starts = multiply(dispatch.call(ops.Iota, shape=(batch, 1), axis=0, dtype=i64), dispatch.full((), classes, i64))
@@ -159,8 +163,7 @@ def hsigmoid_loss(
     if (path_table is None) != (path_code is None):
         raise ValueError("hsigmoid_loss expected both path_table and path_code, or neither")
     if path_table is None or path_code is None:
-        rows = reshape(label, [-1])
-        _check_classes(rows, num_classes, "hsigmoid_loss")
+        rows = _classes(reshape(label, [-1]), num_classes, "hsigmoid_loss")
         decisions, answers = (dispatch.call(ops.Gather, dispatch.constant(t), rows, axis=0) for t in _complete_tree(num_classes))
     else:
         decisions, answers = path_table, path_code
