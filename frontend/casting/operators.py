@@ -53,8 +53,8 @@ def cast_operands(cls: type[Op], operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def name_of(cls: type[Op]) -> str:
-    """What an op is called in lists: as Paddle calls the operator, or as the IR does where there is none."""
-    return OPERATORS.get(cls, cls.name)
+    """What an op is called in lists and reports: as Paddle calls the operator, or as the IR does where there is none."""
+    return OPERATORS.get(cls) or cls.name.partition(".")[2]
 
 
 def cast_inputs(found: Casting, name: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, tape
-from polyreme.casting.operators import apart
+from polyreme.casting.operators import apart, operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype, complex128, default_dtype, float64, int64
 from polyreme.dtypes import bool as bool_
@@ -180,6 +180,7 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | N
     return dispatch.constant(np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=chosen.np))
 
 
+@operator("diag_v2")
 def diag(x: Tensor, offset: int = 0, padding_value: float = 0, name: str | None = None) -> Tensor:
     """A matrix with `x` on a diagonal, or the diagonal of a matrix."""
     if x.ndim == 2:

@@ -361,6 +361,7 @@ def with_number(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, value: 
     return function(constant, x) if reverse else function(x, constant)
 
 
+@operator("scale")
 def scale(
     x: Tensor, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None
 ) -> Tensor:
@@ -409,6 +410,7 @@ def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Tensor:
     return add(x, multiply(weight.detach(), subtract(y, x)))
 
 
+@operator("clip")
 def clip(x: Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
     """`x` held between `min` and `max`, either of which may be left out. Whole numbers become floats where a bound is one."""
     low, high = number_of(min), number_of(max)

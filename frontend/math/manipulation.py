@@ -88,6 +88,7 @@ def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
     return dispatch.constant(x._array("view()").view(wanted.np))
 
 
+@operator("flatten_contiguous_range")
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Tensor:
     """Axes `start_axis` to `stop_axis` joined into one."""
     tensor_arg(x, "flatten")
@@ -100,6 +101,7 @@ def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | Non
     return _reshaped(x, (*old[:first], product(old[first : last + 1]), *old[last + 1 :]))
 
 
+@operator("squeeze2")
 def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     """Without the axes of size 1: all of them, or those of `axis` that are."""
     tensor_arg(x, "squeeze")
@@ -121,6 +123,7 @@ def _is_one(size: Dim, named: bool) -> bool:
     return named if answer is None else answer
 
 
+@operator("unsqueeze2")
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
     """With axes of size 1 put in, one after the other."""
     tensor_arg(x, "unsqueeze")
@@ -287,6 +290,7 @@ def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor
     return dispatch.call(ops.Concat, [unsqueeze(v, place) for v in tensors], axis=place)
 
 
+@operator("split")
 def split(x: Tensor, num_or_sections: Any, axis: Any = 0, name: str | None = None) -> list[Tensor]:
     """Into so many equal parts, or parts of the given sizes, of which one may be -1."""
     tensor_arg(x, "split")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.casting.operators import operator
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
@@ -69,6 +70,7 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
     return dispatch.call(ops.Argsort, x, axis=axis_of(axis, x.ndim, "argsort"), descending=bool(descending))
 
 
+@operator("argsort")
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = False, name: str | None = None) -> Tensor:
     """Sorted along `axis`."""
     place = axis_of(axis, tensor_arg(x, "sort").ndim, "sort")
@@ -110,6 +112,7 @@ class TopKRetType(NamedTuple):
     indices: Tensor
 
 
+@operator("top_k_v2")
 def topk(x: Tensor, k: Any, axis: int | None = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> TopKRetType:
     """The `k` largest (or smallest) elements along `axis` (the last for None) in order, and their positions; of equal elements the first.
     """

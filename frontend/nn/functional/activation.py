@@ -34,6 +34,7 @@ def relu(x: Tensor, name: str | None = None) -> Tensor:
     return dispatch.call(ops.Relu, tensor_arg(x, "relu"))
 
 
+@operator("relu6")
 def relu6(x: Tensor, name: str | None = None) -> Tensor:
     """x held within [0, 6]."""
     return _held(tensor_arg(x, "relu6"), 0.0, 6.0)
@@ -104,6 +105,7 @@ def gelu(x: Tensor, approximate: Any = False, name: str | None = None) -> Tensor
     return dispatch.call(ops.Gelu, tensor_arg(x, "gelu"), approximate=approximate in (True, "tanh"))
 
 
+@operator("swish")
 def swish(x: Tensor, name: str | None = None) -> Tensor:
     """x * sigmoid(x)."""
     return dispatch.call(ops.Silu, tensor_arg(x, "silu"))
@@ -158,11 +160,13 @@ def hardtanh(x: Tensor, min: float = -1.0, max: float = 1.0, name: str | None = 
     return _held(tensor_arg(x, "hardtanh"), float(min), float(max))
 
 
+@operator("hard_sigmoid")
 def hardsigmoid(x: Tensor, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None) -> Tensor:
     """slope * x + offset, held within [0, 1]."""
     return _held(scale(no_integers(x, "hardsigmoid"), float(np.float32(slope)), float(np.float32(offset))), 0.0, 1.0)
 
 
+@operator("hard_swish")
 def hardswish(x: Tensor, name: str | None = None) -> Tensor:
     """x * relu6(x + 3) / 6."""
     return scale(multiply(no_integers(x, "hardswish"), relu6(add(x, number_like(x, 3.0)))), 1.0 / 6.0)
