@@ -39,6 +39,7 @@ from polyreme.jit.sized_programs import MOST_SIZES, Axes, Shapes, free_axes, is_
 from polyreme.jit.structure import Nested, Plain, Template, flatten, is_tensor, paths, unflatten
 from polyreme.static.input_spec import InputSpec, input_types
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import whole_gradients
 
 __all__ = ["StaticFunction", "enable_to_static", "ignore_module", "not_to_static", "to_static"]
 
@@ -263,7 +264,7 @@ class StaticFunction(CompiledFunction):
         key = self._plain_key(args) if not kwargs else None
         calls = self._recent.get(key) if key is not None else None
         if calls is not None and calls.gathered and not calls.wholes:
-            return self._function(*args) if self._is_small() else self._noted(args, kwargs)
+            return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
         if calls is not None:
             given = args, kwargs
             tensors = [arg for arg in args if isinstance(arg, Tensor)]
@@ -474,7 +475,12 @@ class StaticFunction(CompiledFunction):
     def _gather(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(_tensor(arg) if isinstance(arg, np.ndarray) else arg for arg in args)
         kwargs = {name: _tensor(arg) if isinstance(arg, np.ndarray) else arg for name, arg in kwargs.items()}
-        return self._function(*args, **kwargs) if self._is_small() else self._noted(args, kwargs)
+        return self._plainly(args, kwargs) if self._is_small() else self._noted(args, kwargs)
+
+    def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the function as the Python that it is, with the gradients that it has otherwise."""
+        with whole_gradients():
+            return self._function(*args, **kwargs)
 
     def _noted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function while its ops are gathered."""

@@ -1,11 +1,13 @@
 """Gradients of tables that were read by rows (`sparse=True`) in eager mode: the rows that were read, and their numbers.
 
-What a compiled function or a program reads has whole gradients, as in Paddle 3. Those of the fluid time: `static/lod/read_rows.py`.
+What a function under `to_static` or a program reads has whole gradients, as in Paddle 3. Programs of fluid: `static/lod/read_rows.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,9 +15,31 @@ import numpy as np
 from polyreme.printing import tensor_text
 from polyreme.tensor import Tensor
 
-__all__ = ["SelectedRows", "added", "on_values", "rows_of", "values_of", "whole"]
+__all__ = ["SelectedRows", "added", "gives_rows", "on_values", "rows_of", "values_of", "whole", "whole_gradients"]
 
 Array = np.ndarray[Any, Any]
+
+
+class _State(threading.local):
+    whole = False
+
+
+_state = _State()
+
+
+@contextmanager
+def whole_gradients() -> Iterator[None]:
+    """Inside the `with` tables have whole gradients: what is under `to_static` has them also where it runs as plain Python."""
+    before, _state.whole = _state.whole, True
+    try:
+        yield
+    finally:
+        _state.whole = before
+
+
+def gives_rows() -> bool:
+    """Whether tables that are read with `sparse=True` have rows as gradients in this thread."""
+    return not _state.whole
 
 
 class SelectedRows(Tensor):

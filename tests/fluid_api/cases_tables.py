@@ -134,6 +134,39 @@ def clips_of_tables_in_dygraph_mode(fluid, np):
     ]
 
 
+@check("paddle.fluid.dygraph.declarative", "paddle.fluid.dygraph.Embedding")
+def tables_under_declarative(fluid, np):
+    """A compiled Layer leaves rows, too."""
+    d = fluid.dygraph
+    globals()["fluid"] = fluid  # which what 1.8.5 makes of `forward` looks for there
+
+    class Net(d.Layer):
+        def __init__(self):
+            super(Net, self).__init__()  # noqa: UP008
+            self.table, self.out = d.Embedding([9, 2], is_sparse=True), d.Linear(2, 1, bias_attr=False)
+
+        @d.declarative
+        def forward(self, ids):
+            return self.out(self.table(ids))
+
+    found = []
+    for lazy in (False, True):
+        with d.guard(fluid.CPUPlace()):
+            draws, net = np.random.RandomState(0), Net()
+            for weight in net.parameters():
+                weight.set_value(draws.uniform(-1, 1, weight.shape).astype("float32"))
+            optimizer = fluid.optimizer.Adam(0.1, parameter_list=net.parameters(), lazy_mode=lazy)
+            for batch in MIXED:
+                y = d.to_variable(draws.uniform(-1, 1, (3, 1)).astype("float32"))
+                loss = fluid.layers.mean(fluid.layers.square_error_cost(net(d.to_variable(np.array(batch))), y))
+                loss.backward()
+                kind = isinstance(net.table.weight.gradient(), tuple)
+                optimizer.minimize(loss)
+                net.clear_gradients()
+            found.append([kind, net.table.weight.numpy()])
+    return found
+
+
 @check("paddle.fluid.core.VarDesc", "paddle.fluid.Variable.type")
 def kinds_of_variables(fluid, np):
     kinds = fluid.core.VarDesc.VarType

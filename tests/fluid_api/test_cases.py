@@ -29,6 +29,7 @@ QUICK = {
     "results_that_keep_levels_and_those_that_do_not",
     "sequences_are_expanded",
     "sequences_get_other_levels",
+    "tables_under_declarative",
 }
 
 

@@ -14,6 +14,7 @@ import polyreme.fluid as fluid
 from polyreme.distributed import DataParallel
 from polyreme.distributed.fleet.utils import recompute
 from polyreme.distributed.group import Group
+from polyreme.jit.static_function import LOCATED_CALLS
 from polyreme.serialization import SaveError
 from polyreme.tensor_kinds.selected_rows import whole
 from tests.distributed.ranks import run_ranks
@@ -223,6 +224,23 @@ def test_half_tables_with_master_weights_step_by_rows() -> None:
     (master,) = optimizer.state_dict()["master_weights"].values()
     moved = np.abs(master.numpy() - VALUES).max(1) > 0.01
     assert moved.tolist() == [False, True, False, True, False, False]
+
+
+def test_what_is_under_to_static_has_whole_gradients_also_where_it_runs_in_parts() -> None:
+    layer = table()
+
+    @paddle.jit.to_static
+    def looked_at(ids: Any) -> Any:
+        found = layer(ids)
+        return (found**2).sum() * float(found.numpy().size > 0)
+
+    kinds = set()
+    for _ in range(3 * LOCATED_CALLS):  # from some call on it runs as plain Python
+        looked_at(paddle.to_tensor([1, 3])).backward()
+        kinds.add(layer.weight.grad.is_selected_rows())
+        layer.weight.clear_gradient(False)
+    assert kinds == {False}
+    assert read(layer, 1, 3).is_selected_rows()
 
 
 class Model(paddle.nn.Layer):

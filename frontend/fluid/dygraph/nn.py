@@ -17,6 +17,7 @@ from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed
 from polyreme.nn import functional
+from polyreme.nn.functional.common import embedding_by_rows
 from polyreme.static.nn.sampling import noise_contrastive
 
 __all__ = [
@@ -240,7 +241,7 @@ class Embedding(OperatorLayer):
 
     def forward(self, input: Any) -> Any:
         if self._is_sparse and in_dygraph_mode():
-            return functional.embedding(input, self.weight, None if self._padding < 0 else self._padding, sparse=True)
+            return embedding_by_rows(input, self.weight, None if self._padding < 0 else self._padding)
         attrs = {"padding_idx": self._padding, "is_sparse": self._is_sparse}
         return self.run("lookup_table_v2", {"Ids": input, "W": self.weight}, attrs)[0]
 

@@ -12,6 +12,7 @@ from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
 from polyreme.function_steps import record_function
+from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize
 from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
@@ -23,7 +24,7 @@ from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
-from polyreme.tensor_kinds.selected_rows import rows_of
+from polyreme.tensor_kinds.selected_rows import gives_rows, rows_of
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
@@ -178,8 +179,8 @@ def embedding(
     )
     if max_norm:
         _shorten_rows(weight, x, max_norm, norm_type)
-    if sparse and dispatch.recorder() is None and tape.is_grad_enabled() and not weight.stop_gradient:
-        return _read_by_rows(x, weight, padding_idx)
+    if sparse and dispatch.recorder() is None and gives_rows():
+        return embedding_by_rows(x, weight, padding_idx)
     found = dispatch.call(ops.Gather, weight, x, axis=0)
     if scale_grad_by_freq and not found.stop_gradient:
         positions = x._array("embedding(scale_grad_by_freq=True)")
@@ -196,14 +197,24 @@ def embedding(
     return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
 
 
-def _read_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
-    """As `embedding`, with the rows that were read as the gradient of a weight that is a leaf."""
+def embedding_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
+    """As `embedding(sparse=True)` in eager mode, also under `to_static`, where the function runs in parts for it."""
+    if not tape.is_grad_enabled() or weight.stop_gradient:
+        return embedding(x, weight, padding_idx)
+    if dispatch.active_trace() is not None:
+        if capturing() is None:  # a program that is saved
+            return embedding(x, weight, padding_idx)
+        raise PolyremeError(
+            "the gradient of a table that is read by rows (is_sparse=True) needs the positions as numbers while the function is traced",
+            caller_location(),
+            code="E0502",
+        )
     if not weight.is_leaf:
         raise NotImplementedError(
             "embedding(sparse=True) expected a parameter as the weight but got a tensor that was computed, whose gradient goes on through "
             "what made it: read it with sparse=False"
         )
-    with tape.recording(False):
+    with dispatch.at_once(), tape.recording(False):
         found = embedding(x, weight, padding_idx)
     positions = x._array("embedding(sparse=True)")
 
