@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.math import elementwise, reduction
+from polyreme.math.manipulation import reshape
+from polyreme.static.mode import in_dynamic_mode
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 from polyreme.tensor_kinds.selected_rows import on_values, values_of
@@ -48,6 +51,8 @@ class ClipGradByValue(ClipGradBase):
         return f"Clip Gradient By Value, min = {self.min:f}, max={self.max:f}"
 
     def clip(self, gradient: Tensor) -> Tensor:
+        if _is_rows_of_a_program(gradient):
+            return _changed_rows("clip", gradient, {"min": self.min, "max": self.max})
         return on_values(lambda g: elementwise.clip(g, self.min, self.max), gradient)
 
 
@@ -64,7 +69,7 @@ class ClipGradByNorm(ClipGradBase):
         (values,) = values_of([gradient])
         norm = elementwise.sqrt(reduction.sum(values * values))
         # Below the limit the factor is exactly 1, so that the gradient keeps its bits.
-        return gradient * (self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm)))
+        return _times(gradient, self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm)))
 
 
 class ClipGradByGlobalNorm(ClipGradBase):
@@ -87,7 +92,26 @@ class ClipGradByGlobalNorm(ClipGradBase):
             total = total + square
         norm = elementwise.sqrt(total)
         factor = self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm))
-        return [(p, g * factor if getattr(p, "need_clip", True) else g) for p, g in pairs]
+        return [(p, _times(g, factor) if getattr(p, "need_clip", True) else g) for p, g in pairs]
+
+
+def _times(gradient: Tensor, factor: Tensor) -> Tensor:
+    if _is_rows_of_a_program(gradient):
+        return _changed_rows("elementwise_mul", gradient, {"axis": -1}, Y=reshape(factor, [1]))
+    return gradient * factor
+
+
+def _is_rows_of_a_program(gradient: Any) -> bool:
+    """Whether it is a variable of a program that is the rows of a table that were read."""
+    return not in_dynamic_mode() and getattr(gradient, "kind", None) == SELECTED_ROWS
+
+
+def _changed_rows(type: str, gradient: Tensor, attributes: dict[str, Any], **inputs: Tensor) -> Tensor:
+    """What an operator of a program makes of rows: rows again."""
+    from polyreme.static.recorder import RECORDER
+
+    found: Tensor = RECORDER.operator(type, {"X": gradient, **inputs}, {"Out": gradient.type}, attributes)["Out"]
+    return found
 
 
 def _number(value: float, like: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ def _adam_of_rows(p: Any, g: Any, lr: Any, s: State, o: Mapping[str, Any], xp: A
     if not o.get("plain_epsilon"):
         epsilon = xp.where(o["read"], xp.ones_like(spread) * (epsilon * correction), xp.ones_like(spread) * epsilon)
     made = p - rate * (new["moment1"] / (xp.sqrt(spread) + epsilon))
-    if o["lazy_mode"]:
+    if o.get("lazy_mode"):
         of_rows = [name for name in new if name not in ("beta1_pow_acc", "beta2_pow_acc")]
         new |= {name: xp.where(o["read"], new[name], s[name]) for name in of_rows}
         made = xp.where(o["read"], made, p)

@@ -23,11 +23,13 @@ from polyreme.ir.types import TensorType, i64
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
+from polyreme.operators.training.update import rows_that_were_read
 from polyreme.optimizer import rules
-from polyreme.static.lod.read_rows import READ_ROWS, gradient_of_rows, is_read_by_rows
+from polyreme.static.lod.read_rows import READ_ROWS, is_read_by_rows
 from polyreme.static.lod.travel import LOD
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
+from polyreme.tensor_kinds.selected_rows import gradient_of_rows
 
 __all__ = [
     "Applied",
@@ -348,20 +350,26 @@ class Update(OperatorKind):
         from polyreme.math.common import cast_to
         from polyreme.math.manipulation import reshape
 
-        states = [slot for slot in inputs if slot not in ("Param", "Grad", "LearningRate", "MasterParam")]
+        states = [slot for slot in inputs if slot not in ("Param", "Grad", "LearningRate", "MasterParam", f"Grad{READ_ROWS}")]
         (parameter,), (gradient,), (rate,) = inputs["Param"], inputs["Grad"], inputs["LearningRate"]
         p = inputs["MasterParam"][0] if inputs.get("MasterParam") else parameter
         kind = p.type.dtype
         rounded = self.rule.rounded(op.attrs, kind.np.type)
         options = {name: float(value) if isinstance(value, np.floating) else value for name, value in rounded.items()}
         lr = cast_to(rate, kind) * op.attrs["lr_factor"] if op.attrs["lr_factor"] != 1.0 else cast_to(rate, kind)
-        new, changed = self.rule.update(p, cast_to(gradient, kind), lr, {slot: inputs[slot][0] for slot in states}, options, xp)
+        update = self.rule.update
+        if (rows := inputs.get(f"Grad{READ_ROWS}")) and self.rule.of_rows is not None:
+            update, options["read"] = self.rule.of_rows, rows_that_were_read(rows, p)
+        new, changed = update(p, cast_to(gradient, kind), lr, {slot: inputs[slot][0] for slot in states}, options, xp)
         if new.type.shape != p.type.shape:
             new = reshape(new, p.shape)
         outputs = {"ParamOut": [cast_to(new, parameter.type.dtype)]}
         if p is not parameter:
             outputs["MasterParamOut"] = [new]
         return outputs | {f"{slot}Out": [changed.get(slot, inputs[slot][0])] for slot in states}
+
+    def row_slots(self, op: Operator) -> Sequence[str]:
+        return [f"Grad{READ_ROWS}"]
 
     def differentiable(self, op: Operator) -> bool:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 
 from polyreme import dtypes, regularizer, tape
 from polyreme.casting.operators import apart
+from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.nn import initializer as init
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.static.backward import append_backward
@@ -82,6 +83,8 @@ def _append_update(optimizer: Any, block: Block, startup: Block, parameter: Para
     if decay is not None:
         assert isinstance(decay, regularizer.WeightDecayRegularizer)
         gradient = xp.cast(gradient, stored.dtype) + decay.gradient(stored, xp)
+    elif gradient.kind == SELECTED_ROWS:
+        optimizer._update_of_rows(parameter)
     factor = optimizer._rate_factor(parameter, group)
     inputs = {"Param": [parameter.name], "Grad": [gradient.name], "LearningRate": [rate.name]}
     outputs = {"ParamOut": [parameter.name]}

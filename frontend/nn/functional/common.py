@@ -24,7 +24,7 @@ from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import scatter
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
-from polyreme.tensor_kinds.selected_rows import gives_rows, rows_of
+from polyreme.tensor_kinds.selected_rows import gives_rows, gradient_of_rows, rows_of
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
@@ -222,8 +222,6 @@ def embedding_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Ten
         if gradient is None:
             return [None]
         if tape.is_grad_enabled():  # gradients of gradients go on through it
-            from polyreme.static.lod.read_rows import gradient_of_rows
-
             return [gradient_of_rows(x, weight, gradient)]
         return [rows_of(weight, positions, gradient)]
 

@@ -10,6 +10,7 @@ from polyreme.math.manipulation import flatten, reshape
 from polyreme.nn import functional as F
 from polyreme.nn.layer import Layer
 from polyreme.nn.layers.defaults import defaults
+from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -121,7 +122,7 @@ class Embedding(Layer):
             self.weight = self.create_parameter([num_embeddings, embedding_dim], weight_attr, self._dtype, device=device)
             if weight_attr is None:
                 self.weight.stop_gradient = _freeze
-        if padding_idx is not None:
+        if padding_idx is not None and in_dynamic_mode():  # in a program the row reads as zeros, whatever it holds
             values = self.weight.numpy()
             values[padding_idx] = 0
             self.weight.set_value(values)

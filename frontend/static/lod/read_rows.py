@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from polyreme import dispatch, math
-from polyreme.dialects import nn as ops
+from polyreme import math
 from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.operators.training.update import rows_that_were_read
 from polyreme.static.operator import Operator
 from polyreme.tensor import Tensor
 
-__all__ = ["READ_ROWS", "gradient_of_rows", "is_read_by_rows", "mark_rows", "positions", "rows_handed_on", "without_others"]
+__all__ = ["READ_ROWS", "is_read_by_rows", "mark_rows", "positions", "rows_handed_on", "without_others"]
 
 READ_ROWS = "@ROWS"
 # What reads the rows of a table in `W` at the positions in `Ids`.
@@ -54,11 +53,3 @@ def without_others(op: Operator, made: Tensor, rows: list[Tensor]) -> Tensor:
     if op.type not in ("clip", "scale"):
         return made
     return math.where(rows_that_were_read(rows, made), made, math.zeros_like(made))
-
-
-def gradient_of_rows(ids: Tensor, table: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of a table of which the rows at `ids` were read: that of its `padding_idx` too, as in Paddle."""
-    height, width = table.type.shape
-    rows = math.reshape(gradient, [-1, width])
-    made: Tensor = dispatch.call(ops.ScatterAdd, rows, math.reshape(ids, [-1]), axis=0, size=height)
-    return made

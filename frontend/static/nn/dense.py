@@ -6,8 +6,10 @@ from typing import Any
 
 from polyreme import math as functions
 from polyreme.ir.dims import product
+from polyreme.ir.types import TensorType
 from polyreme.nn import functional as F
 from polyreme.static.nn.parameters import activated, known_size, layer_name, parameter
+from polyreme.static.recorder import RECORDER
 from polyreme.tensor import Tensor
 
 __all__ = ["bilinear_tensor_product", "embedding", "fc", "row_conv", "sparse_embedding"]
@@ -57,9 +59,18 @@ def embedding(
     param_attr: Any = None,
     dtype: Any = "float32",
 ) -> Tensor:
-    """Rows of a new table of shape `size` at the positions in `input`."""
+    """Rows of a new table of shape `size` at the positions in `input`.
+
+    With `is_sparse` the gradient of the table is that of the rows that were read, and optimizers step as Paddle 2 does on such.
+    """
     weight = parameter(layer_name("embedding", None), "w", list(size), param_attr, dtype)
-    return F.embedding(input, weight, padding_idx)
+    if not is_sparse:
+        return F.embedding(input, weight, padding_idx)
+    row = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
+    made = TensorType((*input.type.shape, size[1]), weight.type.dtype)
+    attributes = {"is_sparse": True, "is_distributed": is_distributed, "padding_idx": row}
+    found: Tensor = RECORDER.operator("lookup_table_v2", {"Ids": input, "W": weight}, {"Out": made}, attributes)["Out"]
+    return found
 
 
 def sparse_embedding(
