@@ -39,10 +39,13 @@ def read(layer: Any, *ids: int) -> Any:
     return layer.weight.grad
 
 
-@pytest.mark.parametrize("name", ["AdamW", "Adamax", "Adadelta", "NAdam", "RAdam", "ASGD"])
+@pytest.mark.parametrize("name", ["AdamW", "Adamax", "Adadelta", "NAdam", "RAdam", "ASGD", "LarsMomentumOptimizer"])
 def test_an_optimizer_that_paddle_lets_have_no_rows_says_so(name: str) -> None:
     layer = table()
-    optimizer = getattr(paddle.optimizer, name)(0.1, parameters=layer.parameters())
+    if name == "LarsMomentumOptimizer":
+        optimizer: Any = paddle.incubate.optimizer.LarsMomentumOptimizer(0.1, 0.9, parameter_list=layer.parameters())
+    else:
+        optimizer = getattr(paddle.optimizer, name)(0.1, parameters=layer.parameters())
     read(layer, 1, 2)
     with pytest.raises(NotImplementedError, match=rf"{name} has no step for rows.*sparse=False"):
         optimizer.step()
@@ -301,3 +304,42 @@ def test_a_table_that_ranks_do_not_know_of_is_refused() -> None:
         return True
 
     assert run_ranks(2, rank) == [True, True]
+
+
+def test_compiled_ranks_have_whole_gradients() -> None:
+    def rank(group: Group) -> Any:
+        return trained_by(DataParallel(paddle.jit.to_static(Model()), group=group), BATCHES[:, group.rank])
+
+    found = run_ranks(2, rank)
+    kind, expected = trained_by(paddle.jit.to_static(Model()), BATCHES.reshape(2, 6))
+    assert [k for k, _ in found] == [kind, kind] == [False, False]
+    assert np.array_equal(found[0][1], found[1][1])
+    np.testing.assert_allclose(found[0][1], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_rank_that_reads_no_rows_steps_by_those_of_the_others() -> None:
+    def rank(group: Group) -> Any:
+        net = Model()
+        parallel = DataParallel(net, group=group, find_unused_parameters=True)
+        loss = parallel(paddle.to_tensor(BATCHES[0, 0]))
+        (loss if group.rank else net.out(paddle.ones([1, 3]))).sum().backward()
+        return net.table.weight.grad.rows(), net.table.weight.grad.numpy()
+
+    (first, a), (second, b) = run_ranks(2, rank)
+    assert first == second == [1, 3] and np.array_equal(a, b)
+
+
+def test_lazy_steps_on_an_emulated_gpu() -> None:
+    found = []
+    for device in ("cpu", "gpu-emulated"):
+        paddle.set_device(device)
+        try:
+            layer = table()
+            optimizer = paddle.optimizer.Adam(0.1, parameters=layer.parameters(), lazy_mode=True)
+            read(layer, 1, 3, 1)
+            optimizer.step()
+            found.append(layer.weight.numpy())
+        finally:
+            paddle.set_device("cpu")
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert np.array_equal(found[1][[0, 2, 4, 5]], VALUES[[0, 2, 4, 5]])
