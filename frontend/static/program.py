@@ -9,8 +9,8 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.ir.types import type_symbols
-from polyreme.loaders.program_desc import OpDesc, ProgramDesc, VarDesc, write_program
-from polyreme.loaders.program_text import text_of_block, text_of_program
+from polyreme.loaders.program_desc import LOD_TENSOR, LOD_TENSOR_ARRAY, SELECTED_ROWS, OpDesc, ProgramDesc, VarDesc, write_program
+from polyreme.loaders.program_text import text_of_block, text_of_program, type_name
 from polyreme.static.kinds import OperatorKind, gradient_of
 from polyreme.static.operator import Operator, OpRole, RunError
 from polyreme.static.variable import Parameter, Variable, VariableError, check_flags, named_variable
@@ -47,7 +47,7 @@ class Block:
         **fields: Any,
     ) -> Variable:
         """A new variable; without a name it gets one. A name of this block is refused with another shape or dtype, and otherwise the
-        variable that has it.
+        variable that has it. `type` is a member of `VarDesc.VarType`: a dense tensor by default.
         """
         if isinstance(name, str) and name in self.vars:
             return self._same(self.vars[name], shape, dtype)
@@ -56,7 +56,16 @@ class Block:
             fields.pop(ignored, None)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"expected the name of a variable to be str but got {name!r}")
+        number = _number_of_type(type)
+        if number not in (None, *_HOLDING_NUMBERS) and (shape is not None or dtype is not None):
+            message = f"expected neither shape nor dtype of '{name}', which is of type {type_name(number)}, but got {shape} and {dtype}"
+            raise VariableError(message, caller_location())
+        if number == LOD_TENSOR_ARRAY:  # whose elements' shape the first one tells
+            shape = None
         made = Variable(self, name or unique_name.generate("_generated_var"), shape, dtype, bool(persistable), **fields)
+        made.is_tensor_array = number == LOD_TENSOR_ARRAY
+        if number is not None and not made.is_tensor_array:
+            made.kind = number
         return self._add(made)
 
     def _same(self, known: Variable, shape: Any, dtype: Any) -> Variable:
@@ -684,6 +693,18 @@ class Program:
         return self._shown()
 
     __str__ = __repr__
+
+
+# What a variable of numbers may be.
+_HOLDING_NUMBERS = (LOD_TENSOR, SELECTED_ROWS, LOD_TENSOR_ARRAY)
+
+
+def _number_of_type(type: Any) -> int | None:
+    """What a variable is, by its number in program files; None where nobody says it."""
+    kind = getattr(type, "kind", type)
+    if kind is None or isinstance(kind, int):
+        return kind
+    raise TypeError(f"expected a member of VarDesc.VarType as the type of a variable but got {type!r}")
 
 
 def _sizes_of(block: Block, names: Iterable[str]) -> set[str]:

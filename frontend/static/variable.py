@@ -123,8 +123,6 @@ class Variable(Tensor):
     def type(self) -> TensorType:
         kind = LOD_TENSOR_ARRAY if self.is_tensor_array else self.kind
         if self._type is None:
-            if kind == DENSE:
-                raise self.without_shape()
             made: Any = KindedType(self, kind)
             return made
         return self._type if kind == DENSE else ShapedType(self._type.shape, self._type.dtype, kind)
@@ -302,7 +300,7 @@ class Variable(Tensor):
 
     def check_shape(self) -> None:
         """That a tensor has a shape, without which its description lacks what it must have."""
-        if self._type is None and self.kind == DENSE:
+        if self._type is None and self.kind == DENSE and not self.is_tensor_array:
             raise VariableError(f"expected a variable with a shape but '{self.name}' has none yet", self.location, code="E0604")
 
     def details(self) -> list[str]:
@@ -313,7 +311,7 @@ class Variable(Tensor):
         return "persist var" if self.persistable else "var"
 
     def __repr__(self) -> str:
-        if self.kind not in (DENSE, SELECTED_ROWS):
+        if self._type is None and self.kind not in (DENSE, SELECTED_ROWS):
             return f"{self._kind_text()} {self.name} : {type_name(self.kind)}"
         shape = "(" + ", ".join(map(repr, self.shape)) + ("," if len(self.shape) == 1 else "") + ")"
         flags = f"dtype({self.dtype.name}).stop_gradient({self.stop_gradient})"

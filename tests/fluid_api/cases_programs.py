@@ -259,3 +259,21 @@ def small_things_of_the_framework(fluid, np):
             "FLAGS_none")],
         "device": [caught(lambda: fluid.device_guard("tpu").__enter__()), caught(lambda: fluid.device_guard("cpu").__enter__())],
     }  # fmt: skip
+
+
+@check(F + "framework.Block.create_var", F + "Variable.type")
+def variables_are_of_the_type_that_they_are_made_with(fluid, np):
+    kinds, found = fluid.core.VarDesc.VarType, {}
+    block = fluid.default_main_program().global_block()
+    plain = ("LOD_TENSOR", "LOD_TENSOR_ARRAY", "SELECTED_ROWS")
+    for name in ("RAW", "READER", "LOD_RANK_TABLE", "STEP_SCOPES", "FEED_MINIBATCH", "FETCH_LIST") + plain:
+        made = block.create_var(name=name.lower(), type=getattr(kinds, name))
+        found[name] = [made.type == getattr(kinds, name), made.type == kinds.RAW, made.persistable, made.stop_gradient]
+        if name not in plain:
+            found[name] += [made.to_string(True), caught(lambda: block.create_var(name=name + "2", type=getattr(kinds, name), shape=[2]))]
+    rows = block.create_var(name="sized", type=kinds.SELECTED_ROWS, shape=[3, 2], dtype="float32")
+    again = fluid.Program.parse_from_string(fluid.Program.clone(fluid.default_main_program()).desc.serialize_to_string())
+    return {
+        "types": found, "rows": [rows.type == kinds.SELECTED_ROWS, list(rows.shape)],
+        "copied": [again.global_block().var(name).type == getattr(kinds, name.upper()) for name in ("raw", "reader", "selected_rows")],
+    }  # fmt: skip

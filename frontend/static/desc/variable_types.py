@@ -1,4 +1,6 @@
-"""The types of variables that are no dense tensors, as programs of Paddle 1 ask for them: `x.type == VarDesc.VarType.LOD_TENSOR_ARRAY`."""
+"""The types of variables that are no dense tensors, or have no shape yet, as programs of Paddle 1 ask for them:
+`x.type == VarDesc.VarType.LOD_TENSOR_ARRAY`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ __all__ = ["KindedType", "ShapedType"]
 
 
 class KindedType:
-    """The type of a variable that is no dense tensor, which compares with `VarDesc.VarType`: without a shape, whose use is an error."""
+    """The type of a variable without a shape, which compares with `VarDesc.VarType`: the use of its shape is an error."""
 
     __slots__ = ("_variable", "kind")
 
