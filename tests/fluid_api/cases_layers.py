@@ -255,3 +255,21 @@ def loops_by_functions_know_some_sizes_only_when_they_run(fluid, np):
     feed = {"x": np.arange(12).reshape(3, 4).astype("float32") / 10, "s": fed(fluid, np, rows(np, [[2, 1, 3]], 2))}
     made = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[*found, F.sequence_pool(found[-1], "sum")], return_numpy=False)
     return {"values": [np.array(m) for m in made], "lengths": [m.recursive_sequence_lengths() for m in made]}
+
+
+@check(L + "auc")
+def areas_of_all_runs_and_of_the_last_ones(fluid, np):
+    found = []
+    for steps in (1, 3, 0):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+            scores, label = fluid.layers.data("p", [2], dtype="float32"), fluid.layers.data("y", [1], dtype="int64")
+            area, recent, counts = fluid.layers.auc(scores, label, num_thresholds=20, slide_steps=steps)
+            exe = fluid.Executor(fluid.CPUPlace())
+            exe.run(fluid.default_startup_program())
+            found.append([[v.name for v in counts], [list(v.shape) for v in counts], area.name, recent.name])
+            draws = np.random.RandomState(1)
+            for _ in range(4):
+                likely = draws.uniform(0, 1, (8, 1)).astype("float32")
+                feed = {"p": np.concatenate([1 - likely, likely], 1), "y": draws.randint(0, 2, (8, 1)).astype("int64")}
+                found.append(exe.run(feed=feed, fetch_list=[area, recent] + counts))
+    return found

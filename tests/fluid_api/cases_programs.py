@@ -270,7 +270,8 @@ def variables_are_of_the_type_that_they_are_made_with(fluid, np):
         made = block.create_var(name=name.lower(), type=getattr(kinds, name))
         found[name] = [made.type == getattr(kinds, name), made.type == kinds.RAW, made.persistable, made.stop_gradient]
         if name not in plain:
-            found[name] += [made.to_string(True), caught(lambda: block.create_var(name=name + "2", type=getattr(kinds, name), shape=[2]))]
+            sized = {"name": name + "2", "type": getattr(kinds, name), "shape": [2]}
+            found[name] += [made.to_string(True), caught(lambda given=sized: block.create_var(**given))]
     rows = block.create_var(name="sized", type=kinds.SELECTED_ROWS, shape=[3, 2], dtype="float32")
     again = fluid.Program.parse_from_string(fluid.Program.clone(fluid.default_main_program()).desc.serialize_to_string())
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from polyreme import dispatch
 from polyreme import math as functions
 from polyreme.nn import functional as F
+from polyreme.operators.training.metric import area_under, counts_by_threshold
 from polyreme.static.current import default_main_program, default_startup_program
 from polyreme.static.startup import startup_constant
 from polyreme.static.variable import named_variable
@@ -53,7 +54,7 @@ def auc(
     if named_variable(input) is None:
         raise TypeError("auc expected a variable of a static program; use paddle.metric.Auc in dygraph mode")
     bins = num_thresholds + 1
-    counts = _counts(input, label, bins, num_thresholds)
+    counts = counts_by_threshold(input, label, num_thresholds)
     if ins_tag_weight is not None:
         real = functions.not_equal(functions.reshape(ins_tag_weight, [-1])[0], 0)
         counts = [functions.where(real, c, functions.zeros_like(c)) for c in counts]
@@ -68,26 +69,7 @@ def auc(
         else:
             dispatch.assign(past, functions.concat([past[1:], row], 0) if slide_steps > 1 else row)
             windows.append(functions.sum(past, 0, keepdim=True))
-    return _area(*totals), _area(*windows), [*windows, *totals]
-
-
-def _counts(input: Tensor, label: Tensor, bins: int, num_thresholds: int) -> list[Tensor]:
-    """How many positive and negative rows there are by bin, int64 [bins] each."""
-    scores = input[:, 1] if input.shape[1] > 1 else input[:, 0]
-    places = functions.floor(scores * float(num_thresholds)).astype("int64")
-    true = functions.not_equal(functions.reshape(label, [-1]), 0)
-    empty = functions.zeros([bins], "int64")
-    index = functions.unsqueeze(places, -1)
-    return [functions.scatter_nd_add(empty, index, chosen.astype("int64")) for chosen in (true, functions.logical_not(true))]
-
-
-def _area(positive: Tensor, negative: Tensor) -> Tensor:
-    """By trapezoids from the highest threshold down; 0 where one kind is missing."""
-    ups, downs = (functions.flip(functions.reshape(c, [-1]), [0]).astype("float64") for c in (positive, negative))
-    reached = functions.cumsum(ups)
-    total = functions.sum(downs * (reached - ups / 2.0))
-    whole = functions.sum(ups) * functions.sum(downs)
-    return functions.where(whole > 0, total / functions.maximum(whole, functions.ones_like(whole)), functions.zeros_like(whole))
+    return area_under(*totals), area_under(*windows), [*windows, *totals]
 
 
 def _persistent(name: str, shape: list[int]) -> Tensor:
