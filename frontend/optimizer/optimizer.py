@@ -218,7 +218,7 @@ class Optimizer(Shown, UpdateProtocol):
         options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
         options |= self._parameter_options(parameter, options)
         stored = self._master_weights.get(parameter.name, parameter)
-        kind = self._kind_of_state(stored._value.dtype)
+        kind = self.rule.kind_of_state(stored._value.dtype)
         rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         options = self.rule.rounded(options, kind.type)
@@ -306,10 +306,6 @@ class Optimizer(Shown, UpdateProtocol):
     def _slots(self) -> Sequence[Any]:
         return self.rule.slots if self.rule is not None else ()
 
-    def _kind_of_state(self, kind: Any) -> Any:
-        """The dtype that a (master) weight of this one is updated in."""
-        return np.dtype(np.float32) if self.rule.wide and kind.itemsize == 2 else kind
-
     def _make_state(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
         options = {**self._options, **group}
         for parameter in parameters:
@@ -327,7 +323,7 @@ class Optimizer(Shown, UpdateProtocol):
                 if parameter.name in kept:
                     continue
                 like = self._master_weights.get(parameter.name, parameter)._value
-                kind = slot.dtype or self._kind_of_state(like.dtype)
+                kind = slot.dtype or self.rule.kind_of_state(like.dtype)
                 tensor = Tensor(np.full(slot.shape(like.shape, options), slot.start(options), kind))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True

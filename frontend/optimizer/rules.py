@@ -53,6 +53,10 @@ class Rule:
     wide: bool = False
     of_rows: Update | None = None
 
+    def kind_of_state(self, kind: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype that a (master) weight of this one is updated in."""
+        return np.dtype(np.float32) if self.wide and kind.itemsize == 2 else kind
+
     def rounded(self, options: Mapping[str, Any], kind: type[np.generic]) -> dict[str, Any]:
         """The options as the kernel has them for a (master) weight of this type: 1 - beta2 depends on it."""
         return {name: self._rounded(name, value, kind) if isinstance(value, float) else value for name, value in options.items()}

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme import dispatch, tape
+from polyreme import dispatch, dtypes, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
@@ -353,19 +353,19 @@ class Update(OperatorKind):
         states = [slot for slot in inputs if slot not in ("Param", "Grad", "LearningRate", "MasterParam", f"Grad{READ_ROWS}")]
         (parameter,), (gradient,), (rate,) = inputs["Param"], inputs["Grad"], inputs["LearningRate"]
         p = inputs["MasterParam"][0] if inputs.get("MasterParam") else parameter
-        kind = p.type.dtype
+        kind = dtypes.as_dtype(str(self.rule.kind_of_state(p.type.dtype.np))).scalar
         rounded = self.rule.rounded(op.attrs, kind.np.type)
         options = {name: float(value) if isinstance(value, np.floating) else value for name, value in rounded.items()}
         lr = cast_to(rate, kind) * op.attrs["lr_factor"] if op.attrs["lr_factor"] != 1.0 else cast_to(rate, kind)
-        update = self.rule.update
+        update, held = self.rule.update, {slot: inputs[slot][0] for slot in states}
         if (rows := inputs.get(f"Grad{READ_ROWS}")) and self.rule.of_rows is not None:
             update, options["read"] = self.rule.of_rows, rows_that_were_read(rows, p)
-        new, changed = update(p, cast_to(gradient, kind), lr, {slot: inputs[slot][0] for slot in states}, options, xp)
+        new, changed = update(cast_to(p, kind), cast_to(gradient, kind), lr, held, options, xp)
         if new.type.shape != p.type.shape:
             new = reshape(new, p.shape)
         outputs = {"ParamOut": [cast_to(new, parameter.type.dtype)]}
         if p is not parameter:
-            outputs["MasterParamOut"] = [new]
+            outputs["MasterParamOut"] = [cast_to(new, p.type.dtype)]
         return outputs | {f"{slot}Out": [changed.get(slot, inputs[slot][0])] for slot in states}
 
     def row_slots(self, op: Operator) -> Sequence[str]:

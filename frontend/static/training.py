@@ -103,9 +103,8 @@ def _accumulator(optimizer: Any, block: Block, startup: Block, parameter: Parame
     kept = optimizer._accumulators.setdefault(slot.name, {})
     if parameter.name not in kept:
         name = unique_name.generate(f"{parameter.name}_{slot.name}")
-        kept[parameter.name] = startup_constant(
-            block, startup, name, slot.shape(stored.shape, options), slot.dtype or stored.dtype, slot.start(options)
-        )
+        kind = slot.dtype or str(optimizer.rule.kind_of_state(stored.type.dtype.np))
+        kept[parameter.name] = startup_constant(block, startup, name, slot.shape(stored.shape, options), kind, slot.start(options))
     found: Variable = kept[parameter.name]
     return found
 

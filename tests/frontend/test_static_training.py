@@ -366,3 +366,31 @@ def test_a_training_step_is_one_function_of_state_that_can_be_inspected(programs
     assert seen.schedule.count("host.call") == 1 and "@region_0" in seen.schedule
     with pytest.raises(RuntimeError, match="expected a program that computes something"):
         static.Program().module()
+
+
+@pytest.mark.parametrize("name", ["Adam", "Lamb", "Adamax", "Momentum"])
+def test_parameters_of_half_precision_step_as_in_dygraph_mode(name):
+    rows = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
+    start = paddle.nn.initializer.Constant(0.3)
+
+    def loss_of(x, weight):
+        return paddle.mean(paddle.matmul(x, weight.astype("float32")) ** 2)
+
+    with static_mode() as (_, startup):
+        x, weight = static.data("x", [2, 4]), paddle.create_parameter([4, 3], "bfloat16", default_initializer=start)
+        loss, optimizer = loss_of(x, weight), getattr(paddle.optimizer, name)(0.1)
+        optimizer.minimize(loss)
+        executor = static.Executor()
+        executor.run(startup)
+        found = [float(executor.run(feed={"x": rows}, fetch_list=[loss])[0]) for _ in range(4)]
+        kinds = {slot: {v.dtype for v in held.values()} for slot, held in optimizer._accumulators.items()}
+    weight = paddle.create_parameter([4, 3], "bfloat16", default_initializer=start)
+    stepped, expected = getattr(paddle.optimizer, name)(0.1, parameters=[weight]), []
+    for _ in range(4):
+        loss = loss_of(paddle.to_tensor(rows), weight)
+        expected.append(float(loss))
+        loss.backward()
+        stepped.step()
+        stepped.clear_grad()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert kinds == {slot: {v.dtype for v in held.values()} for slot, held in stepped._accumulators.items()}
