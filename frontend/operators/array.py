@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from polyreme import dispatch, math
 from polyreme.dialects import host, nn
-from polyreme.ir.dims import Expr
-from polyreme.ir.types import i64
+from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.types import i32, i64
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -76,6 +76,28 @@ def read_from_array(
     if table is None:
         return array_read(array, i), list(levels or [])
     return math.gather(array_read(array, i), numbers_below(going_on(table, i)), 0), []
+
+
+@operator(legacy=spelled("tensor_array_to_tensor", {"X": "array"}, "Out OutIndex"))
+def tensor_array_to_tensor(array: Tensor, *, axis: int = 1, use_stack: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements of an array one behind the other along `axis`, or along a new axis there; and the size along `axis` of each, int32."""
+    count, *sizes = array.type.shape
+    rank = len(sizes)
+    if not -rank <= axis < rank + use_stack:
+        raise UnsupportedError(f"expected an axis of the elements of the tensor array, which have {rank}, but got {axis}")
+    place = axis % rank if axis < rank else axis
+    made = math.moveaxis(array, 0, place)
+    if not use_stack:
+        made = math.reshape(made, [*sizes[:place], count * sizes[place], *sizes[place + 1 :]])
+    each = sizes[place] if place < rank else 0
+    return made, dispatch.full((count,), each, i32) if isinstance(each, int) else _each(each, count)
+
+
+def _each(size: Dim, count: Dim) -> Tensor:
+    """A free size, as often as there are elements: int32."""
+    number = dispatch.call(nn.Cast, dispatch.call(nn.DimValue, size=size, dtype=i64), dtype=i32)
+    made: Tensor = dispatch.call(nn.BroadcastTo, number, shape=(count,))
+    return made
 
 
 @operator("array_length", legacy=spelled("lod_array_length", {"X": "array"}))

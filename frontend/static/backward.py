@@ -147,7 +147,9 @@ class _Backward:
         for op in reversed(ops[: last + 1]):
             flow = flows.get(op.uid)
             written = op.write_slots()
-            seeds = [(slot, i) for slot, i in flow.outputs if written[slot][i] in self.pending] if flow is not None else []
+            # Of a variable that it names twice the gradient is that of the last place alone.
+            places = {name: (slot, i) for slot, names in written.items() for i, name in enumerate(names) if name in self.pending}
+            seeds = [] if flow is None else [place for place in flow.outputs if place in places.values()]
             # What the operator writes starts there: no gradient of it goes further back.
             settled = {name: self._settle(name) for names in written.values() for name in names if name in self.pending}
             done.update({name: grad for name, grad in settled.items() if self.wanted is None or name in self.wanted})

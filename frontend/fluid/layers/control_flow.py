@@ -23,7 +23,7 @@ from polyreme.utils.shown import Shown
 __all__ = [
     "IfElse", "Print", "StaticRNN", "Switch", "While", "array_length", "array_read", "array_write", "autoincreased_step_counter", "case",
     "cond", "create_array", "increment", "lod_rank_table", "max_sequence_len", "py_func",
-    "reorder_lod_tensor_by_rank", "switch_case", "while_loop",
+    "reorder_lod_tensor_by_rank", "switch_case", "tensor_array_to_tensor", "while_loop",
 ]  # fmt: skip
 
 case, cond = appending(functions.case), appending(functions.cond)
@@ -98,6 +98,16 @@ def array_length(array: Any) -> Any:
     out = helper.create_variable_for_type_inference("int64", stop_gradient=True)
     helper.append_op("lod_array_length", {"X": array}, {"Out": out}, stop_gradient=True)
     return out
+
+
+def tensor_array_to_tensor(input: Any, axis: int = 1, name: str | None = None, use_stack: bool = False) -> tuple[Any, Any]:
+    """The elements of an array one behind the other along `axis`, or stacked there; and the size along `axis` of each, int32."""
+    helper = LayerHelper("tensor_array_to_tensor", name=name)
+    out = helper.create_variable_for_type_inference(input.dtype)
+    sizes = helper.create_variable_for_type_inference("int32", stop_gradient=True)
+    attrs = {"axis": axis, "use_stack": use_stack}
+    helper.append_op("tensor_array_to_tensor", {"X": input}, {"Out": out, "OutIndex": sizes}, attrs)
+    return out, sizes
 
 
 # --- sequences by their lengths

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _steps(begin: int = 0) -> Any:
+def _decay_step_counter(begin: int = 0) -> Any:
     """How often the program has run before, as a float32 [1]; with `begin` 1, this run is counted."""
     return cast(autoincreased_step_counter("@LR_DECAY_COUNTER@", begin), "float32")
 
@@ -44,7 +44,7 @@ def noam_decay(d_model: float, warmup_steps: float, learning_rate: float = 1.0) 
     if in_dygraph_mode():
         return decays.NoamDecay(d_model, warmup_steps, learning_rate=learning_rate)
     with _guard():
-        steps = _steps(1)
+        steps = _decay_step_counter(1)
         falling = elementwise_pow(steps, _constant(-0.5))
         rising = scale(steps, warmup_steps**-1.5)
         return scale(elementwise_min(falling, rising), learning_rate * d_model**-0.5)
@@ -61,7 +61,7 @@ def exponential_decay(learning_rate: float, decay_steps: float, decay_rate: floa
     if in_dygraph_mode():
         return decays.ExponentialDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
-        periods = _periods(_steps(), decay_steps, staircase)
+        periods = _periods(_decay_step_counter(), decay_steps, staircase)
         return scale(elementwise_pow(_constant(decay_rate), periods), learning_rate)
 
 
@@ -70,7 +70,7 @@ def natural_exp_decay(learning_rate: float, decay_steps: float, decay_rate: floa
     if in_dygraph_mode():
         return decays.NaturalExpDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
-        return scale(exp(scale(_periods(_steps(), decay_steps, staircase), -decay_rate)), learning_rate)
+        return scale(exp(scale(_periods(_decay_step_counter(), decay_steps, staircase), -decay_rate)), learning_rate)
 
 
 def inverse_time_decay(learning_rate: float, decay_steps: float, decay_rate: float, staircase: bool = False) -> Any:
@@ -78,7 +78,7 @@ def inverse_time_decay(learning_rate: float, decay_steps: float, decay_rate: flo
     if in_dygraph_mode():
         return decays.InverseTimeDecay(learning_rate, decay_steps, decay_rate, staircase)
     with _guard():
-        grown = scale(scale(_periods(_steps(), decay_steps, staircase), decay_rate), 1.0, 1.0)
+        grown = scale(scale(_periods(_decay_step_counter(), decay_steps, staircase), decay_rate), 1.0, 1.0)
         return elementwise_div(_constant(learning_rate), grown)
 
 
@@ -91,7 +91,7 @@ def polynomial_decay(
     if in_dygraph_mode():
         return decays.PolynomialDecay(learning_rate, decay_steps, end_learning_rate, power, cycle)
     with _guard():
-        steps = _steps()
+        steps = _decay_step_counter()
         if cycle:
             rounds = ceil(scale(steps, 1.0 / decay_steps))
             zero, one = _constant(0.0), _constant(1.0)
@@ -111,7 +111,7 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
     if in_dygraph_mode():
         return decays.PiecewiseDecay(boundaries, values, 0)
     with _guard():
-        steps = _steps()
+        steps = _decay_step_counter()
         rate = create_global_var([1], 0.0, "float32", True, name="learning_rate")
         with Switch() as switch:
             for boundary, value in zip(boundaries, values, strict=False):
@@ -129,7 +129,7 @@ def cosine_decay(learning_rate: float, step_each_epoch: float, epochs: float) ->
     if in_dygraph_mode():
         return decays.CosineDecay(learning_rate, step_each_epoch, epochs)
     with _guard():
-        epoch = floor(scale(_steps(), 1.0 / step_each_epoch))
+        epoch = floor(scale(_decay_step_counter(), 1.0 / step_each_epoch))
         wave = cos(scale(scale(epoch, math.pi), 1.0 / epochs))
         return scale(scale(wave, 1.0, 1.0), 0.5 * learning_rate)
 
@@ -142,7 +142,7 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: float, start_lr: float, e
         return decays.LinearLrWarmup(learning_rate, warmup_steps, start_lr, end_lr)
     with _guard():
         rate = create_global_var([1], 0.0, "float32", True, name="learning_rate_warmup")
-        steps = _steps()
+        steps = _decay_step_counter()
         with Switch() as switch:
             with switch.case(less_than(steps, _constant(float(warmup_steps)))):
                 share = scale(steps, 1.0 / warmup_steps)

@@ -208,3 +208,43 @@ def pairs_in_order(fluid):
             feed[name] = fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())
         results += exe.run(feed=feed, fetch_list=[loss, left, right])
     return results
+
+
+def language_model_by_static_rnn(fluid):
+    """Two layers of gates by hand; the state of the last one is given out as such and as the result, as language models did."""
+    layers = fluid.layers
+    steps, batch, size = 4, 3, 5
+    x = layers.data("x", [batch, steps, 1], append_batch_size=False, dtype="int64")
+    wanted = layers.data("wanted", [batch * steps, 1], append_batch_size=False, dtype="int64")
+    words = layers.transpose(layers.reshape(layers.embedding(x, [10, size]), [-1, steps, size]), [1, 0, 2])
+    weights = [layers.create_parameter([2 * size, 4 * size], "float32", name=name) for name in ("first", "second")]
+    firsts = [[layers.fill_constant([batch, size], "float32", 0.0) for _ in range(2)] for _ in range(2)]
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(words)
+        for weight, (hidden, cell) in zip(weights, firsts):
+            hidden, cell = rnn.memory(init=hidden), rnn.memory(init=cell)
+            i, j, f, o = layers.split(layers.matmul(layers.concat([row, hidden], 1), weight), num_or_sections=4, dim=-1)
+            kept = cell * layers.sigmoid(f) + layers.sigmoid(i) * layers.tanh(j)
+            given = layers.tanh(kept) * layers.sigmoid(o)
+            rnn.update_memory(hidden, given)
+            rnn.update_memory(cell, kept)
+            rnn.step_output(given)
+            rnn.step_output(kept)
+            row = given
+        rnn.step_output(row)
+    outs = rnn()
+    scores = layers.fc(layers.reshape(layers.transpose(outs[-1], [1, 0, 2]), [-1, size]), 10)
+    costs = layers.reshape(layers.softmax_with_cross_entropy(scores, wanted), [-1, steps])
+    loss = layers.reduce_sum(layers.reduce_mean(costs, dim=[0]))
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(1.0))
+    fluid.optimizer.SGD(1.0).minimize(loss)
+    exe, results = fluid.Executor(fluid.CPUPlace()), []
+    exe.run(fluid.default_startup_program())
+    set_weights(fluid, fluid.default_main_program())
+    draws = np.random.RandomState(0)
+    for _ in range(3):
+        read, written = (draws.randint(0, 10, shape).astype("int64") for shape in ((batch, steps, 1), (batch * steps, 1)))
+        feed = {"x": read, "wanted": written}
+        results += exe.run(feed=feed, fetch_list=[loss, outs[0]])
+    return results
