@@ -30,6 +30,7 @@ from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.kernels.conv.nchw_choice import build_nchw_conv
+from polyreme.lowering.kernels.conv.nchw_windows import build_nchw_windows
 from polyreme.lowering.kernels.conv.winograd import build_winograd
 from polyreme.lowering.kernels.gemm.bf16x3 import build_bf16x3
 from polyreme.lowering.kernels.gemm.contract import build_contract
@@ -48,6 +49,7 @@ from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
+from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
 from polyreme.lowering.schedule.rounds import CutScans
 from polyreme.lowering.transforms.argmax import ExtremesInTwoPasses
@@ -83,6 +85,7 @@ BUILDERS = (
     build_inverted_residual,
     build_depthwise_or_pooling,
     build_interleave,
+    build_nchw_windows,
     build_winograd,
     build_winograd_inner_product,
     build_bf16x3,
@@ -150,6 +153,23 @@ class MakeInvertedResiduals(FuncPass):
         GroupInvertedResiduals(find_target(self.target, self.cpu or None), self.prepare).run_on(func)
 
 
+@register_pass
+@dataclass(frozen=True)
+class MakePaddedWindows(FuncPass):
+    """Before and after: `tensor` ops, in groups. Pads join the groups whose windows slide over them, for the machine called `target`.
+
+    It is `GroupPaddedWindows` with the machine by name.
+    """
+
+    name: ClassVar[str] = GroupPaddedWindows.name
+    takes: ClassVar[tuple[str, ...]] = GroupPaddedWindows.takes
+    target: str = "native"
+    cpu: str = ""
+
+    def run_on(self, func: Func) -> None:
+        GroupPaddedWindows(find_target(self.target, self.cpu or None)).run_on(func)
+
+
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
@@ -185,7 +205,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         Dce(),
         JoinProducts(),
         GroupAttention(),
-        ChannelsLast(blocks=target.winograd),
+        ChannelsLast(blocks=target.winograd, row_windows=target.masked),
         Dce(),
         StackRows(),
         TileBatch(target.caches[1]),
@@ -194,6 +214,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         SinkReshapes(),
         Fuse(write_pads=True),
         GroupInvertedResiduals(target, prepare),
+        GroupPaddedWindows(target),
     ]
 
 

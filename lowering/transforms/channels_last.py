@@ -57,13 +57,15 @@ class ChannelsLast(FuncPass):
     Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with at least `channels` output
     channels (depthwise ones: 16). With few channels, lanes along a row of pixels do better. Functions that return all that they compute,
     such as training steps, stay as they are. Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With
-    `blocks`, convolutions with very few channels compute several pixels at once.
+    `blocks`, convolutions with very few channels compute several pixels at once. With `row_windows` the target has a kernel for depthwise
+    convolutions along rows of pixels, so that one of them alone is better left as it is.
     """
 
     name: ClassVar[str] = "channels-last"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
     channels: int = 32
     blocks: bool = True
+    row_windows: bool = False
 
     def run_on(self, func: Func) -> None:
         if self._pays(func):
@@ -88,12 +90,13 @@ class ChannelsLast(FuncPass):
             # Depthwise ones pay as soon as a vector is full: pixels of a row share no loads of theirs.
             alone = all(sizes[c] == 1 for c in conv.spec.contracted if c not in conv.taps)
             # Lanes along pixels a stride apart would gather, which costs more than transposing the result back. So do long sums along rows
-            # of unknown length, which the kernels for planar images do not take, and those of each channel on its own.
+            # of unknown length, which the kernels for planar images do not take.
             unknown = not isinstance(shape_of(op.result)[conv.spec.out.index(conv.places[-1])], int)
             strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := _windows(x)) is not None)
             summed = estimate(product(sizes[c] for c in conv.spec.contracted))
             grouped = any(c in conv.spec.a and c in conv.spec.b and sizes[c] != 1 for c in conv.channels)
-            apart = (strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped)))
+            rows = alone and self.row_windows
+            apart = not rows and ((strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped))))
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
                 min(LEAST, self.channels) if apart and unknown else min(_GROUP, self.channels) if alone else self.channels
             )

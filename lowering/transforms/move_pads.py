@@ -32,10 +32,11 @@ class MovePads(FuncPass):
     def run_on(self, func: Func) -> None:
         for op in func.block:
             if isinstance(op, tensor.Reshape):
-                _move(op)
+                move_pad(op)
 
 
-def _move(op: tensor.Reshape) -> None:
+def move_pad(op: tensor.Reshape) -> None:
+    """Move the pad that makes what a reshape takes behind it, where that can be."""
     pad = op.x.producer(tensor.Pad)
     if pad is None:
         return
