@@ -23,7 +23,7 @@ from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, Expr, ceildiv, product
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, trace
-from polyreme.lowering.analysis.estimates import estimate_pixels
+from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
@@ -38,8 +38,8 @@ from polyreme.lowering.machines.instructions import MANY_REGISTERS
 ROWS, ROWS_OF_16_REGISTERS = 7, 4
 # Registers that are no weights and no sums.
 SPARE_REGISTERS = 8
-# Channels that are enough for threads; tiles in a piece of one where they are fewer.
-ENOUGH_TASKS, TILES = 16, 4
+# Channels that are enough for threads. Where they are fewer, each tile is a task.
+ENOUGH_TASKS = 16
 # Taps of a window that are written out.
 MOST_TAPS = 49
 
@@ -66,14 +66,16 @@ class Along:
 class NchwWindows:
     """A group to be computed: what `op` makes of windows `down` and `along` the last axes of an image.
 
-    `image` and `weights` (None: a pooling) say where elements are, by the `letters` of the result and those of the `taps`; what lies in the
-    padding is `filling`.
+    `image` and `weights` (None: a pooling) say where elements are, by the `letters` of the result, those of the `taps`, and that of the
+    `channels` that are `summed` ("" where each is on its own); what lies in the padding is `filling`.
     """
 
     op: tensor.Contract | tensor.Reduce
     epilogue: Epilogue
     letters: str
     taps: str
+    summed: str
+    channels: Dim
     image: Access
     weights: Access | None
     down: Along
@@ -109,13 +111,17 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
     if epilogue is None or epilogue.pools or window.axes != (rank - 2, rank - 1) or 0 in shape_of(op.result):
         return None
     weights: Access | None = None
+    summed = ""
+    channels: Dim = 1
     if contracts:
         spec = tensor.ContractSpec(op.spec)
         of_image, taps, letters = spec.a[:rank], spec.a[rank:], spec.out
         sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
-        apart = all(sizes[c] == 1 or c in taps for c in spec.contracted) and all(sizes[c] == 1 or c in of_image for c in letters)
+        summed = "".join(c for c in spec.contracted if sizes[c] != 1 and c not in taps)
+        apart = len(summed) <= 1 and all(sizes[c] == 1 or c in of_image for c in letters)
         if not apart or op.dtype is not None or letters[-2:] != of_image[-2:] or any(c in spec.b for c in letters[-2:]):
             return None
+        channels = sizes[summed] if summed else 1
         weights = trace(op.b, spec.b)
         if not isinstance(weights.source, BlockArgument) or element_type(weights.source.type) != element_type(op.result.type):
             return None
@@ -138,7 +144,7 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
     )
     if down is None or along is None or along.stride > 2 or down.taps * along.taps > MOST_TAPS or along.taps * down.taps == 1:
         return None
-    return NchwWindows(op, epilogue, letters, taps, image, weights, down, along, filling)
+    return NchwWindows(op, epilogue, letters, taps, summed, channels, image, weights, down, along, filling)
 
 
 def _along(size: Dim, places: Dim, low: Dim, high: Dim, window: tensor.Window, axis: int) -> Along | None:
@@ -187,10 +193,10 @@ class _Kernel:
         height, step = w.down.places, self.rows
         outer = shape_of(w.op.result)[:-2]
         count = product(outer)
-        taps = w.down.taps * w.along.taps
+        taps = w.down.taps * w.along.taps * estimate(w.channels)
         group = max(1, prod(n for n in outer if isinstance(n, int)) // ENOUGH_TASKS)
         few = group == 1 and estimate_pixels(count) < ENOUGH_TASKS
-        piece: Dim = step * TILES if few else height
+        piece: Dim = step if few else height
         vectors = estimate_pixels(w.along.places) / self.lanes + 1
         cycles = vectors * (taps / 2 + 3) * estimate_pixels(piece) * group
 
@@ -265,8 +271,11 @@ class _Kernel:
         w, code = self.w, self.code
         places = dict(zip(w.letters, around, strict=False))
         x = position(first).plus(code, Position(step=1))
-        loads = _Loads(self, places, y, rows, first, lanes, mask)
-        sums = self._pooled(loads, rows) if w.weights is None else self._convolved(w.weights, loads, places, rows, lanes)
+        loads = partial(_Loads, self, y=y, rows=rows, x=first, lanes=lanes, mask=mask)
+        if w.weights is None:
+            sums = self._pooled(loads(places), rows)
+        else:
+            sums = self._convolved(w.weights, loads, places, rows, lanes)
         emitter = w.epilogue.emitter(code, self.buffers, lambda _places, _lanes, _mask: current)
         # Products of sizes are sums of many products, where sizes are sums.
         width = code.value(w.along.places)
@@ -299,15 +308,29 @@ class _Kernel:
         below = {i: fold([loads.at(i, n) for n in range(w.along.taps)]) for i in self._readers(rows)}
         return [fold([below[r * w.down.stride + m * w.down.dilation] for m in range(w.down.taps)]) for r in range(rows)]
 
-    def _convolved(self, weights: Access, loads: _Loads, places: dict[str, Position], rows: int, lanes: int) -> list[Value]:
+    def _convolved(
+        self, weights: Access, loads: Callable[[dict[str, Position]], _Loads], places: dict[str, Position], rows: int, lanes: int
+    ) -> list[Value]:
         """What a convolution makes of each row's windows."""
         w, code = self.w, self.code
+        sums = [code.zero(w.dtype, lanes)] * rows
+        if not w.summed:
+            return self._multiplied(weights, loads(places), places, sums, lanes)
+
+        def channel(number: Position, sums: list[Value]) -> list[Value]:
+            here = {**places, w.summed: number}
+            return self._multiplied(weights, loads(here), here, sums, lanes)
+
+        return run(code, 0, w.channels, 1, sums, channel, name="summed")
+
+    def _multiplied(self, weights: Access, loads: _Loads, places: dict[str, Position], sums: list[Value], lanes: int) -> list[Value]:
+        """The sums with the products of one channel."""
+        w, code, sums = self.w, self.code, list(sums)
         weights_at = code.add(weights.base, *self._moves(weights, places))
         down, along = (weights.stride(c) for c in w.taps)
-        sums = [code.zero(w.dtype, lanes)] * rows
         # Each row of the image is gone through once, if the machine has registers for all weights. Where rows of pixels two apart are of
         # unknown length, to find so many of them again costs more than to load weights.
-        fit = w.down.taps * w.along.taps + rows <= self.request.target.vector_registers - SPARE_REGISTERS
+        fit = w.down.taps * w.along.taps + len(sums) <= self.request.target.vector_registers - SPARE_REGISTERS
         dear = w.along.stride > 1 and not isinstance(w.along.size, int)
         for taps in [range(w.along.taps)] if fit or dear else loads.taps_together:
             factors = {
@@ -315,7 +338,7 @@ class _Kernel:
                 for m in range(w.down.taps)
                 for n in taps
             }
-            for i, readers in self._readers(rows).items():
+            for i, readers in self._readers(len(sums)).items():
                 for n in taps:
                     for r, m in readers:
                         sums[r] = code.fma(loads.at(i, n), factors[m, n], sums[r])

@@ -26,14 +26,14 @@ from polyreme.lowering.transforms.fuse import Fuse
 from tests.lowering import products
 from tests.lowering.products import root_of
 
-OUTSIDE = {"conv": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}
-FUNCTIONS = {"conv": np.add, "add": np.add, "max": np.maximum, "min": np.minimum}
+OUTSIDE = {"conv": 0.0, "sum": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}
+FUNCTIONS = {"conv": np.add, "sum": np.add, "add": np.add, "max": np.maximum, "min": np.minimum}
 
 
 @dataclass(frozen=True)
 class Case:
     """Windows of `taps` over `x` [batch, channels, height, width], padded by `pad` (before and after) down and along the rows; `fn` is
-    "conv" or the pooling's. `open` leaves the sizes but the channels' free.
+    "conv", "sum" for a convolution that sums the channels to one, or the pooling's. `open` leaves the sizes but the channels' free.
     """
 
     x: tuple[int, int, int, int]
@@ -49,7 +49,8 @@ class Case:
     def arrays(self) -> list[Any]:
         """The image, a bias for each channel, and the weights."""
         rng = np.random.default_rng(5)
-        return [rng.standard_normal(s).astype(self.dtype.np) for s in (self.x, (1, self.x[1], 1, 1), (self.x[1], *self.taps))]
+        out = 1 if self.fn == "sum" else self.x[1]
+        return [rng.standard_normal(s).astype(self.dtype.np) for s in (self.x, (1, out, 1, 1), (self.x[1], *self.taps))]
 
 
 def expected_of(case: Case) -> Any:
@@ -62,8 +63,9 @@ def expected_of(case: Case) -> Any:
     for tap in product(*map(range, case.taps)):
         at = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, n, (_, _, s, d) in zip(tap, places, numbers, strict=True))
         part = x[(slice(None), slice(None), *at)]
-        part = part * w[:, tap[0], tap[1]][:, None, None] if case.fn == "conv" else part
+        part = part * w[:, tap[0], tap[1]][:, None, None] if case.fn in ("conv", "sum") else part
         y = part if y is None else FUNCTIONS[case.fn](y, part)
+    y = y.sum(1, keepdims=True) if case.fn == "sum" else y
     return np.maximum(y + bias, 0) if case.tail else y
 
 
@@ -72,7 +74,12 @@ def _windows(b: Builder, case: Case, image: Any, bias: Any, weights: Any) -> Any
         low, high = ((0, 0, *(n[i] for n in case.pad)) for i in (0, 1))
         image = b(tensor.Pad, image, low=low, high=high, interior=(0,) * 4, value=OUTSIDE[case.fn])
     y = b(tensor.Window, image, axes=(2, 3), sizes=case.taps, strides=case.stride, dilations=case.dilation)
-    y = b(tensor.Contract, y, weights, spec="nghwkl,gkl->nghw") if case.fn == "conv" else b(tensor.Reduce, y, fn=case.fn, axes=(4, 5))
+    if case.fn == "conv":
+        y = b(tensor.Contract, y, weights, spec="nghwkl,gkl->nghw")
+    elif case.fn == "sum":
+        y = b(tensor.Contract, y, b(tensor.Reshape, weights, shape=(1, *weights.type.shape)), spec="nchwkl,ockl->nohw")
+    else:
+        y = b(tensor.Reduce, y, fn=case.fn, axes=(4, 5))
     if case.tail:
         y = b(tensor.Map, b(tensor.Map, y, bias, fn="add"), b(tensor.Full, value=0.0, shape=(), dtype=case.dtype), fn="max")
     return y
@@ -111,7 +118,7 @@ def cases(draw: Any) -> Case:
         sizes[0] += dilation[0]
     x = (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 20])), sizes[0], sizes[1])
     flags = {name: draw(st.booleans()) for name in ("tail", "open")}
-    fn, dtype = draw(st.sampled_from(["conv", "max", "add", "min"])), draw(st.sampled_from([f32, f64]))
+    fn, dtype = draw(st.sampled_from(["conv", "sum", "max", "add", "min"])), draw(st.sampled_from([f32, f64]))
     return Case(x, taps, stride, pad, dilation, fn, dtype, **flags)
 
 
@@ -134,6 +141,8 @@ NATIVE = [
     Case((1, 4, 20, 41), (3, 2), pad=((0, 0), (1, 0)), dilation=(2, 3), fn="add"),
     Case((1, 64, 14, 14), (2, 2), (2, 2), fn="add", open=True),
     Case((1, 2, 20, 20), (3, 3), pad=SAME3, fn="min", dtype=f64, open=True),
+    Case((1, 64, 14, 57), (3, 3), pad=SAME3, fn="sum", tail=True, open=True),
+    Case((2, 33, 15, 20), (5, 5), (2, 2), SAME5, fn="sum"),
 ]
 
 
@@ -148,6 +157,7 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> 
         Case((1, 3, 1, 1), (3, 3), pad=SAME3, open=True),
         Case((1, 2, 4, 4), (3, 5), (2, 2), ((2, 1), (1, 2)), fn="max", open=True),
         Case((1, 3, 2, 2), (2, 2), (2, 2), fn="add", open=True),
+        Case((1, 3, 1, 1), (3, 3), (1, 2), SAME3, fn="sum", open=True),
     ],
     ids=str,
 )
