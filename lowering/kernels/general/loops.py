@@ -18,7 +18,7 @@ from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.dims import Dim, Expr, ceildiv, product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32
 from polyreme.lowering.analysis.estimates import estimate
@@ -61,6 +61,8 @@ KEPT_COST = 4
 SCRATCH_BYTES = 16 << 10
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
 PREFETCH_BYTES = 2048
+# Rows of unknown length that share what is known of their length.
+ROWS_TOGETHER = 8
 # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
 LEAST_ROW_BYTES = 2048
 
@@ -223,6 +225,8 @@ class _RowLoops:
         self.kept = self._choose_kept()
         self.scratch: dict[Value, Value] = {}
         self.in_lines = self._choose_in_lines()
+        # Whether the row being written is known to be one vector or less.
+        self.is_short = False
 
     def place_in(self, shape: tuple[Dim, ...], shift: dict[int, Dim]) -> None:
         """Store results into buffers of another shape, moved along some axes."""
@@ -332,6 +336,20 @@ class _RowLoops:
             kept[value] = min(wanted[value])
         return kept
 
+    @property
+    def _may_be_short(self) -> bool:
+        """Whether rows are of unknown length, and are summed up only: those of a vector or less then have code of their own."""
+        return (
+            self.vector is not None
+            and self.along_row
+            and self.lanes.masked
+            and self.lanes.count > 1
+            and self.stages == 1
+            and self.rows.reduced == (self.vector,)
+            and isinstance(self.rows.space[self.vector], Expr)
+            and not any(self.rows.is_full(v) for v, _ in self.results)
+        )
+
     # --- the nest
 
     def emit(self) -> None:
@@ -348,6 +366,9 @@ class _RowLoops:
             def whole_row(places: list[Position]) -> None:
                 self._row(dict(zip(outer, places, strict=True)), 1, None)
 
+            if self._may_be_short and sizes:
+                some = partial(self._rows, sizes[-1], whole_row)
+                return [_Nest([*sizes[:-1], ceildiv(sizes[-1], ROWS_TOGETHER)], cycles * ROWS_TOGETHER, some)]
             return [_Nest(sizes, cycles, whole_row)]
         # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
         outer.remove(self.vector)
@@ -530,6 +551,23 @@ class _RowLoops:
 
     # --- one row (or `lanes` of them)
 
+    def _rows(self, count: Dim, row: Callable[[list[Position]], None], places: list[Position]) -> None:
+        """Some of `count` rows, written for short ones and for others."""
+        code = self.code
+        assert self.vector is not None
+        first = code.mul(places[-1].scalar(code), ROWS_TOGETHER)
+        end = code.min(code.add(first, ROWS_TOGETHER), count)
+        short = code.condition("le", self.rows.space[self.vector], self.lanes.count)
+        assert isinstance(short, Value)
+
+        def body(at: Position, carried: list[Value]) -> list[Value]:
+            row([*places[:-1], at])
+            return carried
+
+        for self.is_short in (True, False):
+            with code.when(short, then=self.is_short):
+                run(code, first, end, 1, [], body)
+
     def _row(self, at: dict[int, Position], lanes: int, mask: Value | None) -> None:
         leaves = dict(self.leaves)
         self.scratch = {}
@@ -555,7 +593,7 @@ class _RowLoops:
         code = self.code
         kinds = [accumulator_of(s) for s in reduces]
         width = self.lanes.count if self.along_row else lanes
-        parts = self.lanes.unroll if self.along_row else 1
+        parts = self.lanes.unroll if self.along_row and not self.is_short else 1
         scalar_tail = self.along_row and width > 1 and not self.lanes.masked
         carried = [
             code.broadcast(code.constant(identity_of(s.fn, t), t), width) for _ in range(parts) for s, t in zip(reduces, kinds, strict=True)
@@ -602,6 +640,9 @@ class _RowLoops:
             if k == len(reduced):
                 return body(places, lanes, mask, 0, values)
             axis = reduced[k]
+            if axis == self.vector and self.is_short:
+                few = code.lane_mask(self.rows.space[axis], self.lanes.count)
+                return nest_rest(k + 1, {**places, axis: Position(step=1)}, self.lanes.count, few, 0, values)
             if axis == self.vector:
                 return vector_loop(
                     code, 0, self.rows.space[axis], self.lanes, values,

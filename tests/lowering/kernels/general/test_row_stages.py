@@ -1,4 +1,4 @@
-"""Rows that a kernel keeps in scratch memory between its stages are read in their own positions only."""
+"""Rows that a kernel keeps in scratch memory between its stages are read in their own positions only; rows of any length."""
 
 from __future__ import annotations
 
@@ -41,3 +41,38 @@ def test_a_dear_value_that_is_summed_and_read_elsewhere_is_right(name: str, axis
     (expected,) = evaluate(module.function(), [x])
     (found,) = load_module(module).run([x])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fn", ["add", "max", "min", "mul"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
+def test_rows_of_any_length_are_summed_up_by_one_kernel(fn: str, dtype: str) -> None:
+    module = parse_module(f"""module {{
+  func @main(%x: tensor<Bx3xTx{dtype}>) -> tensor<Bx3x{dtype}> {{
+    %s = tensor.reduce %x {{fn = "{fn}", axes = [2]}} : tensor<Bx3x{dtype}>
+    return %s
+  }}
+}}""")
+    made = load_module(module)
+    reduced = {"add": np.sum, "max": np.max, "min": np.min, "mul": np.prod}[fn]
+    draw = np.random.default_rng(0)
+    for rows, length in [*((2, n) for n in range(1, 36)), (0, 5), (1, 1), (3, 16), (9, 17), (1, 150)]:
+        x = draw.standard_normal((rows, 3, length)) if dtype != "i32" else draw.integers(-3, 4, (rows, 3, length))
+        x = x.astype({"f32": np.float32, "f64": np.float64, "i32": np.int32}[dtype])
+        (found,) = made.run([x])
+        np.testing.assert_allclose(found, reduced(x, axis=2).astype(x.dtype), rtol=1e-4, atol=1e-5)
+    if fn in ("add", "mul"):
+        np.testing.assert_array_equal(made.run([np.zeros((2, 3, 0), x.dtype)])[0], np.full((2, 3), fn == "mul", x.dtype))
+
+
+def test_a_nan_in_a_short_row_is_that_rows_alone() -> None:
+    module = parse_module("""module {
+  func @main(%x: tensor<BxTxf32>) -> tensor<Bxf32> {
+    %s = tensor.reduce %x {fn = "max", axes = [1]} : tensor<Bxf32>
+    return %s
+  }
+}""")
+    for length in (5, 16, 40):
+        x = np.ones((20, length), np.float32)
+        x[7, length - 1] = np.nan
+        (found,) = load_module(module).run([x])
+        assert np.flatnonzero(np.isnan(found)).tolist() == [7]
