@@ -6,7 +6,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collect_new", "without_collections"]
+__all__ = ["collect_new", "leave_garbage", "set_aside", "without_collections"]
+
+_left = False
 
 
 @contextmanager
@@ -30,3 +32,20 @@ def collect_new() -> None:
     """
     if not gc.isenabled():
         gc.collect(0)
+
+
+def leave_garbage() -> None:
+    """No search from here on in a process that was forked for some work: what is garbage goes when it ends. A search would look at all that
+    its parent had.
+    """
+    global _left
+    _left = True
+    gc.disable()
+
+
+def set_aside() -> None:
+    """In such a process, let `collect_new` look at nothing that was made so far: a million ops of kernels, when the next part of a model
+    begins.
+    """
+    if _left:
+        gc.freeze()

@@ -18,7 +18,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.debug.additions import extended
 from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.garbage import collect_new, without_collections
+from polyreme.ir.garbage import collect_new, set_aside, without_collections
 from polyreme.ir.passes import FuncPass, Pass, PassLike, PassManager, Stage, register_pass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
@@ -294,7 +294,9 @@ def check_in_one_piece(module: Module, target: Target | None = None) -> None:
 
 def _collect_constants(stage: Stage, _: Module) -> None:
     """Free the constants of a network that were erased. Kernels have none, and are too many to look for garbage among them."""
-    if stage.name != "kernel":
+    if stage.name == "kernel":
+        set_aside()
+    else:
         collect_new()
 
 

@@ -17,6 +17,7 @@ from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble, load_llvm, version
 from polyreme.lowering.emit.llvm.emit_module import LEAST_OPS, Part, emit_llvm, split_llvm
+from polyreme.lowering.emit.llvm.same_code import SameCode
 from polyreme.lowering.link.runtime import Cache, cache_in, digest_of
 from polyreme.lowering.link.workers import EarlyWorks, share_out, workers_for
 from polyreme.lowering.machines.targets import Target
@@ -44,6 +45,7 @@ class EarlyObjects:
         self._kernels = kernels
         self._works: EarlyWorks[tuple[Any, bytes]] = EarlyWorks()
         self._numbers: dict[str, int] = {}
+        self.same = SameCode()
         self._program: Program | None = None
         self._parts: dict[str, Part] = {}  # of the program as it was when this process was forked
         self._looked_at = 0
@@ -61,7 +63,7 @@ class EarlyObjects:
         self._program = Program(main, kernels)
         for func in kernels[self._looked_at :]:
             ops = sum(1 for _ in func.walk())
-            if ops >= LEAST_OPS:
+            if ops >= LEAST_OPS and self.same.first(func, ops) is func:
                 self._numbers[func.sym_name] = self._works.add(partial(self._object, func.sym_name))
                 self._waiting += ops
         self._looked_at = len(kernels)
@@ -73,7 +75,8 @@ class EarlyObjects:
     def _object(self, name: str) -> tuple[Any, bytes]:
         if not self._parts:
             assert self._program is not None
-            self._parts = {part.functions[0].sym_name: part for part in split_llvm(self._program, self._target, kernels=self._kernels)}
+            parts = split_llvm(self._program, self._target, kernels=self._kernels, same=self.same)
+            self._parts = {part.functions[0].sym_name: part for part in parts}
         part = self._parts[name]
         return part.premises, _object(part, self._target, _kept())
 
@@ -104,7 +107,7 @@ def make_objects(
     some of the objects already. `kernels_named`: as `split_llvm` has `kernels`.
     """
     config.say(4, lambda: emit_llvm(module, target, name))
-    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT, kernels_named)
+    main, *kernels = split_llvm(module, target, name, MIN_OPS_TO_SPLIT, kernels_named, early.same if early is not None else None)
     kept = _kept()
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.

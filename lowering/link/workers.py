@@ -12,7 +12,6 @@ not tried again. A process that dies takes along those that it forked.
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import pickle
 import select
@@ -29,6 +28,7 @@ from typing import Any, Generic, TypeVar
 
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.garbage import leave_garbage
 
 __all__ = ["EarlyWorks", "in_child_process", "run_in_child", "share_out", "workers_for"]
 
@@ -253,8 +253,7 @@ def _fork(work: Callable[[], Any]) -> tuple[int, int] | None:
     try:
         os.close(read)
         _die_with(parent)
-        # All that is garbage goes when this process ends; a search would look at everything that the parent had.
-        gc.disable()
+        leave_garbage()
         with warnings.catch_warnings(record=True) as told:
             try:
                 outcome = work()

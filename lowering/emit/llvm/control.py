@@ -131,17 +131,19 @@ def _emit_while(e: FunctionEmitter, op: Any) -> list[Any]:
 
 def _emit_call(e: FunctionEmitter, op: Any) -> None:
     facts = e.module.facts[op.callee.name]
-    func = e.module.called[op.callee.name] = e.module.by_name[op.callee.name]
+    func = e.module.code_of(e.module.by_name[op.callee.name])
+    e.module.called[func.sym_name] = func
     wanted = [a.type for a in func.args]
     if len(wanted) != len(op.operands):
         raise PolyremeError(
             f"'kernel.call' expected {len(wanted)} arguments for '{op.callee}' but got {len(op.operands)}", op.location, code="E0408"
         )
     args = [e.get(v).typed for v in op.operands]
-    for needed, lane in ((facts.pool, e.pool), (facts.sizes, e.size_array)):
-        if needed:
-            assert lane is not None
-            args.append(lane.typed)
+    if facts.pool:
+        assert e.pool is not None
+        args.append(e.pool.typed)
+    if facts.sizes:
+        args.append(e.sizes_for(facts.sizes).typed)
     e.code.line(f"call void @{e.module.symbol(func)}({', '.join(args)})")
 
 
@@ -213,6 +215,7 @@ def _outline(e: FunctionEmitter, op: Any, numbers: Sequence[str], write: Callabl
     name = module.unique(f"{e.name}.body")
     unpack = module.unique(f"{name}.thread")
     inner = FunctionEmitter(module, name)
+    inner.own_sizes = e.own_sizes
     params, fields = _capture(e, inner, op)
     lanes = [Lane(inner.code, "i64", 1, inner.code.name(n)) for n in numbers]
     write(inner, *lanes)
@@ -273,7 +276,7 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
         written.update(map(root_of, _written_by(e, nested)))
         if isinstance(nested, kernel.Call):
             facts = e.module.facts[nested.callee.name]
-            needs_pool, needs_sizes = needs_pool or facts.pool, needs_sizes or facts.sizes
+            needs_pool, needs_sizes = needs_pool or facts.pool, needs_sizes or bool(facts.sizes)
         elif nested is not op and isinstance(nested, (kernel.Parallel, kernel.Threads)):
             needs_pool = True
         elif isinstance(nested, kernel.Size):

@@ -6,7 +6,8 @@ A module NAME exports three functions, and everything else is internal:
     int64 NAME_arena_bytes(ptr sizes)                             how large the arena must be
     void  NAME_output_shapes(ptr sizes, ptr out)                  the sizes of all outputs, one after the other
 
-`sizes` are int64 values of the names that `size_names` lists. The rows of the table stand in `ops.py` (values, memory, vectors) and
+`sizes` are int64 values of the names that `size_names` lists. Kernels get what they read of them, in an array of their own, so that kernels
+which differ in nothing but their sizes are one (`same_code.py`). The rows of the table stand in `ops.py` (values, memory, vectors) and
 `control.py` (loops, branches, calls, threads); `function.py` has what they share.
 
 Comments give the source line of what follows. The same module gives the same text. `split_llvm` gives the same functions as several texts,
@@ -33,6 +34,7 @@ from polyreme.lowering.emit.llvm.facts import bytes_of
 from polyreme.lowering.emit.llvm.function import Emission, EmitOp, FunctionEmitter, size_names, typed_lane
 from polyreme.lowering.emit.llvm.libm import libm_declarations
 from polyreme.lowering.emit.llvm.ops import OPS
+from polyreme.lowering.emit.llvm.same_code import SameCode
 from polyreme.lowering.emit.llvm.scalar_functions import power_definition
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode
 from polyreme.lowering.emit.llvm.text import Lane, symbol_text
@@ -51,8 +53,8 @@ _CALLED = re.compile(r" @(\w+)\(")
 
 def emit_llvm(module: Module | Program, target: Target, name: str = "model") -> str:
     """The LLVM IR of a kernel-level module whose memory is planned, as text for `codegen.assemble`."""
-    emission = Emission(module, target, symbol_text(name), EMIT)
-    return _text(emission, tuple(module.functions), emission.name)
+    emission = Emission(module, target, symbol_text(name), EMIT, same=SameCode())
+    return _text(emission, emission.emitted, emission.name)
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,24 @@ class Part:
         sizes stand.
         """
         emission = self.emission
-        names = dict.fromkeys(name for func in self.functions for name in (func.sym_name, *sorted(emission.facts[func.sym_name].calls)))
-        return emission.sizes, [(emission.symbols[name], emission.facts[name]) for name in names]
+        called = {func: sorted(emission.facts[func.sym_name].calls) for func in self.functions}
+        reached = [f for func, names in called.items() for f in (func, *(emission.code_of(emission.by_name[name]) for name in names))]
+        names = dict.fromkeys(func.sym_name for func in reached)
+        return tuple((emission.symbols[name], emission.facts[name]) for name in names)
 
 
-def split_llvm(module: Module | Program, target: Target, name: str = "model", worth: int = 0, kernels: str = "") -> list[Part]:
+def split_llvm(
+    module: Module | Program, target: Target, name: str = "model", worth: int = 0, kernels: str = "", same: SameCode | None = None
+) -> list[Part]:
     """The LLVM IR of a kernel-level module with planned memory, in parts. `main` and everything small are in the first.
 
-    A module of fewer than `worth` ops is a single part. `kernels` begins the names of kernels, "kernel" where it is empty.
+    A module of fewer than `worth` ops is a single part. `kernels` begins the names of kernels, "kernel" where it is empty. `same` is what
+    is known already of which kernels are one code.
     """
-    emission = Emission(module, target, symbol_text(name), EMIT, split=True, kernels=kernels)
+    emission = Emission(module, target, symbol_text(name), EMIT, split=True, kernels=kernels, same=same or SameCode())
     main, others = [], []
-    whole = sum(facts.ops for facts in emission.facts.values()) < worth
-    for func in module.functions:
+    whole = sum(emission.facts[func.sym_name].ops for func in emission.emitted) < worth
+    for func in emission.emitted:
         ops = emission.facts[func.sym_name].ops
         if whole or func is emission.main or ops < LEAST_OPS:
             main.append((func, ops))
@@ -161,6 +168,7 @@ def _emit_kernel(emission: Emission, func: Func) -> None:
         params.append("ptr %pool")
     if facts.sizes:
         emitter.size_array = Lane(emitter.code, "ptr", 1, "%sizes")
+        emitter.own_sizes = {size: i for i, size in enumerate(facts.sizes)}
         params.append("ptr readonly %sizes")
     emitter.run_block(func.block)
     # A kernel that other objects call stays unknown outside of the library.
@@ -172,7 +180,7 @@ def _declaration(emission: Emission, func: Func) -> str:
     """A kernel of another text, for those who call it."""
     facts = emission.facts[func.sym_name]
     code = FunctionEmitter(emission, "declared").code
-    types = [typed_lane(code, arg.type, "").type for arg in func.args] + ["ptr"] * (facts.pool + facts.sizes)
+    types = [typed_lane(code, arg.type, "").type for arg in func.args] + ["ptr"] * (facts.pool + bool(facts.sizes))
     return f"declare hidden void @{emission.symbol(func)}({', '.join(types)})"
 
 

@@ -9,9 +9,10 @@ from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.dims import Dim, product, symbols
+from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.analysis.program import Program
+from polyreme.lowering.emit.llvm.same_code import parts_of_size
 
 # Most ops of a kernel are of these: they only make values.
 SILENT: frozenset[type[Op]] = frozenset(
@@ -34,10 +35,12 @@ SILENT: frozenset[type[Op]] = frozenset(
 
 @dataclass
 class Facts:
-    """What a function needs beside its own arguments, and what its arguments promise."""
+    """What a function needs beside its own arguments, and what its arguments promise. `sizes` are what it reads of sizes, itself or by what
+    it calls, in the order in which a kernel finds them in its array.
+    """
 
     pool: bool
-    sizes: bool
+    sizes: tuple[Expr, ...]
     written: frozenset[int]
     shared: frozenset[int]  # arguments that may overlap another one
     ops: int  # how many there are in the function
@@ -94,7 +97,8 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
             raise PolyremeError(f"expected kernels without recursion but '@{name}' calls itself", func.location, code="E0408")
         if name in facts:
             return facts[name]
-        pool = sizes = False
+        pool = False
+        sizes: dict[Expr, None] = {}
         written: set[int] = set()
         position = {arg: i for i, arg in enumerate(func.args)}
         count = 0
@@ -108,7 +112,8 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
                     raise PolyremeError(f"'{op.name}' expected a function of the module but got {op.callee}", op.location, code="E0212")
                 calls.add(op.callee.name)
                 inner = visit(functions[op.callee.name], (*path, name))
-                pool, sizes = pool or inner.pool, sizes or inner.sizes
+                pool = pool or inner.pool
+                sizes |= dict.fromkeys(inner.sizes)
                 targets = [op.operands[i] for i in inner.written]
                 buffers = [(i, v) for i, v in enumerate(op.operands) if isinstance(v.type, BufferType)]
                 for i, value in buffers:
@@ -116,10 +121,11 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
                         shared[op.callee.name].add(i)
             else:
                 pool = pool or isinstance(op, (kernel.Parallel, kernel.Threads))
-                sizes = sizes or (isinstance(op, kernel.Size) and bool(symbols(op.value)))
+                if isinstance(op, kernel.Size) and isinstance(op.value, Expr):
+                    sizes[parts_of_size(op.value)[1]] = None
                 targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
-        facts[name] = Facts(pool, sizes, frozenset(written), frozenset(), count, frozenset(calls))
+        facts[name] = Facts(pool, tuple(sizes), frozenset(written), frozenset(), count, frozenset(calls))
         return facts[name]
 
     for func in functions.values():

@@ -6,18 +6,19 @@ loop share one register and differ in the displacement of the instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, Expr, symbol
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i32, index, type_symbols
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.libm import LIBM, LIBM_FLOAT32
+from polyreme.lowering.emit.llvm.same_code import SameCode, parts_of_size
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element
 from polyreme.lowering.emit.llvm.text import Lane, TextCode, comment_text, symbol_text
 from polyreme.lowering.machines.targets import Target
@@ -54,12 +55,23 @@ class Emission:
 
     With `split` the functions end up in several texts, each compiled alone. Kernels then have names that nothing outside of the module has.
     Values are numbered and no comment gives their source, so that a text depends on nothing but its machine code.
+
+    `main` reads sizes by name. A kernel has an array of its own, of what it reads alone (`Facts.sizes`), which its callers fill.
     """
 
     def __init__(
-        self, module: Module | Program, target: Target, name: str, table: Mapping[type[Op], EmitOp], split: bool = False, kernels: str = ""
+        self,
+        module: Module | Program,
+        target: Target,
+        name: str,
+        table: Mapping[type[Op], EmitOp],
+        split: bool = False,
+        kernels: str = "",
+        same: SameCode | None = None,
     ):
-        """`kernels` begins the names of kernels, where several modules are linked into one library."""
+        """`kernels` begins the names of kernels, where several modules are linked into one library. With `same`, kernels that are one code
+        are emitted once.
+        """
         self.split = split
         self.kernels = kernels or "kernel"
         self.module = module
@@ -68,6 +80,9 @@ class Emission:
         self.name = name
         self.main = module.function("main")
         self.facts = gather_facts(module)
+        self._same = same
+        if same is not None:
+            self._join_promises(same)
         self.sizes = {size: i for i, size in enumerate(size_names(self.main))}
         exported = (f"{name}_run", f"{name}_arena_bytes", f"{name}_output_shapes")
         self.taken = {*exported, *RESERVED_FUNCTIONS, *LIBM, *LIBM_FLOAT32}
@@ -75,10 +90,21 @@ class Emission:
         self.functions: list[str] = []
         self.called: dict[str, Func] = {}
         self.by_name = {func.sym_name: func for func in module.functions}
+        self.emitted = tuple(func for func in module.functions if self.code_of(func) is func)
         if split:
             # All at once, so that names do not depend on which text is written first.
-            for func in module.functions:
+            for func in self.emitted:
                 self.symbol(func)
+
+    def code_of(self, func: Func) -> Func:
+        """The function whose code a function is."""
+        return func if self._same is None or func is self.main else self._same.first(func, self.facts[func.sym_name].ops)
+
+    def _join_promises(self, same: SameCode) -> None:
+        """One code promises of its arguments what holds wherever it is called."""
+        for func in self.module.functions:
+            facts, code = self.facts[func.sym_name], self.facts[self.code_of(func).sym_name]
+            code.shared |= facts.shared
 
     def symbol(self, func: Func) -> str:
         """The LLVM name of a kernel."""
@@ -158,6 +184,8 @@ class FunctionEmitter:
         # where the function is a round of a loop: the iterations of its one parallel loop that it makes
         self.part: tuple[Lane, Lane] | None = None
         self.streams = False  # whether some store goes past the caches
+        # where a kernel finds what it reads of sizes; None: by name
+        self.own_sizes: Mapping[Expr, int] | None = None
 
     # --- values
 
@@ -266,6 +294,10 @@ class FunctionEmitter:
         """A size from the model's sizes; names are read once."""
         if isinstance(dim, int):
             return EmittedPosition(None, dim)
+        if (own := self.own_sizes) is not None:
+            scale, rest, offset = parts_of_size(dim)
+            read = EmittedPosition(self.once(("size", rest), lambda: self._load_size(own[rest], "size")), 0)
+            return self.add(self.multiply(read, EmittedPosition(None, scale)), EmittedPosition(None, offset))
         total = EmittedPosition(None, 0)
         for monomial, coefficient in dim.terms:
             term = EmittedPosition(None, coefficient)
@@ -285,9 +317,38 @@ class FunctionEmitter:
         if name not in self.module.sizes:
             known = ", ".join(self.module.sizes) or "none"
             raise PolyremeError(f"expected a size that an argument of '@main' has ({known}) but got '{name}'", code="E0409")
+        return self._load_size(self.module.sizes[name], symbol_text(name))
+
+    def _load_size(self, number: int, hint: str) -> Lane:
+        return self.code.value("i64", 1, f"load i64, ptr {self._size_place(number).ref}", hint)
+
+    def _size_place(self, number: int) -> Lane:
         assert self.size_array is not None
-        place = self.code.value("ptr", 1, f"getelementptr inbounds i64, ptr {self.size_array.ref}, i64 {self.module.sizes[name]}", "at")
-        return self.code.value("i64", 1, f"load i64, ptr {place.ref}", symbol_text(name))
+        if number == 0:
+            return self.size_array
+        return self.code.value("ptr", 1, f"getelementptr inbounds i64, ptr {self.size_array.ref}, i64 {number}", "at")
+
+    def sizes_for(self, wanted: Sequence[Expr]) -> Lane:
+        """The array of these sizes, for a kernel that is called: a part of the one that this function has, or one on the stack."""
+        number = self._number_of(wanted[0])
+        if number is not None and all(self._number_of(size) == number + i for i, size in enumerate(wanted)):
+            return self.once(("sizes", number), lambda: self._size_place(number))
+        return self.once(("sizes", tuple(wanted)), lambda: self._new_sizes(wanted))
+
+    def _number_of(self, size: Expr) -> int | None:
+        """Where a size stands in this function's array, if it does."""
+        if self.own_sizes is not None:
+            return self.own_sizes[size]
+        return next((number for name, number in self.module.sizes.items() if symbol(name) == size), None)
+
+    def _new_sizes(self, wanted: Sequence[Expr]) -> Lane:
+        array = self.code.name("sizes")
+        self.code.entry.append(f"  {array} = alloca [{len(wanted)} x i64]")
+        for i, size in enumerate(wanted):
+            value = self.lane(self.dim(size))
+            place = array if i == 0 else self.code.value("ptr", 1, f"getelementptr inbounds i64, ptr {array}, i64 {i}", "at").ref
+            self.code.line(f"store {value.typed}, ptr {place}")
+        return Lane(self.code, "ptr", 1, array)
 
     # --- ops
 
