@@ -22,9 +22,10 @@ OPT_LEVEL = 2
 # Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one
 # access.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
-# LLVM's scheduler reorders a block by live registers. It is left out with 32 vector registers, since kernels are written in an order that
-# fits, and it hoists all loads of a tile's round and spills.
-WITHOUT_SCHEDULER, WITH_SCHEDULER = "-enable-misched=false", "-enable-misched=true"
+# LLVM's scheduler reorders a block by live registers, and a second one by latencies once registers are chosen. They are left out with 32
+# vector registers, since kernels are written in an order that fits: the first one hoists all loads of a tile's round and spills, and the
+# second one gains nothing and takes a tenth of code generation.
+WITHOUT_SCHEDULER, WITH_SCHEDULER = ("-enable-misched=false", "-disable-post-ra=true"), ("-enable-misched=true", "-disable-post-ra=false")
 # Where LLVM does without it by itself, and does not once the switch was on.
 UNSCHEDULED = ("wasm32", "nvptx64")
 # These switches are ones of the whole library: threads that make code wait for each other.
@@ -61,7 +62,8 @@ def _switched(target: Target, reduce: bool = True) -> Iterator[None]:
     as_written = target.arch in UNSCHEDULED or (target.arch == "x86_64" and target.vector_registers >= MANY_REGISTERS)
     with _switch:
         llvm.set_option("polyreme", WITH_REDUCTION if reduce or target.arch != "x86_64" else WITHOUT_REDUCTION)
-        llvm.set_option("polyreme", WITHOUT_SCHEDULER if as_written else WITH_SCHEDULER)
+        for switch in WITHOUT_SCHEDULER if as_written else WITH_SCHEDULER:
+            llvm.set_option("polyreme", switch)
         yield
 
 
@@ -88,7 +90,7 @@ def version() -> str:
     """What object code depends on beside its text and target: LLVM's version, and how it is asked."""
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__}, opt {OPT_LEVEL}, pic but for wasm, {IN_ORDER}, {WITHOUT_SCHEDULER}"
+    return f"llvmlite {llvmlite.__version__}, opt {OPT_LEVEL}, pic but for wasm, {IN_ORDER}, {' '.join(WITHOUT_SCHEDULER)}"
 
 
 @cache

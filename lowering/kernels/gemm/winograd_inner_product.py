@@ -7,7 +7,8 @@ pays on cores that start one multiply-add and one addition in a cycle (Zen 4). A
 are two pairs (the first and second step, the third and fourth) and two plain steps: four multiplications and four additions.
 
 A task copies its rows of A. B is packed in panels of one vector. A tile is many rows by one vector, because a scalar that is read once can
-be a memory operand of the addition. For an unknown number of rows there is code for tiles of every height up to the largest.
+be a memory operand of the addition. Of an unknown number of rows, what a task has is done by tiles of the largest height, and the rest by
+two lower ones.
 
 Where B is packed:
 
@@ -47,7 +48,7 @@ from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.microkernel import PART
+from polyreme.lowering.kernels.microkernel import PART, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
@@ -63,6 +64,8 @@ PERIOD = 48
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of a tile.
 MOST_ROWS = 15
+# Those of tiles for an unknown number of rows: any rest below the largest is done by two of them at most.
+HEIGHTS = (MOST_ROWS, 10, 8, 6, 4, 3, 2, 1)
 # So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
 ROWS_TOGETHER = 10
 # Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
@@ -417,28 +420,22 @@ class _WinogradInnerProductBuilder:
 
     def _panel(self, begin: Index, end: Index, first: Index, panel: Index, held: Index) -> None:
         """The tiles from `begin` up to `end`, whose rows begin with the `first` one, by a panel; it is this one of those that are held."""
-        code = self.code
-        for lo, hi, heights in self._heights(begin, end):
-            with code.loop(lo, hi, name="tile") as tile:
-                here = self._row_of(tile.iv)
-                at, number = code.sub(here, first), code.sub(tile.iv, begin)
-                if isinstance(self.high, int):
-                    self._tile(here, at, number, heights[0], panel, held)
-                    continue
-                high = code.sub(self._row_of(code.add(tile.iv, 1)), here)
-                for rows in heights:
-                    with code.when(code.apply("eq", code.value(high), code.value(rows))):
-                        self._tile(here, at, number, rows, panel, held)
-
-    def _heights(self, begin: Index, end: Index) -> list[tuple[Index, Index, Sequence[int]]]:
-        """Tiles of those from `begin` up to `end`, and how many rows they may have."""
         code, high, high_tiles = self.code, self.high, self.high_tiles
         if not isinstance(high, int) or not isinstance(high_tiles, int):
-            return [(begin, end, range(MOST_ROWS, 0, -1))]
-        found: list[tuple[Index, Index, Sequence[int]]] = [(begin, code.min(end, high_tiles), [high])]
+            count = code.sub(self._row_of(end), first)
+
+            def tile_at(at: Index, rows: int) -> None:
+                self._tile(code.add(first, at), at, code.div(at, MOST_ROWS), rows, panel, held)
+
+            tile_rows(code, count, HEIGHTS, tile_at)
+            return
+        several = [(begin, code.min(end, high_tiles), high)]
         if high > 1 and high_tiles != self.tiles:
-            found.append((code.apply("max", code.value(begin), code.value(high_tiles)), end, [high - 1]))
-        return found
+            several.append((code.apply("max", code.value(begin), code.value(high_tiles)), end, high - 1))
+        for lo, hi, rows in several:
+            with code.loop(lo, hi, name="tile") as tile:
+                here = self._row_of(tile.iv)
+                self._tile(here, code.sub(here, first), code.sub(tile.iv, begin), rows, panel, held)
 
     def _copy(self, row: Index, number: Index) -> None:
         """A row of A, scaled, as the one of this number of the copy, and its sums."""
