@@ -58,6 +58,9 @@ class FunctionNode(Node):
         self.run = None
         self.inputs = ()
 
+    def is_free(self) -> bool:
+        return self.function is None
+
     def place_alone(self, index: int, among: Callable[[], set[tuple[int, int]]] | None) -> tuple[Node, int] | None:
         if self.places is None:
             if self.run is None:

@@ -105,8 +105,12 @@ class Recorder(ABC):
         """
         return None
 
-    def retain(self, tensor: Tensor) -> None:  # noqa: B027
-        """Record that the gradient of `tensor` is kept."""
+    def retain(self, tensor: Tensor, sometimes: bool = False) -> None:  # noqa: B027
+        """Record that the gradient of `tensor` is kept, which is there for some calls only if `sometimes`."""
+
+    def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
+        """What `make` gives whenever the ops run; `key` is another one for each thing that it may give."""
+        return make()
 
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""

@@ -58,6 +58,10 @@ class Node:
     def free(self) -> None:
         """Let go of what only `backward` needs."""
 
+    def is_free(self) -> bool:
+        """Whether `free` was called."""
+        return False
+
     def given(self) -> Sequence[Tensor | None]:
         """The tensors that the step took, as far as it knows them."""
         return ()
@@ -260,6 +264,9 @@ class OpNode(Node):
         self.saved = None
         self.arrays = None
 
+    def is_free(self) -> bool:
+        return self.saved is None
+
     def given(self) -> Sequence[Tensor | None]:
         if self.saved is None:
             self._operand(0)
@@ -397,6 +404,11 @@ def watch(leaf: Tensor, watcher: Watcher) -> None:
     """Tell `watcher` about `leaf` from now on, in place of who was told before, for as long as both live."""
     key, forget = id(leaf), _watched.pop
     _watched[key] = (weakref.ref(leaf, lambda _: forget(key, None)), weakref.ref(watcher))
+
+
+def has_watchers() -> bool:
+    """Whether there are leaves that are watched."""
+    return bool(_watched)
 
 
 def watcher_of(leaf: Tensor) -> Any:
@@ -637,6 +649,8 @@ def _send(
         if leaf._hooks and since is None:
             arrived[key] = _of_same_shape(leaf, arrived[key], call_hooks(leaf._hooks, arrived[key]))
         if wanted is None:
+            if presence is not None and key in presence.sometimes:
+                provided.active_trace().retain(leaf, True)
             if first_paddle:
                 leaf._grad = None
             _accumulate(leaf, arrived[key])

@@ -257,10 +257,19 @@ class TracedProgram:
                     return self._run_recorded(args, wrt, changing)
         if fixed:
             return self._run_fixed(inputs)
+        return self._results(self._executable("always").run([t._value for t in args]))
+
+    def _executable(self, prepare: str) -> Any:
         where = get_device()
         if where not in self._inference:
-            self._inference[where] = compile_function(self.traced.func, self.name, "always")
-        return self._results(self._inference[where].run([t._value for t in args]))
+            self._inference[where] = compile_function(self.traced.func, self.name, prepare)
+        return self._inference[where]
+
+    def computed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of a step of training, and what `write` then gives the tensors that it writes to. Nothing is put on the tape."""
+        args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
+        tape.settle(*args)
+        return [Tensor._wrap(array) for array in self._executable("worth").run([t._value for t in args])]
 
     def _run_fixed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if self._fixed_run is None:
@@ -297,10 +306,10 @@ class TracedProgram:
 
     def _results(self, arrays: Sequence[Any]) -> list[Tensor]:
         results = [Tensor._wrap(array) for array in arrays]
-        self._write(results)
+        self.write(results)
         return results[: self.traced.output_count]
 
-    def _write(self, results: Sequence[Tensor]) -> None:
+    def write(self, results: Sequence[Tensor]) -> None:
         """Give the tensors that the function writes to their new contents, which stand behind its outputs, and the places of these on the
         tape.
         """
@@ -316,7 +325,7 @@ class TracedProgram:
     def _run_recorded(self, args: Sequence[Tensor], wrt: tuple[int, ...], changing: Tensor | None) -> list[Tensor]:
         if self._cut is not None:
             results = self._cut.run(args, changing)
-            self._write(results)
+            self.write(results)
             return results[: self.traced.output_count]
         training = self._training_of(wrt)
         given = [t._value for t in args]
@@ -330,7 +339,7 @@ class TracedProgram:
         step.edges = node.edges
         if count > 1:
             node.run = step
-        self._write(results)
+        self.write(results)
         return results[: self.traced.output_count]
 
     def dependents(self, wrt: tuple[int, ...], index: int) -> frozenset[int]:

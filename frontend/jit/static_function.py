@@ -29,7 +29,7 @@ from polyreme.ir.dims import symbols as symbols_of
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
 from polyreme.jit.bound_methods import compiled_methods
-from polyreme.jit.capture.capturing import ONE, Whole, capture, trace_watched
+from polyreme.jit.capture.capturing import ONE, CheckFailed, Whole, capture, trace_watched
 from polyreme.jit.capture.trace import Traced, TraceError, UnknownSizeError
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
@@ -273,7 +273,7 @@ class StaticFunction(CompiledFunction):
                     continue
                 found = whole.check(given)
                 if found is not None:
-                    return whole(found, tensors)
+                    return self._called(whole, found, tensors, args, kwargs)
             if calls.gathered:
                 return self._gather(args, kwargs)
         leaves: list[Any] = []
@@ -356,7 +356,7 @@ class StaticFunction(CompiledFunction):
             if found is not None:
                 calls.wholes.remove(whole)
                 calls.wholes.insert(0, whole)
-                return whole(found, inputs)
+                return self._called(whole, found, inputs, args, kwargs)
         reason = calls.gathered or calls.refused.get(shapes) or self._keeps_changing(calls, fitting, given)
         if not reason and calls.made >= MOST_SIZES and not self.full_graph:
             reason = self._refuse(NotWhole("its arguments have other sizes at call after call", _location(self._function)))
@@ -376,6 +376,8 @@ class StaticFunction(CompiledFunction):
                     if found is not None:
                         try:
                             result = whole(found, inputs)
+                        except CheckFailed:
+                            result = self._function(*args, **kwargs)
                         except PolyremeError:
                             # Not all code can be made with sizes that nobody said were free: gradients of some slices cannot.
                             if self.input_spec is not None or free_axes(types) <= calls.numbered:
@@ -383,7 +385,7 @@ class StaticFunction(CompiledFunction):
                             calls.numbered = free_axes(types)
                             whole = self._capture_sized(calls, template, types, inputs, shapes)
                             found = whole.check(given)
-                            result = None if found is None else whole(found, inputs)
+                            result = None if found is None else self._called(whole, found, inputs, args, kwargs)
                     if found is not None:
                         calls.wholes.insert(0, whole)
                         del calls.wholes[MOST_SIZES:]
@@ -399,6 +401,13 @@ class StaticFunction(CompiledFunction):
             calls.gathered = reason
         return self._gather(args, kwargs)
 
+
+    def _called(self, whole: Whole, found: tuple[Any, ...], inputs: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result by a program whose guards hold."""
+        try:
+            return whole(found, inputs)
+        except CheckFailed:
+            return self._function(*args, **kwargs)
 
     def _capture_sized(
         self, calls: _Calls, template: Template, types: Sequence[TensorType], inputs: Sequence[Tensor], shapes: Shapes

@@ -11,9 +11,12 @@ import numpy as np
 from polyreme import tape
 from polyreme.casting.operators import apart
 from polyreme.device import current_place
+from polyreme.dispatch import active_trace, assign
+from polyreme.dtypes import as_dtype
 from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.protocol import UpdateProtocol
+from polyreme.recorder import Recorder
 from polyreme.regularizer import L2Decay, WeightDecayRegularizer
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tensor import Tensor
@@ -24,6 +27,7 @@ from polyreme.utils.shown import Shown, is_same, parameters_of
 __all__ = ["Optimizer"]
 
 _LOW_PRECISION = ("float16", "bfloat16")
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 
 
 class Optimizer(Shown, UpdateProtocol):
@@ -149,10 +153,10 @@ class Optimizer(Shown, UpdateProtocol):
 
     @apart
     def _step_group(self, found: list[tuple[Any, Any]], group: dict[str, Any]) -> None:
-        clip = group.get("grad_clip", self._grad_clip)
         if self._is_of_ones_own():
-            self._step_of_ones_own(found, group, clip)
+            self._step_of_ones_own(found, group)
             return
+        clip = group.get("grad_clip", self._grad_clip)
         if clip is not None:
             found = clip(found)
         self._make_state([p for p, _ in found], group)
@@ -215,19 +219,21 @@ class Optimizer(Shown, UpdateProtocol):
         return float(parameter.optimize_attr.get("learning_rate", 1.0))
 
     def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None:
-        options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
-        options |= self._parameter_options(parameter, options)
+        options = self._options_of(parameter, group)
         stored = self._master_weights.get(parameter.name, parameter)
-        kind = self.rule.kind_of_state(stored._value.dtype)
-        rate = kind.type(self.get_lr() * self._rate_factor(parameter, group))
+        kind = self.rule.kind_of_state(np.dtype(stored.type.dtype.np))
         state = {slot.name: self._accumulators[slot.name][parameter.name] for slot in self._slots()}
         options = self.rule.rounded(options, kind.type)
         decay = self._regularizer(parameter, group)
+        if (recorder := active_trace()) is not None:
+            self._record_update(recorder, parameter, gradient, self._rate_factor(parameter, group), kind, state, options, decay)
+            return
         update = self.rule.update
         if isinstance(gradient, SelectedRows):
             if decay is None:  # else all rows have a gradient
                 update, options = self._update_of_rows(parameter), {**options, "read": gradient.read()}
             gradient = gradient.whole()
+        rate = self._rate(kind, self._rate_factor(parameter, group))
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
         read = stored if kind == stored._value.dtype else Tensor(stored._value.astype(kind))
         p, changed = new(update, read, gradient, rate, state, options, decay)
@@ -245,6 +251,73 @@ class Optimizer(Shown, UpdateProtocol):
                 f"rows, in Paddle neither; read it with sparse=False, or take Adam, SGD, Momentum, Adagrad, RMSProp, Lamb or Rprop"
             )
         return self.rule.of_rows
+
+    def _rate(self, kind: Any, factor: float) -> Any:
+        """The rate of a parameter whose factor this is, as a number of the dtype that it is updated in."""
+        return kind.type(self.get_lr() * factor)
+
+    def _options_of(self, parameter: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        options = {**self._options, **{k: v for k, v in group.items() if k != "params"}}
+        return options | self._parameter_options(parameter, options)
+
+    def _record_update(
+        self,
+        recorder: Recorder,
+        parameter: Any,
+        gradient: Tensor,
+        factor: float,
+        kind: Any,
+        state: Mapping[str, Tensor],
+        options: Mapping[str, Any],
+        decay: WeightDecayRegularizer | None,
+    ) -> None:
+        """A step of one parameter in a function that is captured: its state and the parameter are written to, the rate is an argument."""
+        from polyreme.math.common import cast_to
+        from polyreme.optimizer.by_ops import updated
+
+        rate = recorder.each_time(
+            (id(self), str(kind), factor), lambda: Tensor._wrap(np.asarray(self._rate(kind, factor))), f"the rate of {type(self).__name__}"
+        )
+        stored = self._master_weights.get(parameter.name, parameter)
+        with tape.recording(False):
+            read = cast_to(stored, as_dtype(kind).scalar)
+            p, changed = updated(self.rule.update, read, gradient, rate, state, options, decay)
+            for name, value in changed.items():
+                assign(state[name], cast_to(value, state[name].type.dtype))
+            assign(stored, cast_to(p, stored.type.dtype))
+            if stored is not parameter:
+                assign(parameter, cast_to(p, parameter.type.dtype))
+
+    def is_recorded(self) -> bool:
+        """Whether a step can be a part of a compiled function: it is `_append_optimize_op`, or the formula of a `rule`."""
+        return True
+
+    def kept_names(self) -> list[tuple[Any, list[str]]]:
+        """The tables of state, and for which parameters they have some, for `forget_since`."""
+        tables: list[dict[str, Any]] = [self._accumulators, *self._accumulators.values(), self._master_weights]
+        return [(table, list(table)) for table in tables]
+
+    def forget_since(self, names: list[tuple[Any, list[str]]]) -> None:
+        """Forget state that was made since then."""
+        for table, known in names:
+            for name in [name for name in table if name not in known]:
+                del table[name]
+
+    def signature(self) -> tuple[Any, ...]:
+        """What a step depends on, but for the rate and the contents of tensors: equal as long as a compiled step is right."""
+        found: list[Any] = [value for name, value in vars(self).items() if type(value) in _PLAIN and name != "_learning_rate"]
+        found += [*self._options.values(), id(self._grad_clip), *_fields(self._grad_clip), len(self._groups)]
+        found += [id(t) for kept in self._accumulators.values() for t in kept.values()]
+        found += map(id, self._master_weights.values())
+        for group in self._groups:
+            found += [value if type(value) in _PLAIN else id(value) for name, value in group.items() if name != "params"]
+            found += _fields(group.get("grad_clip"))
+            for parameter in group["params"]:
+                decay = self._regularizer(parameter, group)
+                found += [id(parameter), parameter.stop_gradient, getattr(parameter, "need_clip", True), type(decay), *_fields(decay)]
+                found += [self._rate_factor(parameter, group), *self._parameter_options(parameter, self._options | group).values()]
+        return tuple(found)
+
 
     def _step_on_cpu(
         self,
@@ -276,19 +349,13 @@ class Optimizer(Shown, UpdateProtocol):
         decay: WeightDecayRegularizer | None,
     ) -> tuple[Any, dict[str, Any]]:
         """As `_step_on_cpu`, by ops."""
-        from polyreme import math as xp
-        from polyreme.math.common import cast_to
-        from polyreme.math.manipulation import reshape
+        from polyreme.optimizer.by_ops import updated
 
-        g = cast_to(gradient, stored.type.dtype)
-        if decay is not None:
-            g = g + decay.gradient(stored, xp)
         # A Python number, since what numpy's own numbers do when they stand before a tensor depends on their type.
         if "read" in options:
             options = {**options, "read": Tensor._wrap(options["read"])}
-        p, changed = update(stored, g, float(rate), dict(state), options, xp)
-        # State of one element makes a row of a parameter that is a number.
-        return reshape(p, stored.shape)._value if p.shape != stored.shape else p._value, {name: t._value for name, t in changed.items()}
+        p, changed = updated(update, stored, gradient, float(rate), state, options, decay)
+        return p._value, {name: t._value for name, t in changed.items()}
 
     def _parameter_options(self, parameter: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         """Options that differ between parameters."""
@@ -314,7 +381,7 @@ class Optimizer(Shown, UpdateProtocol):
                 and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION
                 and parameter.name not in self._master_weights
             ):
-                master = Tensor(parameter._value.astype(np.float32))
+                master = Tensor._wrap(parameter._value.astype(np.float32))
                 master.name = unique_name.generate(parameter.name + "_fp32_master")
                 self._master_weights[parameter.name] = self._filled(master, self._loaded.get("master_weights", {}).get(parameter.name))
         for slot in self._slots():
@@ -324,7 +391,7 @@ class Optimizer(Shown, UpdateProtocol):
                     continue
                 like = self._master_weights.get(parameter.name, parameter)._value
                 kind = slot.dtype or self.rule.kind_of_state(like.dtype)
-                tensor = Tensor(np.full(slot.shape(like.shape, options), slot.start(options), kind))
+                tensor = Tensor._wrap(np.full(slot.shape(like.shape, options), slot.start(options), kind))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True
                 kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))
@@ -364,6 +431,11 @@ class Optimizer(Shown, UpdateProtocol):
             self._filled(master, self._loaded.get("master_weights", {}).get(name))
 
     set_dict = set_state_dict
+
+
+def _fields(held: Any) -> list[Any]:
+    """The numbers of a clip or a decay."""
+    return [] if held is None or type(held) in _PLAIN else list(vars(held).values())
 
 
 def _overwrite(tensor: Any, array: Any) -> None:

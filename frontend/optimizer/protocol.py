@@ -8,11 +8,12 @@ A subclass that has `_append_optimize_op` is stepped by it: gradients are clippe
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from polyreme.dispatch import active_trace
 from polyreme.dtypes import as_dtype
 from polyreme.nn.clip import ClipGradBase
 from polyreme.tensor import Tensor
@@ -65,7 +66,7 @@ class UpdateProtocol:
         kept = self._accumulators.setdefault(self._prefixed(name), OrderedDict())
         if param.name not in kept:
             kind = as_dtype(dtype if dtype is not None else param.dtype)
-            made = Tensor(np.full(tuple(param.shape if shape is None else shape), fill_value, kind.np))
+            made = Tensor._wrap(np.full(tuple(param.shape if shape is None else shape), fill_value, kind.np))
             made.name = unique_name.generate(f"{param.name}_{self._prefixed(name)}")
             made.persistable = True
             kept[param.name] = self._filled(made, self._loaded.get(made.name))  # type: ignore[attr-defined]
@@ -87,12 +88,17 @@ class UpdateProtocol:
 
     def _global_learning_rate(self, program: Any = None) -> Tensor:
         """The rate of this step as a 0-D float32 tensor."""
-        return Tensor(np.float32(self.get_lr()))  # type: ignore[attr-defined]
+        return self._rate_tensor(1.0)
 
     def _create_param_lr(self, param_and_grad: Any) -> Tensor:
         """The rate of this step for one parameter, as a 0-D float32 tensor."""
         pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
-        return Tensor(np.float32(self.get_lr() * self._rate_factor(pair[0], {})))  # type: ignore[attr-defined]
+        return self._rate_tensor(self._rate_factor(pair[0], {}))  # type: ignore[attr-defined]
+
+    def _rate_tensor(self, factor: float) -> Tensor:
+        make = lambda: Tensor._wrap(np.asarray(self.get_lr() * factor, np.float32))  # type: ignore[attr-defined]
+        trace = active_trace()
+        return make() if trace is None else trace.each_time((id(self), "float32", factor), make, f"the rate of {type(self).__name__}")
 
     @staticmethod
     def _is_dtype_fp16_or_bf16(dtype: Any) -> bool:
@@ -104,20 +110,24 @@ class UpdateProtocol:
         """Whether the update is an overridden `_append_optimize_op`."""
         return type(self)._append_optimize_op is not UpdateProtocol._append_optimize_op or getattr(self, "rule", None) is None
 
-    def _step_of_ones_own(self, found: Sequence[tuple[Any, Any]], group: dict[str, Any], clip: ClipGradBase | None) -> None:
-        """A step of the parameters of one group, which is handed on as a dict if the user gave dicts."""
+    def _step_of_ones_own(self, found: Sequence[tuple[Any, Any]], group: dict[str, Any], call: Callable[..., Any] | None = None) -> None:
+        """A step of the parameters of one group, which is handed on as a dict if the user gave dicts. What is overridden is called by
+        `call`, which is told the function and its arguments, if given.
+        """
         from polyreme.static.current import default_main_program
 
         block = default_main_program().global_block()
+        clip: ClipGradBase | None = group.get("grad_clip", self._grad_clip)  # type: ignore[attr-defined]
         pairs = list(found if clip is None else clip(found))
         if getattr(self, "rule", None) is None:  # whose update adds the decay itself
             pairs = [(p, self._decayed(p, g, group)) for p, g in pairs]
         in_groups = group.keys() > {"params"}
         handed = lambda params: {**group, "params": params} if in_groups else params
-        self._create_accumulators(block, handed([p for p, _ in pairs]))
+        call = call or (lambda function, *args: function(*args))
+        call(self._create_accumulators, block, handed([p for p, _ in pairs]))
         for pair in pairs:
-            self._append_optimize_op(block, handed(pair))
-        self._finish_update(block, handed(pairs))
+            call(self._append_optimize_op, block, handed(pair))
+        call(self._finish_update, block, handed(pairs))
 
     def _decayed(self, parameter: Any, gradient: Tensor, group: Mapping[str, Any]) -> Tensor:
         from polyreme import math as xp

@@ -346,23 +346,19 @@ class Update(OperatorKind):
         self.rule = rule
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
-        from polyreme import math as xp
         from polyreme.math.common import cast_to
-        from polyreme.math.manipulation import reshape
+        from polyreme.optimizer.by_ops import updated
 
         states = [slot for slot in inputs if slot not in ("Param", "Grad", "LearningRate", "MasterParam", f"Grad{READ_ROWS}")]
         (parameter,), (gradient,), (rate,) = inputs["Param"], inputs["Grad"], inputs["LearningRate"]
         p = inputs["MasterParam"][0] if inputs.get("MasterParam") else parameter
         kind = dtypes.as_dtype(str(self.rule.kind_of_state(p.type.dtype.np))).scalar
-        rounded = self.rule.rounded(op.attrs, kind.np.type)
-        options = {name: float(value) if isinstance(value, np.floating) else value for name, value in rounded.items()}
+        options = self.rule.rounded(op.attrs, kind.np.type)
         lr = cast_to(rate, kind) * op.attrs["lr_factor"] if op.attrs["lr_factor"] != 1.0 else cast_to(rate, kind)
         update, held = self.rule.update, {slot: inputs[slot][0] for slot in states}
         if (rows := inputs.get(f"Grad{READ_ROWS}")) and self.rule.of_rows is not None:
             update, options["read"] = self.rule.of_rows, rows_that_were_read(rows, p)
-        new, changed = update(cast_to(p, kind), cast_to(gradient, kind), lr, held, options, xp)
-        if new.type.shape != p.type.shape:
-            new = reshape(new, p.shape)
+        new, changed = updated(update, cast_to(p, kind), gradient, lr, held, options)
         outputs = {"ParamOut": [cast_to(new, parameter.type.dtype)]}
         if p is not parameter:
             outputs["MasterParamOut"] = [cast_to(new, p.type.dtype)]

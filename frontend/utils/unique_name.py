@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,17 @@ def switch(new_generator: Counter[str] | None = None, new_para_name_checker: Any
     global _counters
     old, _counters = _counters, UniqueNameGenerator() if new_generator is None else new_generator
     return old, new_para_name_checker
+
+
+def mark() -> dict[str, int]:
+    """How far names are counted, for `back_to`."""
+    return dict(_counters)
+
+
+def back_to(mark: Mapping[str, int]) -> None:
+    """Count on from a mark: what was named since then is gone."""
+    _counters.clear()
+    _counters.update(mark)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tests.frontend.capture_programs import (
     poles,
     statements,
     tensors,
+    training,
     writes,
 )
 from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, said
@@ -45,11 +46,21 @@ SUBJECTS = (
     poles,
     statements,
     tensors,
+    training,
     writes,
 )
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# Whole steps take longer to compile: of those of `training` these always run.
+QUICK_STEPS = (training.a_step_of_momentum, training.an_argument_gets_gradients, training.a_step_that_fails_at_its_positions)
+
+
+def is_slow(name: str) -> bool:
+    function, _ = PROGRAMS[name]
+    return function.__module__ == training.__name__ and function not in QUICK_STEPS
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if is_slow(name) else name for name in PROGRAMS])
 def test_a_compiled_program_is_never_silently_different(name: str, caplog: pytest.LogCaptureFixture) -> None:
     eager = run(name, "eager")
     assert len([kind for kind, *_ in eager.notes if kind == "result"]) >= 3

@@ -21,7 +21,7 @@ from polyreme.control_flow import UNDEFINED
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
 from polyreme.jit.capture import numbers
-from polyreme.jit.capture.branches import Branches, TensorRange
+from polyreme.jit.capture.branches import TensorRange
 from polyreme.jit.capture.kinds import (
     CONSTANTS,
     FLOW,
@@ -47,9 +47,12 @@ from polyreme.jit.capture.kinds import (
     module_of,
 )
 from polyreme.jit.capture.rules import WatchedRule
+from polyreme.jit.capture.steps import GRADIENT_METHODS, Steps
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
+from polyreme.optimizer.lr import LRScheduler
+from polyreme.optimizer.optimizer import Optimizer
 from polyreme.sizes import Size
 from polyreme.tensor import Tensor
 
@@ -59,7 +62,7 @@ __all__ = ["Watch"]
 _APPLY = vars(PyLayer)["apply"].__func__
 
 
-class Watch(Branches):
+class Watch(Steps):
     """What the twin of one function calls."""
 
     __slots__ = ()
@@ -121,8 +124,15 @@ class Watch(Branches):
             raise NotWhole(f"a method of a {type(held).__name__} is called")
         if isinstance(held, Tensor) and plain.__name__ == "register_hook" and not self.state.is_outside(held):
             return plain(held, *map(self._rule, args))
+        if isinstance(held, Tensor) and plain.__name__ in GRADIENT_METHODS and is_ours(plain):
+            args, kwargs = self._arguments(args, kwargs)
+            return self.of_gradients(held, plain, args, kwargs)
         if isinstance(held, Tensor):
             return self._call_ours(plain, (held, *args), kwargs)
+        if isinstance(held, Optimizer) and is_ours(plain):
+            return self.of_optimizer(held, plain, args, kwargs)
+        if isinstance(held, LRScheduler) and is_ours(plain):
+            return self.of_schedule(held, plain, args, kwargs)
         if isinstance(held, PyLayerContext):
             return plain(held, *args, **kwargs)
         if isinstance(held, Layer) and is_ours(plain):
@@ -269,11 +279,16 @@ class Watch(Branches):
         if module.startswith("polyreme.tape") and function.__name__ == "grad":
             self._arguments(args, kwargs)
             return function(*args, **kwargs)
+        if module.startswith("polyreme.tape") and function.__name__ == "backward":
+            self._arguments(args, kwargs)
+            outputs = [value for value in flat([args, list(kwargs.values())]) if isinstance(value, Tensor)]
+            self.send_back(outputs, lambda: function(*args, **kwargs))
+            return None
         if not module.startswith(TRUSTED) or _makes_parameters(function, module):
             raise NotWhole(f"'{module}.{function.__qualname__}' is called")
         if self.state.kinds_of_numbers or self.state.rounded_numbers:
             numbers.check_given(self.state, (*args, *kwargs.values()))
-        if function.__name__ in TENSOR_REFUSED:
+        if function.__name__ in TENSOR_REFUSED or function.__name__ in GRADIENT_METHODS:
             raise NotWhole(f"'{function.__name__}' is called")
         args, kwargs = self._arguments(args, kwargs)
         if function.__name__ == "to_tensor" and not kwargs.get("stop_gradient", args[3] if len(args) > 3 else True):

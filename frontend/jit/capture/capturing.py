@@ -8,6 +8,7 @@ no stand-in is left in an object that lives on; then the program does at this ca
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import threading
 import types
@@ -20,14 +21,29 @@ import numpy as np
 from polyreme import dispatch, tape, tensor, views
 from polyreme.dialects import host
 from polyreme.dialects import nn as ops
+from polyreme.function_steps import FunctionNode
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
 from polyreme.ir.types import TensorType, i64
 from polyreme.jit.capture.calls import Watch
-from polyreme.jit.capture.effects import Build, Call, Effect, Existing, KnownValue, Link, Output, Sized, ValueRecipe, snapshot
+from polyreme.jit.capture.effects import (
+    CHECKS,
+    Build,
+    Call,
+    Effect,
+    Existing,
+    KnownValue,
+    Link,
+    Output,
+    Sized,
+    ValueRecipe,
+    passes,
+    snapshot,
+)
 from polyreme.jit.capture.kinds import LISTS, flat, has_free_size
-from polyreme.jit.capture.sources import Argument, Attribute, Fixed, Guard, Guards, Item, Renamed, Source
+from polyreme.jit.capture.leaf_gradients import LeafGradients, is_freed
+from polyreme.jit.capture.sources import Argument, Attribute, Computed, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.jit.notes import remark
@@ -38,7 +54,7 @@ from polyreme.lowering.gradients.reach import undecided
 from polyreme.nn.layer import Layer
 from polyreme.tensor import Tensor
 
-__all__ = ["Whole", "capture", "trace_watched"]
+__all__ = ["CheckFailed", "Whole", "capture", "trace_watched"]
 
 MOST_SHAPES = 1024
 ONE = threading.RLock()
@@ -53,7 +69,6 @@ class _CaptureTrace(Trace):
         self.state = state
         self.moving = moving
         self.paths: list[Source] = []
-        self.path_tensors: list[Tensor] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
         self.not_looked_at = False  # whether there are some that nobody can check
@@ -61,6 +76,8 @@ class _CaptureTrace(Trace):
         # what lets arguments see their contents otherwise, by identity
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}
         self.before_turns: list[Tensor] = []  # what stands for them as they were before
+        self.gradients = self.leaf_gradients = LeafGradients(state, self)
+        self.each: dict[Any, Tensor] = {}  # what is computed by Python before each run
 
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The least and the greatest position are results, which are looked at after the run."""
@@ -136,6 +153,13 @@ class _CaptureTrace(Trace):
         self.turns.setdefault(id(tensor), []).append((make, args, kwargs))
         self.before_turns.append(before)
 
+    def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
+        """An argument, which `make` gives at each call."""
+        if key not in self.each:
+            self.each[key] = made = make()
+            self.state.note(made, Computed(make, name))
+        return self.each[key]
+
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
         return id(held) in self.state.outside_tensors and threading.get_ident() == self.thread
@@ -144,6 +168,10 @@ class _CaptureTrace(Trace):
         """Python looks at the values of a tensor: if that is outside the call cannot be one program."""
         if self.is_outside(held):
             raise NotWhole(f"{what} of a tensor from outside")
+
+
+class CheckFailed(Exception):
+    """What a step of training checks does not hold, and nothing has been changed yet: Python's own run of it says what is amiss."""
 
 
 @dataclass
@@ -160,6 +188,8 @@ class Whole:
     shapes: Shapes = ()  # of the inputs of the call that it was made for: a program says itself which ones it takes
     remarks: tuple[str, ...] = ()  # in what it differs from Python, as who asks for one program is told
     enables: bool = False  # whether it is for calls under `no_grad`, and lets gradients through all the same, as by `enable_grad` inside
+    # Of a step of training, which of the program's results gradients were sent back from: that cannot be done again. None of another one.
+    freed: tuple[bool, ...] | None = None
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
@@ -182,7 +212,10 @@ class Whole:
     def __call__(self, found: tuple[Any, ...], inputs: Sequence[Tensor]) -> Any:
         """The function's result. `found` is what the check of the guards gave."""
         given = [*inputs, *found[self.existing :]] if len(found) > self.existing else inputs
-        if self.enables and self.program is not None:
+        results: list[Tensor]
+        if self.freed is not None and self.program is not None:
+            results = self._step(found, given)
+        elif self.enables and self.program is not None:
             with tape.recording(True):
                 results = self.program(given)
         else:
@@ -193,15 +226,36 @@ class Whole:
             results, found[: self.existing], lambda: {} if self.program is None else sizes_of(self.program.traced, shapes_of(inputs))
         )
         result = self.result.make(call)
+        checked = self.freed is not None
         # Values first: what an effect replaces may be part of another's.
         for effect in self.effects:
             for value in effect.values:
                 value.make(call)
         for effect in self.effects:
-            effect.apply(call)
+            if not checked or effect.kind not in CHECKS:
+                effect.apply(call)
         for link in self.links:
             link.apply(call)
         return result
+
+    def _step(self, found: tuple[Any, ...], given: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a step of training. Nothing is changed before all checks have passed."""
+        assert self.program is not None and self.freed is not None
+        with tape.recording(False):
+            computed = self.program.computed(given)
+            results = computed[: len(self.freed)]
+            checks = [effect for effect in self.effects if effect.kind in CHECKS]
+            if checks:
+                call = Call(results, found[: self.existing])
+                if not all(passes(check, call) for check in checks):
+                    raise CheckFailed
+            self.program.write(computed)
+        for result, freed in zip(results, self.freed, strict=True):
+            if freed:
+                node = FunctionNode((), 1, list, self.program.name)
+                node.free()
+                tape.attach(node, [result])
+        return results
 
 
 def capture(
@@ -237,6 +291,7 @@ def capture(
             state.sources[id(part)] = Fixed(part, getattr(part, "__name__", type(part).__name__))
             state.held.append(part)
     ended = False
+    traced: Traced | None = None
     try:
         # One capture at a time: while it runs it is told of all reads of values, those of other threads' functions are their own captures'
         # to know.
@@ -245,12 +300,15 @@ def capture(
             stand_ins = [trace.add_input(*given, shape) for given, shape in zip(inputs, shapes, strict=True)]
             trace.arguments = len(stand_ins)
             before = [t._value for t in stand_ins]
+            trace.leaf_gradients.given = {id(t): leaf for t, leaf in zip(stand_ins, leaves, strict=True)}
             args, kwargs = _arguments(template, iter(stand_ins), state, names)
             result = watch.call(function, *args, **kwargs)
             ended = True
             made = _Recipes(state, trace, stand_ins)
             recipe = made.recipe(result)
             effects = [made.effect(*effect) for effect in state.effects]
+            effects += _gradient_effects(trace.leaf_gradients, made)
+            trains = trace.leaf_gradients.trains
             changed: list[int] = []
             for i, (stand_in, leaf, value) in enumerate(zip(stand_ins, leaves, before, strict=True)):
                 if stand_in._value is not value:
@@ -262,13 +320,20 @@ def capture(
             for outside in written:
                 number = next((i for i, t in enumerate(trace.path_tensors) if t is outside), None)
                 if number is not None:
-                    if not outside.stop_gradient and tape.is_grad_enabled():
+                    if not outside.stop_gradient and tape.is_grad_enabled() and (not trains or trace._moved(outside)):
                         raise NotWhole("a tensor outside that needs gradients is changed in place", location)
+                elif trains and trace._moved(outside):
+                    raise NotWhole("a tensor outside becomes part of a graph beside a step of training", location)
+                if number is not None:
                     effects.append(Effect("assign", made.existing(outside), None, (made.output(snapshot(outside)),)))
                     changed.append(trace.arguments + number)
-            if any(kind == "check" for kind, *_ in state.effects) and (changed or written) and not as_one_program:
+            if any(kind == "check" for kind, *_ in state.effects) and (changed or written) and not as_one_program and not trains:
                 # Where it does not hold, only what was written before would be.
                 raise NotWhole("a tensor is asserted where others are written to")
+            leaf_guards = trace.leaf_gradients.guards()
+            for optimizer in state.optimizers:
+                check = Computed(functools.partial(_is_as_it_was, optimizer, optimizer.signature()), f"the {type(optimizer).__name__}")
+                leaf_guards.append(Guard(check, "{0}", (), "is what it was, but for its rate and the contents of its state"))
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)
@@ -277,8 +342,11 @@ def capture(
             if not made.outputs and (sized := next((t for t in stand_ins if not t.type.is_static), None)) is not None:
                 made.output(snapshot(sized))  # which sizes it is for is the program's to say
             if not made.outputs and not trace.written:
+                state.guards += leaf_guards
                 return _without_tensors(state, trace, made, recipe, effects, shapes)
-            _refuse_gradients_that_are_undecided(trace, location)
+            freed = _freed(made.outputs, location) if trains else None
+            if freed is None:
+                _refuse_gradients_that_are_undecided(trace, location)
             others = state.sources.keys() | made.numbers.keys()
             if any(trace.uncertain.is_seen(seen, others) for t in made.outputs for seen in views.sharing(t)):
                 if not as_one_program:
@@ -293,7 +361,7 @@ def capture(
                     "positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read"
                 )
             enables = not tape.is_grad_enabled() and any(not t.stop_gradient for t in made.outputs)
-            with tape.recording(enables or tape.is_grad_enabled()):
+            with tape.recording(freed is None and (enables or tape.is_grad_enabled())):
                 traced = trace.finish(name, made.outputs, LEAF, result_names, location)
     except NotWhole as refused:
         if ended and not refused.placed:
@@ -307,15 +375,17 @@ def capture(
     except Exception as error:
         raise NotWhole(f"{type(error).__name__}: {error}", raised_location(error)) from error
     finally:
-        state.journal.undo()
+        state.undo(traced is None)
         trace.restore()
-    guards = Guards(_distinct(state.guards), [*made.sources, *trace.paths])
+        trace.leaf_gradients.restore()
+    guards = Guards(_distinct([*state.guards, *leaf_guards]), [*made.sources, *trace.paths])
     lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
     program = TracedProgram(traced, name)
     program.changed_inputs = frozenset(changed)
     return Whole(
-        program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)), enables=enables
-    )
+        program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)),
+        enables=enables and freed is None, freed=freed,
+    )  # fmt: skip
 
 
 def _without_tensors(
@@ -325,6 +395,30 @@ def _without_tensors(
     return Whole(
         None, Guards(_distinct(state.guards), [*made.sources, *trace.paths]), recipe, effects, made.links, len(made.sources), shapes=shapes
     )
+
+
+def _is_as_it_was(optimizer: Any, signature: tuple[Any, ...]) -> bool:
+    return bool(optimizer.signature() == signature)
+
+
+def _gradient_effects(gradients: LeafGradients, made: _Recipes) -> list[Effect]:
+    """What is done to the gradients of leaves, as one effect."""
+    said: list[tuple[str, bool, TensorType]] = []
+    parts: list[ValueRecipe] = []
+    for leaf, what, final in gradients.changes():
+        said.append((what, final is None or final.stop_gradient, leaf.tensor.type))
+        parts.append(KnownValue(leaf.real) if leaf.source is None else made.existing(leaf.tensor))
+        if what in ("set", "put"):
+            parts.append(made.recipe(final))
+    return [Effect("gradients", KnownValue(None), tuple(said), tuple(parts))] if said else []
+
+
+def _freed(outputs: Sequence[Tensor], location: Location) -> tuple[bool, ...]:
+    """Which results of a step of training gradients were sent back from. The step leaves no graph behind."""
+    freed = tuple(is_freed(held) for held in outputs)
+    if any(held._node is not None and not gone for held, gone in zip(outputs, freed, strict=True)):
+        raise NotWhole("a result beside a step of training may be asked for gradients later; detach() it", location)
+    return freed
 
 
 def _changes(trace: _CaptureTrace, made: _Recipes, stand_in: Tensor, leaf: Tensor) -> list[Effect]:

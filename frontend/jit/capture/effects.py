@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import collections
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polyreme import dispatch, views
+from polyreme.autograd.cleared import zeros_of
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate
+from polyreme.ir.types import TensorType
 from polyreme.math.common import is_within
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
-__all__ = ["Build", "KnownValue", "Effect", "Existing", "Journal", "Link", "Output", "ValueRecipe", "Sized"]
+__all__ = ["Build", "KnownValue", "Effect", "Existing", "Journal", "Link", "Output", "Sized", "ValueRecipe", "passes"]
 
 _TABLES = ("_parameters", "_buffers", "_sub_layers")
 
@@ -232,6 +234,24 @@ def _assign(target: Tensor, _: Any, value: Tensor) -> None:
     dispatch.assign(target, value)
 
 
+def _change_gradients(_: None, changes: Sequence[tuple[str, bool, TensorType]], *parts: Tensor) -> None:
+    """Do `changes`, as `LeafGradients` has them, each with whether the gradient needs none itself and its type: `parts` are the leaves,
+    each with the tensor that is set there, if one is.
+    """
+    given = iter(parts)
+    for what, stops, kind in changes:
+        leaf = next(given)
+        if what in ("clear", "drop"):
+            leaf.clear_gradient(what == "clear")
+        elif what == "zero":
+            leaf._grad = made = Tensor._wrap(zeros_of(kind))
+            made.stop_gradient = stops
+        else:
+            leaf._grad = made = next(given)
+            if what == "set":
+                made._name, made.stop_gradient = f"{leaf._name or leaf.name}@GRAD", stops
+
+
 def _show(_: None, options: tuple[tuple[str, Any], ...], *values: Any) -> None:
     print(*values, **dict(options))
 
@@ -244,11 +264,20 @@ def _check(_: None, said: tuple[Any, Location], test: Tensor) -> None:
         raise error
 
 
-def _within(_: None, said: tuple[Callable[[int, int, int], Exception], Any, bool], lowest: Tensor, highest: Tensor, *bound: Tensor) -> None:
-    error, size, wraps = said
-    low, high, size = int(lowest), int(highest), int(bound[0]) if bound else size
-    if not is_within(low, high, size, wraps):
-        raise error(low, high, size)
+def _within(_: None, said: tuple[Callable[[int, int, int], Exception], Any, bool], *ends: Tensor) -> None:
+    low, high, size = _ends(said, *ends)
+    if not is_within(low, high, size, said[2]):
+        raise said[0](low, high, size)
+
+
+def _ends(said: tuple[Any, Any, bool], lowest: Tensor, highest: Tensor, *bound: Tensor) -> tuple[int, int, int]:
+    return int(lowest), int(highest), int(bound[0]) if bound else said[1]
+
+
+def passes(effect: Effect, call: Call) -> bool:
+    """Whether one of the `CHECKS` raises no error."""
+    results = [value.make(call) for value in effect.values]
+    return bool(results[0]) if effect.kind == "check" else is_within(*_ends(effect.name, *results), effect.name[2])
 
 
 KINDS: dict[str, Callable[..., None]] = {
@@ -260,6 +289,7 @@ KINDS: dict[str, Callable[..., None]] = {
     "show": _show,
     "check": _check,
     "within": _within,
+    "gradients": _change_gradients,
     "turn": _turn,
     "assign": _assign,
 }

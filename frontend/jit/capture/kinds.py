@@ -98,12 +98,11 @@ WRITERS = {
     collections.deque: {"append": False, "appendleft": False, "extend": False, "clear": False, "pop": True, "popleft": True},
 }
 TENSOR_ATTRIBUTES = frozenset(
-    {"T", "mT", "dtype", "itemsize", "nbytes", "ndim", "place", "shape", "size", "stop_gradient", "strides", "type"}
+    {"T", "mT", "dtype", "itemsize", "nbytes", "ndim", "place", "shape", "size", "stop_gradient", "strides", "trainable", "type"}
 )
 # Methods that read values, or that change what is no value: gradients, hooks.
 TENSOR_REFUSED = frozenset({
-    "backward", "clear_grad", "clear_gradient", "cpu", "cuda", "get_tensor", "gradient", "register_hook", "requires_grad_", "retain_grads",
-    "to", "value", "zero_grad",
+    "cpu", "cuda", "get_tensor", "gradient", "register_hook", "requires_grad_", "retain_grads", "to", "value",
 })  # fmt: skip
 LAYER_READERS = frozenset({
     "__contains__", "__getitem__", "__iter__", "__len__", "buffers", "children", "extra_repr", "full_name", "items", "keys",

@@ -14,7 +14,7 @@ from typing import Any
 
 from polyreme.nn.tables import structure_version
 
-__all__ = ["Argument", "Attribute", "ClosureVariable", "Fixed", "Global", "Guards", "Item", "Source"]
+__all__ = ["Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]
 
 
 class Source(ABC):
@@ -55,6 +55,20 @@ class Fixed(Source):
 
     def text(self, parent: str, constant: Callable[[Any], str]) -> str:
         return constant(self.value)
+
+    def said(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed(Source):
+    """What a function of the framework's gives at each call."""
+
+    make: Callable[[], Any]
+    name: str
+
+    def text(self, parent: str, constant: Callable[[Any], str]) -> str:
+        return f"{constant(self.make)}()"
 
     def said(self) -> str:
         return self.name

@@ -28,6 +28,7 @@ from polyreme.ir.types import TensorType, type_symbols
 from polyreme.jit.capture import rules
 from polyreme.jit.capture.bodies import CapturedBody, Contents
 from polyreme.jit.capture.fitting import CheckedSlice, fits_with, fitted, needed
+from polyreme.jit.capture.leaf_gradients import LeafGradients
 from polyreme.jit.capture.learned_sizes import Equation, LearnedSizes
 from polyreme.jit.capture.names import VariableNames
 from polyreme.jit.capture.uncertain import Uncertain, sharing_pairs
@@ -132,6 +133,8 @@ class Trace(Recorder):
         self.uncertain = Uncertain()
         self.doubts: list[list[TraceError]] = []  # of the loops around that may be recorded anew, what is amiss in them unless they are
         self.ranges: dict[Range, None] = {}  # what inputs may hold
+        self.path_tensors: list[Tensor] = []  # those from outside that may be others at the next call
+        self.gradients: LeafGradients | None = None  # `.grad` of leaves, where whoever runs the program sets it
         self.changing: list[str] = []  # names of sizes that change from round to round of a loop
 
     # --- arguments
@@ -533,11 +536,26 @@ class Trace(Recorder):
         """As `Recorder` has it."""
         return rules.hooked(self, tensor, hook)
 
-    def retain(self, tensor: Tensor) -> None:
-        """Gradients are no results of a traced function."""
+    def retain(self, tensor: Tensor, sometimes: bool = False) -> None:
+        """Gradients are no results of a traced function that is saved; of one that is captured they are kept by whoever runs it."""
+        if self.gradients is not None:
+            if sometimes:
+                raise BackwardTraceError(
+                    "which tensors get gradients depends on a branch, or on whether a loop runs, that a tensor decides", caller_location()
+                )
+            self.gradients.arrives(tensor)
+            return
         raise BackwardTraceError(
             "backward() and retain_grads() keep gradients in tensors, which a compiled function cannot do; take them with paddle.grad(), "
             "or call these outside of it",
+            caller_location(),
+        )
+
+    def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
+        """A saved program computes the same at each run."""
+        raise BackwardTraceError(
+            f"{name} is another at each run, and an optimizer's step changes parameters, which a program that is saved cannot do; take it "
+            "outside of the function",
             caller_location(),
         )
 

@@ -171,15 +171,19 @@ class Reads(abc.ABC):
         return self._of_object(held, name)
 
     def _of_tensor(self, held: Tensor, name: str) -> Any:
+        if name == "grad":
+            return self.gradient_of(held)
         if name in TENSOR_REFUSED and (name != "register_hook" or self.state.is_outside(held)):
             raise NotWhole(f"'Tensor.{name}' is used")
         value = getattr(held, name)
-        if name == "stop_gradient" and id(held) in self.state.outside_tensors:
-            source = self.state.sources[id(held)]
+        if name in ("stop_gradient", "trainable") and id(held) in self.state.outside_tensors:
+            source, stops = self.state.sources[id(held)], held.stop_gradient
             self._once(
                 ("stop_gradient", id(held)),
-                lambda: self.state.guard(source, "{0}.stop_gradient is {1}", value, message="needs gradients as it did"),
+                lambda: self.state.guard(source, "{0}.stop_gradient is {1}", stops, message="needs gradients as it did"),
             )
+        if name == "name" and id(held) in self.state.outside_tensors:
+            return self._noted(("attribute", id(held), name), value, lambda: Attribute(self.state.sources[id(held)], name))
         if name in TENSOR_ATTRIBUTES or callable(value):
             return value
         raise NotWhole(f"'Tensor.{name}' is read")
@@ -278,6 +282,9 @@ class Reads(abc.ABC):
     def set_attribute(self, held: Any, name: str, value: Any) -> None:
         """`held.name = value`."""
         self._may_change(held, name, "__setattr__")
+        if isinstance(held, Tensor) and name == "grad":
+            self.set_gradient(held, value)
+            return
         if isinstance(held, Tensor):
             if name != "stop_gradient" or self.state.is_outside(held):
                 raise NotWhole(f"'Tensor.{name}' is set")
@@ -618,6 +625,14 @@ class Reads(abc.ABC):
     @abc.abstractmethod
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """`function(*args, **kwargs)`."""
+
+    @abc.abstractmethod
+    def gradient_of(self, held: Tensor) -> Tensor | None:
+        """`held.grad`."""
+
+    @abc.abstractmethod
+    def set_gradient(self, held: Tensor, value: Any) -> None:
+        """`held.grad = value`."""
 
     @abc.abstractmethod
     def write(self, held: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:

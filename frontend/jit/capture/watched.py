@@ -18,6 +18,7 @@ from polyreme.jit.structure import exactly
 from polyreme.nn.layer import Layer
 from polyreme.nn.tables import Table
 from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
 
 __all__ = ["NotWhole", "Watched"]
 
@@ -63,6 +64,8 @@ class Watched:
         self.written: set[tuple[int, Any]] = set()  # attributes that hold what the function put there
         self.journal = Journal()
         self.effects: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
+        self.optimizers: dict[Any, Any] = {}  # whose steps the function takes, or whose gradients it clears, and their state before
+        self.names: dict[str, int] | None = None  # how far names were counted before that
         self.inner: set[types.CodeType] = set()
         self.elements = 0
         self.depth = 0
@@ -339,6 +342,20 @@ class Watched:
                     known[at] = True
             waiting.pop()
         return known[value]
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        """The function uses an optimizer, which makes its state in the first step."""
+        if self.names is None:
+            self.names = unique_name.mark()
+        self.optimizers[optimizer] = optimizer.kept_names()
+
+    def undo(self, refused: bool) -> None:
+        """Take back what the function did to objects. Where it is refused optimizers have the state that they had."""
+        self.journal.undo()
+        if refused and self.names is not None:
+            for optimizer, names in self.optimizers.items():
+                optimizer.forget_since(names)
+            unique_name.back_to(self.names)
 
     def effect(self, kind: str, target: Any, name: Any, *values: Any) -> None:
         self.effects.append((kind, target, name, values))

@@ -292,7 +292,7 @@ def run(name: str, mode: str) -> Run:
     """One run of a program."""
     function, _ = PROGRAMS[name]
     made = Run(mode)
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(Refused), paddle.utils.unique_name.guard():
         function(made)
     return made
 

@@ -1,0 +1,157 @@
+"""Steps of training in a function that is captured: `backward`, gradients that are read, set and cleared, optimizers and schedules.
+
+What they do becomes a part of the program: an optimizer's update is made of ops, its state and the parameters are tensors that the program
+writes to, and its rate, which Python knows, is an argument. A guard says that the optimizer is what it was but for the contents of its
+state and its rate (`Optimizer.signature`).
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from polyreme import dispatch, tape
+from polyreme.jit.capture.branches import Branches
+from polyreme.jit.capture.kinds import CONSTANTS, is_ours
+from polyreme.jit.capture.leaf_gradients import LeafGradients
+from polyreme.jit.capture.sources import Computed
+from polyreme.jit.capture.trace import Trace
+from polyreme.jit.capture.watched import NotWhole
+from polyreme.optimizer.lr import LRScheduler
+from polyreme.optimizer.optimizer import Optimizer
+from polyreme.tensor import Tensor
+
+__all__ = ["GRADIENT_METHODS", "Steps"]
+
+GRADIENT_METHODS = frozenset({"backward", "clear_grad", "clear_gradient", "zero_grad"})
+# Methods of optimizers for subclasses of one's own, which look at nothing but the optimizer.
+_FOR_SUBCLASSES = frozenset({
+    "_add_accumulator", "_append_optimize_op", "_create_accumulators", "_create_param_lr", "_finish_update", "_get_accumulator",
+    "_get_accumulator_master", "_global_learning_rate", "_is_dtype_fp16_or_bf16", "_prefixed", "_update_param_group",
+})  # fmt: skip
+
+
+class Steps(Branches):
+    """What the twin of one function does to gradients, and by optimizers."""
+
+    __slots__ = ()
+
+    def _gradients(self, what: str) -> LeafGradients:
+        """The gradients of leaves in this capture, which `what` is about to read or change."""
+        trace = dispatch.active_trace()
+        if not isinstance(trace, Trace) or trace.gradients is None:
+            raise NotWhole(f"{what} is used")
+        if self.state.born:
+            raise NotWhole(f"{what} is used in a branch, a loop or a rule of gradients of the program")
+        return trace.gradients
+
+    def gradient_of(self, held: Tensor) -> Tensor | None:
+        """`held.grad`."""
+        gradients = self._gradients("'Tensor.grad'")
+        if gradients.is_outside(held):
+            gradients.look(held)
+        return held._grad
+
+    def set_gradient(self, held: Tensor, value: Any) -> None:
+        """`held.grad = value`."""
+        gradients = self._gradients("'Tensor.grad'")
+        gradients.look(held)
+        held.grad = value
+
+    def of_gradients(self, held: Tensor, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """One of the `GRADIENT_METHODS`."""
+        gradients = self._gradients(f"'Tensor.{plain.__name__}'")
+        if plain.__name__ == "backward":
+            self.send_back([held], lambda: plain(held, *args, **kwargs))
+        elif gradients.is_outside(held):
+            gradients.clear(held, *args, **kwargs) if args or kwargs else gradients.clear(held, True)
+
+    def send_back(self, outputs: list[Tensor], run: Any) -> None:
+        """`run`, which sends gradients back from `outputs`."""
+        gradients = self._gradients("'backward'")
+        gradients.check_graph(outputs)
+        gradients.trains = True
+        run()
+
+    # --- optimizers
+
+    def of_optimizer(self, optimizer: Optimizer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A method that optimizers have from the framework."""
+        name = plain.__name__
+        if name in _FOR_SUBCLASSES:
+            self._check_known(optimizer)
+            return plain(optimizer, *args, **kwargs)
+        gradients = self._gradients(f"'{type(optimizer).__name__}.{name}'")
+        if name == "get_lr":
+            source = Computed(optimizer.get_lr, f"the rate of {type(optimizer).__name__}")
+            return self.state.note(optimizer.get_lr(), source)
+        if name in ("clear_grad", "clear_gradients"):
+            self._check_known(optimizer)
+            set_to_zero = kwargs.get("set_to_zero", args[0] if args else True)
+            for parameter in optimizer._parameter_list:
+                gradients.clear(parameter, bool(set_to_zero))
+            return None
+        if name == "step" and not args and not kwargs:
+            return self._step(optimizer, gradients)
+        if name == "minimize" and not optimizer._is_of_ones_own():
+            return self._by_ops(optimizer, gradients, lambda: plain(optimizer, *args, **kwargs))
+        raise NotWhole(f"'{type(optimizer).__name__}.{name}' is called")
+
+    def _check_known(self, optimizer: Optimizer) -> None:
+        """The optimizer is one from outside, and the same at each call."""
+        state = self.state
+        source = state.sources.get(id(optimizer))
+        kind = type(optimizer)
+        if source is None:
+            raise NotWhole(f"a {kind.__name__} is made inside the function")
+        if any(held == id(optimizer) for held, _ in state.written):
+            raise NotWhole(f"an attribute of a {kind.__name__} is set")
+        if ("optimizer", id(optimizer)) in state.read:
+            return
+        state.read["optimizer", id(optimizer)] = optimizer
+        state.guard(source, "{0} is {1}", optimizer, message=f"is the same {kind.__name__}")
+        for parameter in optimizer._parameter_list:
+            place = state.sources.get(id(parameter))
+            if place is not None:
+                state.guard(place, "{0} is {1}", parameter, message=f"is the parameter '{parameter.name}'")
+        state.note_optimizer(optimizer)
+
+    def _step(self, optimizer: Optimizer, gradients: LeafGradients) -> None:
+        if not optimizer._is_of_ones_own():
+            self._by_ops(optimizer, gradients, optimizer.step)
+            return
+
+        def run() -> None:
+            with tape.recording(False):
+                for group in optimizer._groups:
+                    optimizer._step_of_ones_own(optimizer._with_gradients(group["params"]), group, self.call)
+
+        self._by_ops(optimizer, gradients, run)
+
+    def _by_ops(self, optimizer: Optimizer, gradients: LeafGradients, run: Any) -> Any:
+        """A step: `run` has the framework's own code record it."""
+        self._check_known(optimizer)
+        said = type(optimizer).__name__
+        if not optimizer.is_recorded():
+            raise NotWhole(f"'{said}.step' is called")
+        own = [optimizer._grad_clip, optimizer._weight_decay]
+        own += [group.get(name) for group in optimizer._groups for name in ("grad_clip", "weight_decay")]
+        own += [getattr(parameter, "regularizer", None) for parameter in optimizer._parameter_list]
+        if any(part is not None and type(part) not in CONSTANTS and not is_ours(type(part)) for part in own):
+            raise NotWhole(f"'{said}.step' is called, with a clip or a decay of one's own")
+        if gradients.scheduled:
+            raise NotWhole(f"'{said}.step' is called when a schedule has taken a step")
+        for parameter in optimizer._parameter_list:
+            if not parameter.stop_gradient:
+                gradients.look(parameter)
+        gradients.trains = True
+        return run()
+
+    def of_schedule(self, schedule: LRScheduler, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A method of a schedule: its step is taken when the program has run."""
+        gradients = self._gradients(f"'{type(schedule).__name__}.{plain.__name__}'")
+        known = is_ours(type(schedule)) and self.state.is_outside(schedule)
+        if plain.__name__ != "step" or not known or kwargs or any(type(arg) not in CONSTANTS for arg in args):
+            raise NotWhole(f"'{type(schedule).__name__}.{plain.__name__}' is called")
+        gradients.scheduled = True
+        self.state.effect("method", schedule, "step", *args)
