@@ -153,6 +153,12 @@ class _CaptureTrace(Trace):
         self.turns.setdefault(id(tensor), []).append((make, args, kwargs))
         self.before_turns.append(before)
 
+    def assign(self, tensor: Tensor, value: Tensor) -> None:
+        """One from outside is an argument, even where nobody reads it: it is found again, or guarded, as any other."""
+        if not isinstance(tensor._value, Value) and tensor._is_initialized():
+            self.value_of(tensor)
+        super().assign(tensor, value)
+
     def each_time(self, key: Any, make: Callable[[], Tensor], name: str) -> Tensor:
         """An argument, which `make` gives at each call."""
         if key not in self.each:
@@ -491,25 +497,65 @@ def _guard_apart(state: Watched, trace: _CaptureTrace, stand_ins: Sequence[Tenso
     sources = [*(state.sources[id(t)] for t in stand_ins), *trace.paths, *(Fixed(t, t.name) for t in fixed)]
     written = [stand_in._value is not arg for stand_in, arg in zip(stand_ins, trace.block.args, strict=False)]
     written += [id(t) in trace.written for t in (*trace.path_tensors, *fixed)]
-    for i, (source, held) in enumerate(zip(sources, tensors, strict=True)):
-        if not written[i]:
+    moving = len(tensors) - len(fixed)
+    changed = [i for i, is_written in enumerate(written) if is_written]
+    for i in changed:
+        # Of those that are always the same it is known.
+        for j in range(len(tensors) if i < moving else moving):
+            if i != j and not _are_apart(tensors[i], tensors[j]):
+                raise NotWhole(f"'{sources[i].said()}', which is changed in place, shares its contents with '{sources[j].said()}'")
+    if changed and moving:
+        apart = _Apart(fixed, [t for t, is_written in zip(fixed, written[moving:], strict=True) if is_written], written[:moving])
+        state.guard(
+            sources[0],
+            f"{{1}}({_places(sources[:moving], 2)})",
+            apart,
+            *sources[1:moving],
+            message=f"and the other tensors share no contents with {_listed([sources[i].said() for i in changed])}",
+        )
+    # What is written is read through other tensors, too, which are no inputs of their own: they must be the same views of it.
+    inputs = set(map(id, tensors))
+    for beside in state.held:
+        if not isinstance(beside, Tensor) or id(beside) in inputs or id(beside) not in state.outside_tensors or beside._view is None:
             continue
-        for j, (other, beside) in enumerate(zip(sources, tensors, strict=True)):
-            if i == j or written[j] and j < i or isinstance(source, Fixed) and isinstance(other, Fixed):
-                continue
-            if not _are_apart(held, beside):
-                raise NotWhole(f"'{source.said()}', which is changed in place, shares its contents with '{other.said()}'")
-            state.guard(source, "{2}({0}, {1})", other, _are_apart, message=f"shares no contents with {other.said()}")
-        # What is written is read through other tensors, too, which are no inputs of their own: they must be the same views of it.
-        for beside in state.held:
-            if (
-                isinstance(beside, Tensor)
-                and id(beside) in state.outside_tensors
-                and not any(beside is t for t in tensors)
-                and not _are_apart(held, beside)
-            ):
-                other = state.sources[id(beside)]
-                state.guard(other, "{0} is {1} and {0}._view is {2}", beside, beside._view, message=f"is the same view of {source.said()}")
+        for i in changed:
+            if not _are_apart(tensors[i], beside):
+                message = f"is the same view of {sources[i].said()}"
+                state.guard(state.sources[id(beside)], "{0} is {1} and {0}._view is {2}", beside, beside._view, message=message)
+
+
+class _Apart:
+    """Whether inputs that may be others at each call share no contents, as far as one of each pair is written to: with each other, and with
+    the `fixed` tensors, of which some are `changed`.
+    """
+
+    def __init__(self, fixed: Sequence[Tensor], changed: Sequence[Tensor], written: Sequence[bool]):
+        self.fixed, self.changed, self.written = fixed, changed, written
+        self.fixed_ids, self.changed_ids = frozenset(map(id, fixed)), frozenset(map(id, changed))
+
+    def __call__(self, *moving: Any) -> bool:
+        views = []
+        for held, written in zip(moving, self.written, strict=True):
+            if id(held) in (self.fixed_ids if written else self.changed_ids):
+                return False
+            if getattr(held, "_view", None) is not None:
+                views.append((held, written))
+                if not all(_are_apart(held, t) for t in (self.fixed if written else self.changed)):
+                    return False
+        if not any(self.written):
+            return True
+        if len(set(map(id, moving))) < len(moving):
+            written_ids = [id(held) for held, written in zip(moving, self.written, strict=True) if written]
+            if any(sum(id(other) == number for other in moving) > 1 for number in written_ids):
+                return False
+        return all(
+            _are_apart(a, b) for i, (a, one) in enumerate(views) for b, other in views[:i] if a is not b and (one or other)
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A few of many names."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _guard_containers(state: Watched) -> None:

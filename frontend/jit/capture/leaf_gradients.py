@@ -127,7 +127,7 @@ class LeafGradients:
             raise NotWhole("a gradient from before the call is a part of a graph")
         if held is not None and leaf.kind != "cleared":
             self.state.note(held, Attribute(leaf.source_or_self, "grad"))
-            self.trace.value_of(held)  # it is an argument, even where it is only written to
+            self.trace.value_of(held)
 
     def check_graph(self, outputs: Sequence[Tensor]) -> None:
         """Before gradients are sent back from these: all steps on the way belong to the capture."""
@@ -161,7 +161,7 @@ class LeafGradients:
         for leaf in moving:
             made.append(Guard(leaf.source_or_self, "{1}({0}, {2})", (_holds, leaf.kind), "has a gradient, or none, as it had"))
         if moving:
-            apart = _Apart(frozenset(id(real) for real, _ in fixed))
+            apart = _OfTheirOwn(frozenset(id(real) for real, _ in fixed))
             sources = [leaf.source_or_self for leaf in moving]
             places = ", ".join(f"{{{i}}}" for i in (0, *range(2, len(moving) + 1)))
             made.append(Guard(sources[0], f"{{1}}({places})", (apart, *sources[1:]), "is another tensor than all that get gradients"))
@@ -207,7 +207,7 @@ def is_freed(tensor: Tensor) -> bool:
     return any(node.is_free() for node in _nodes_before([tensor]))
 
 
-class _Apart:
+class _OfTheirOwn:
     """Whether leaves that are found anew at each call are objects of their own, and none of those that are known."""
 
     def __init__(self, known: frozenset[int]):

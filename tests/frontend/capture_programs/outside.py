@@ -625,3 +625,22 @@ def it_is_asked_which_mode_this_is(p: Run) -> None:
         three(p, function)
     finally:
         paddle.set_default_dtype("float32")
+
+
+@program()
+def a_tensor_outside_is_written_and_never_read(p: Run) -> None:
+    class Held:
+        pass
+
+    held = Held()
+
+    @p.static
+    def function(x: Any) -> Any:
+        paddle.assign(x * 2, held.place)
+        return x + 1
+
+    places = [paddle.zeros([3]) for _ in range(3)]
+    p.watch(places)
+    for place in places:
+        held.place = place
+        p.call(function, p.t(3))
