@@ -11,8 +11,8 @@ import mmap
 import os
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.types import SCALARS
 from polyreme.ir.verify import verify
 from polyreme.jit.saved_files import model_file
-from polyreme.jit.structure import flatten, template_from_json, unflatten
+from polyreme.jit.structure import paths, template_from_json
 from polyreme.jit.traced import Traced
-from polyreme.loaders.numpy_files import array_in, check_expansion, check_parts
+from polyreme.loaders.numpy_files import archive_in, array_in, part_of
 from polyreme.parameter import Parameter
 from polyreme.random import default_generator
 from polyreme.runtime.checksum import checksums_of
@@ -53,65 +53,94 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
         raise FileNotFoundError(f"expected a model saved by jit.save but there is no file {file}")
     with open(file, "rb") as stream:
         try:
-            with zipfile.ZipFile(stream) as archive:
-                check_expansion(archive, os.fstat(stream.fileno()).st_size)
-                check_parts(archive)
-                return _read(archive, str(file), mapped)
-        except PolyremeError as error:
-            if str(file) in str(error):
-                raise
-            raise ModelFileError(f"expected a whole model but {file} has a wrong part: {error.message}", caller_location()) from None
-        except RecursionError:
-            raise ModelFileError(f"expected parts nested less deeply in {file}", caller_location()) from None
-        # A part that is packed in a way that Python does not know, or with a password, is no model of ours either.
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, struct.error, OSError) as error:
+            archive = archive_in(stream)
+        except ValueError as error:
             raise ModelFileError(
                 f"expected a model saved by jit.save but {file} is damaged or something else: {error}", caller_location()
             ) from None
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError, EOFError, OverflowError, MemoryError, StopIteration) as error:
-            raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part: {error}", caller_location()) from None
+        with archive:
+            return _read(archive, str(file), mapped)
+
+
+@contextmanager
+def _in_part(file: str, part: str) -> Iterator[None]:
+    """Whoever reads a part of a file inside the `with` raises a `ValueError`, or a `PolyremeError`, for what is wrong with it: then the
+    file is said to be damaged. Anything else is a fault of ours.
+    """
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except RecursionError:
+        raise ModelFileError(f"expected parts nested less deeply in {part} of {file}", caller_location()) from None
+    except (PolyremeError, ValueError) as error:
+        said = error.message if isinstance(error, PolyremeError) else error
+        raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part, {part}: {said}", caller_location()) from None
 
 
 def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     from polyreme.compiled.texts import read_module
 
-    manifest = json.loads(archive.read("manifest.json"))
-    if manifest["format"] != FORMAT:
-        raise ModelFileError(f"expected a model of format {FORMAT} but {file} has format {manifest['format']}: save it again")
-    module = read_module(archive.read("module.tir").decode(), f"{file}:module.tir")
-    verify(module)
-    func = module.function()
+    with _in_part(file, "manifest.json"):
+        manifest = _manifest(part_of(archive, "manifest.json"), file)
+        outputs = template_from_json(manifest["outputs"])
+    with _in_part(file, "module.tir"):
+        module = read_module(part_of(archive, "module.tir").decode(), f"{file}:module.tir")
+        verify(module)
+        func = module.function()
     func.detach()
-    func.attributes["sym_name"] = str(manifest["name"])
-    arrays = _arrays(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))], mapped)
-    # Whoever loads a model draws from their own generator.
-    tensors = [
-        default_generator().state if entry.get("generator") else _tensor(array, entry, file)
-        for array, entry in zip(arrays, manifest["tensors"], strict=True)
-    ]
+    func.attributes["sym_name"] = manifest["name"]
+    with _in_part(file, "tensors"):
+        arrays = _arrays(archive, [f"tensors/{i}.npy" for i in range(len(manifest["tensors"]))], mapped)
+        # Whoever loads a model draws from their own generator.
+        tensors = [
+            default_generator().state if entry.get("generator") else _tensor(array, entry, file)
+            for array, entry in zip(arrays, manifest["tensors"], strict=True)
+        ]
     sources: list[int | Tensor] = [s if isinstance(s, int) else tensors[s["tensor"]] for s in manifest["sources"]]
     _check_arguments(func, sources, file)
     inputs = [arg.type for arg, source in zip(func.args, sources, strict=True) if isinstance(source, int)]
-    outputs = template_from_json(manifest["outputs"])
-    leaves: list[Any] = []
     count = len(func.block.terminator.operands) - len(manifest["written"])
-    flatten(unflatten(outputs, iter([_Marker] * count)), leaves, lambda v: v is _Marker)
-    if len(leaves) != count:
-        raise ModelFileError(f"expected {count} outputs in {file} but its manifest names {len(leaves)}")
+    named = sum(1 for _ in paths(outputs, ""))
+    if named != count:
+        raise ModelFileError(f"expected {count} outputs in {file} but its manifest names {named}")
     return Traced(func, inputs, sources, outputs, count, [tensors[i] for i in manifest["written"]])
 
 
-_Marker = object()
+def _manifest(data: bytes, file: str) -> dict[str, Any]:
+    """`manifest.json`, as `saving.py` writes it; a `ValueError` says what is otherwise."""
+    made = json.loads(data)
+    if not isinstance(made, dict) or type(made.get("format")) is not int:
+        raise ValueError("expected the number of a format")
+    if made["format"] != FORMAT:
+        raise ModelFileError(f"expected a model of format {FORMAT} but {file} has format {made['format']}: save it again")
+    for key, kind in (("name", str), ("tensors", list), ("sources", list), ("written", list)):
+        if not isinstance(made.get(key), kind):
+            raise ValueError(f"expected {kind.__name__} for '{key}' but got {made.get(key)!r:.80}")
+    for entry in made["tensors"]:
+        known = isinstance(entry, dict) and all(isinstance(entry.get(k), str) for k in ("name", "dtype")) and entry["dtype"] in SCALARS
+        if not known or not all(isinstance(entry.get(k), bool) for k in ("parameter", "trainable")):
+            raise ValueError(f"expected a tensor's name, dtype, and whether it is a parameter and trained, but got {entry!r:.80}")
+    numbers = [*(s.get("tensor") for s in made["sources"] if isinstance(s, dict)), *made["written"]]
+    known = all(type(n) is int and 0 <= n < len(made["tensors"]) for n in numbers)
+    if not known or any(type(s) is not int for s in made["sources"] if not isinstance(s, dict)):
+        raise ValueError(f"expected numbers of inputs and of {len(made['tensors'])} tensors in 'sources' and 'written'")
+    if "outputs" not in made:
+        raise ValueError("expected how results are nested in 'outputs'")
+    return made
 
 
 def _arrays(archive: zipfile.ZipFile, names: Sequence[str], mapped: bool) -> Iterator[Array]:
     """The arrays in parts of a file, with `mapped` where they lie in it."""
     assert archive.fp is not None
+    known = set(archive.namelist())
+    if missing := next((name for name in names if name not in known), None):
+        raise ValueError(f"there is no {missing}")
     parts = list(map(archive.getinfo, names))
     if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & _ENCRYPTED for part in parts):
         # Written by somebody else.
         for name in names:
-            yield array_in(memoryview(archive.read(name)), name).copy()
+            yield array_in(memoryview(part_of(archive, name)), name).copy()
         return
     file = mmap.mmap(archive.fp.fileno(), 0, prot=mmap.PROT_READ)
     views = [_contents(memoryview(file), part) for part in parts]
@@ -121,18 +150,20 @@ def _arrays(archive: zipfile.ZipFile, names: Sequence[str], mapped: bool) -> Ite
         file.madvise(mmap.MADV_DONTNEED)
     for part, view, found in zip(parts, views, sums, strict=True):
         if found != part.CRC:
-            raise zipfile.BadZipFile(f"Bad CRC-32 for file {part.filename!r}")
+            raise ValueError(f"Bad CRC-32 for file {part.filename!r}")
         array = array_in(view, part.filename)
         yield array if mapped else array.copy()
 
 
 def _contents(file: memoryview, part: zipfile.ZipInfo) -> memoryview:
     """The contents of a part that is stored as it is, which its checksum has to be compared with yet."""
-    magic, *_, name_bytes, extra_bytes = _LOCAL.unpack(file[part.header_offset : part.header_offset + _LOCAL.size])
-    start = part.header_offset + _LOCAL.size + name_bytes + extra_bytes
-    if magic != b"PK\3\4" or part.file_size != part.compress_size or start + part.file_size > len(file):
-        raise zipfile.BadZipFile(f"{part.filename!r} is not where the file says")
-    return file[start : start + part.file_size]
+    start = part.header_offset + _LOCAL.size
+    if 0 <= part.header_offset and start <= len(file):
+        magic, *_, name_bytes, extra_bytes = _LOCAL.unpack_from(file, part.header_offset)
+        start += name_bytes + extra_bytes
+        if magic == b"PK\3\4" and part.file_size == part.compress_size and start + part.file_size <= len(file):
+            return file[start : start + part.file_size]
+    raise ValueError(f"{part.filename!r} is not where the file says")
 
 
 # In front of each part of an archive: magic, ten numbers about the part, bytes of its name and of what is said about it besides. Bit 0 of

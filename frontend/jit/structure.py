@@ -125,9 +125,18 @@ def template_to_json(template: Template) -> Any:
 
 
 def template_from_json(data: Any) -> Template:
-    """What `template_to_json` told."""
+    """What `template_to_json` told; a `ValueError` for what it never tells."""
     if data == "tensor":
         return LEAF
+    if not isinstance(data, dict):
+        raise ValueError(f"expected how a result is nested but got {data!r:.80}")
     if "value" in data:
+        if isinstance(data["value"], (list, dict)):
+            raise ValueError(f"expected a number or a text in a result but got {data['value']!r:.80}")
         return Plain(data["value"])
-    return Nested(_KINDS[data["kind"]], tuple(data["keys"]), tuple(map(template_from_json, data["parts"])))
+    kind, keys, parts = data.get("kind"), data.get("keys"), data.get("parts")
+    if not isinstance(kind, str) or kind not in _KINDS or not isinstance(keys, list) or not isinstance(parts, list):
+        raise ValueError(f"expected a list, tuple or dict with its keys and parts but got {data!r:.80}")
+    if len(keys) != (len(parts) if kind == "dict" else 0) or any(isinstance(key, (list, dict)) for key in keys):
+        raise ValueError(f"expected a key for each of {len(parts)} parts of a dict, and none of a list, but got {keys!r:.80}")
+    return Nested(_KINDS[kind], tuple(keys), tuple(map(template_from_json, parts)))

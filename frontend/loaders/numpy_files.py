@@ -13,11 +13,11 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["array_in", "check_expansion", "check_parts", "is_archive", "read_npy", "read_npz"]
+__all__ = ["archive_in", "array_in", "is_archive", "part_of", "read_npy", "read_npz"]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ _DESCR = re.compile(rb"'descr'\s*:\s*'([<>=|]?(?:b1|\?|[iu][1248]|f[248]|c(?:8|1
 _ORDER = re.compile(rb"'fortran_order'\s*:\s*True")
 _SHAPE = re.compile(rb"'shape'\s*:\s*\(([^)]*)\)")
 _SIZES = re.compile(rb"\s*(?:(?:[0-9]{1,19}L?\s*,\s*)*[0-9]{1,19}L?\s*,?\s*)?")
-# What an archive of somebody else can make `zipfile` raise.
+# What an archive of somebody else can make `zipfile` raise: a `RuntimeError` tells of a password.
 ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, KeyError, ValueError)
 
 
@@ -61,18 +61,36 @@ def array_in(data: memoryview, name: str) -> Array:
 _MOST_HEADER = 10_000
 
 
-def check_expansion(archive: zipfile.ZipFile, count: int) -> None:
-    """A `ValueError` where the parts of an archive of `count` bytes become much more than it: a bomb."""
+def archive_in(stream: BinaryIO) -> zipfile.ZipFile:
+    """The archive in an open file, which somebody else closes. A `ValueError` where it is damaged or no archive, where two parts have one
+    name, and where its parts become much more than the file: a bomb.
+    """
+    count = os.fstat(stream.fileno()).st_size
+    try:
+        archive = zipfile.ZipFile(stream)
+    except ARCHIVE_ERRORS as error:
+        raise _archive_error(error) from None
     becomes = sum(part.file_size for part in archive.infolist())
     if becomes > FREE_BYTES + MOST_EXPANSION * count:
         raise ValueError(f"expected at most {MOST_EXPANSION} times its {count} bytes but its parts become {becomes}")
-
-
-def check_parts(archive: zipfile.ZipFile) -> None:
-    """A `ValueError` where two parts have one name."""
     names = archive.namelist()
     if len(set(names)) != len(names):
         raise ValueError("expected parts of different names")
+    return archive
+
+
+def part_of(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The contents of a part. A `ValueError` where there is none of this name, or it is damaged, or packed in a way that Python does not
+    know or with a password.
+    """
+    try:
+        return archive.read(name)
+    except ARCHIVE_ERRORS as error:
+        raise _archive_error(error) from None
+
+
+def _archive_error(error: Exception) -> ValueError:
+    return ValueError(str(error.args[0] if isinstance(error, KeyError) else error) or type(error).__name__)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -91,16 +109,10 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     """The arrays by name in a `.npz` file. A missing file is a `FileNotFoundError`, what is wrong with it a `ValueError`."""
-    with open(path, "rb") as stream:
-        try:
-            with zipfile.ZipFile(stream) as archive:
-                check_expansion(archive, os.fstat(stream.fileno()).st_size)
-                check_parts(archive)
-                return {
-                    part.removesuffix(".npy"): _writable(array_in(memoryview(archive.read(part)), part)) for part in archive.namelist()
-                }
-        except ARCHIVE_ERRORS as error:
-            raise ValueError(str(error) or type(error).__name__) from None
+    with open(path, "rb") as stream, archive_in(stream) as archive:
+        return {
+            part.removesuffix(".npy"): _writable(array_in(memoryview(part_of(archive, part)), part)) for part in archive.namelist()
+        }
 
 
 def _writable(array: Array) -> Array:

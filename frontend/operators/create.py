@@ -205,7 +205,7 @@ def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None 
 def one_hot(x: Tensor, num_classes: Scalar, *, allow_out_of_range: bool = False, dtype: ScalarType | None = f32) -> Tensor:
     """A new last axis with 1 at each position and 0 elsewhere."""
     count = fed_sizes.extent(num_classes, "num_classes")
-    if not allow_out_of_range:
+    if not allow_out_of_range and x.type.dtype.kind in "iu":
         x = check_within(
             x,
             count if isinstance(count, Expr) else int(count),

@@ -162,7 +162,7 @@ def models() -> Iterator[File]:
         ],
     }.items():
         for value in values:
-            refused = None if name == "name" else ""
+            refused = None if isinstance(value, str) and name == "name" else ""
             text = json.dumps(value)
             yield f"{name} of {text if len(text) < 40 else text[:20] + '…'}", changed(**{name: value}), refused
     deep: Any = "tensor"

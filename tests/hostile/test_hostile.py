@@ -122,3 +122,26 @@ def test_memory_beyond_the_limit_is_seen_even_if_somebody_makes_an_error_of_it()
             np.zeros(100 << 20, np.uint8)
         except MemoryError as error:
             raise LoaderError("it is too large") from error
+
+
+@pytest.mark.parametrize("fault", [KeyError("a key of ours"), TypeError("ours"), AttributeError("ours"), MemoryError("no more")])
+@pytest.mark.parametrize(
+    "suffix, function",
+    [
+        (".polyreme", "polyreme.jit.reading.verify"),
+        (".polyreme", "polyreme.jit.reading.array_in"),
+        (".npz", "polyreme.loaders.numpy_files.array_in"),
+    ],
+)
+def test_a_fault_of_ours_and_too_little_memory_are_no_damaged_file(tmp_path, monkeypatch, suffix, function, fault):
+    (case,) = (c for c in every() if c.name in (".polyreme: a model", ".npz: two arrays") and suffix in c.contents)
+
+    def fails(*_):
+        raise fault
+
+    file = case.files.write(tmp_path)
+    assert read(file) is not None
+    monkeypatch.setattr(function, fails)
+    with pytest.raises(type(fault)) as raised:
+        read(file)
+    assert raised.value is fault
