@@ -1,7 +1,7 @@
 """The command line. `COMMANDS` is the table of all commands; each has a file of its own, imported when it is asked for.
 
-Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage. An error has a code, the user's own place and the way out;
-`--debug` shows the traceback.
+Exit codes: 0 done, 1 the model or the input is at fault, 2 wrong usage, 3 (`WRONG`) numbers are wrong, as `verify` and `bisect` find. An
+error has a code, the user's own place and the way out; `--debug` shows the traceback.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from polyreme import __version__
 from polyreme.cli.reports import QUIET, report, warning_text
 from polyreme.ir import config
 from polyreme.ir.diagnostics import hide_frames_under
+
+# The exit code of a command that compared numbers, and found wrong ones: no error kept it from doing so.
+WRONG = 3
 
 COMMANDS = {
     "demo": "train a LeNet on handwritten digits, compile it, and compare eager, compiled and library",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from polyreme.cli import Command
+from polyreme.cli import WRONG, Command
 from polyreme.cli.completion import completed_by, model_argument, target_option
 from polyreme.cli.models import find_model, parse_input
 from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, pass_names
@@ -74,7 +74,7 @@ def command(
 
     The model runs on random or given inputs after every pass, and at the end as machine code. Results may differ from exact ones by what
     the bounds of its ops allow. What is wrong is made small: a module as text and inputs, with the command that shows the fault for as long
-    as it is there. Exit code 0: all results are right; 1: found.
+    as it is there. Exit code 0: all results are right; 3: found; 1: the model cannot be run.
     """
     from polyreme.compiled.inspection import as_target
     from polyreme.ir.debug.additions import added
@@ -105,7 +105,7 @@ def command(
         click.echo("all results are within their bounds")
         return
     tell_finding(finding, module, found.name, target, own, output)
-    ctx.exit(1)
+    ctx.exit(WRONG)
 
 
 def parse_steps(spec: str) -> tuple[list[Any], bool]:

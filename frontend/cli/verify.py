@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from polyreme.cli import Command
+from polyreme.cli import WRONG, Command
 from polyreme.cli.bisect import input_names, read_inputs, tell_finding
 from polyreme.cli.completion import complete_files, model_argument
 from polyreme.cli.models import find_model, parse_input
@@ -46,7 +46,7 @@ def command(
 
     MODEL is evaluated op by op. Each output may differ by what the bounds of the model's ops allow on these inputs. Where one differs by
     more, the compiler's passes are searched for the first that changes a result, and for the op that it changes. Exit code 0: all outputs
-    are right; 1: one is not.
+    are right; 3: one is not; 1: they cannot be compared.
     """
     from polyreme.compiled.compilation import load_compiled
     from polyreme.ir.debug.additions import added
@@ -87,7 +87,7 @@ def command(
         )
     else:
         tell_finding(finding, module, found.name, "native", own, output)
-    ctx.exit(1)
+    ctx.exit(WRONG)
 
 
 def _in_order(manifest: Any, names: Sequence[str], arrays: Sequence[Any], library: Path) -> list[Any]:

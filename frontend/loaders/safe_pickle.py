@@ -190,7 +190,7 @@ class _Machine:
                 self.step(opcode.name, arg)
                 if len(self.stack) > MAX_ITEMS:
                     raise ValueError(f"expected at most {MAX_ITEMS} items")
-        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             reason = str(error) or type(error).__name__
             raise PickleError(f"cannot read the pickle at byte {offset}: {reason}") from None
         raise PickleError("cannot read the pickle: it ends too early")

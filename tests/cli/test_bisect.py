@@ -127,7 +127,7 @@ def test_a_planted_bug_is_named_and_its_reproducer_fails_until_it_is_gone(polyre
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
         found = polyreme("bisect", "net.py:Net", "-o", "found")
-        assert found.code == 1, found.err
+        assert found.code == 3, found.err
         assert f"'{step}' is the first to change what the model computes: result 0" in found.out
         assert re.search(
             rf"net.py:{line_of(line)}(:\d+)?: note: '{step}' is wrong about '{op}': result 0.* expected \S+ but got \S+", found.out
@@ -136,7 +136,7 @@ def test_a_planted_bug_is_named_and_its_reproducer_fails_until_it_is_gone(polyre
         repeat = shlex.split(found.out.rstrip().splitlines()[-1])
         assert repeat[:2] == ["polyreme", "bisect"]
         again = polyreme(*repeat[1:])
-        assert again.code == 1
+        assert again.code == 3
         assert f"'{step}' is wrong about '{op}'" in again.out
         assert "the module is as small as it gets" in again.out
     fixed = polyreme(*repeat[1:])
@@ -153,7 +153,7 @@ def test_a_bug_in_the_code_for_a_gpu_is_found_on_the_emulated_one(polyreme: Any)
     with pytest.MonkeyPatch.context() as patch:
         inexact_tanh(patch)
         found = polyreme("bisect", "t.tir", "--target", "cuda:sm_80", "--device", "gpu-emulated")
-        assert found.code == 1
+        assert found.code == 3
         assert re.search(r"t.tir:3(:\d+)?: note: 'machine-code' is wrong about 'kernel.apply'", found.out), found.out
     repeat = shlex.split(found.out.rstrip().splitlines()[-1])
     assert repeat[-2:] == ["--target", "cuda:sm_80"]
@@ -202,7 +202,7 @@ def test_inputs_are_taken_from_files(polyreme: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         there_and_back(patch)
         assert polyreme("bisect", "twice.tir", "--input", "x=whole.npy").code == 0
-        assert polyreme("bisect", "twice.tir", "--inputs", "all.npz").code == 1
+        assert polyreme("bisect", "twice.tir", "--inputs", "all.npz").code == 3
         np.save("one.npy", np.ones(3, "float32"))
         refused = polyreme("bisect", "twice.tir", "--inputs", "one.npy")
         assert refused.code == 1 and "a single array is given as --input NAME=one.npy" in refused.err
@@ -218,7 +218,7 @@ def test_a_pass_that_fails_is_found_with_the_smallest_module_on_which_it_fails(p
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(nn_to_tensor.rules, nn.Gelu)
         result = polyreme("bisect", "net.py:Net")
-        assert result.code == 1
+        assert result.code == 3
         assert "'nn-to-tensor' fails" in result.out
         assert re.search(rf"net.py:{line_of('F.gelu')}(:\d+)?: note: 'nn-to-tensor' fails on 'nn.gelu'", result.out)
         (text,) = Path().glob("*.tir")

@@ -31,7 +31,7 @@ def test_the_session_goes_as_it_is_shown(
         if words[0] == "cat":
             return Path(words[1]).read_text().replace(f"{tmp_path}/", "")
         commands.append(words[1:])
-        assert run_command(words[1:]) == 1
+        assert run_command(words[1:]) == 3
         out, err = capsys.readouterr()
         return (out + err).replace(f"{tmp_path}/", "")
 
