@@ -16,7 +16,7 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.loaders.numpy_files import is_archive, read_npy, read_npz
 
 if TYPE_CHECKING:
-    from polyreme.ir.builtin import Module
+    from polyreme.ir.builtin import Func, Module
     from polyreme.jit.traced import Traced
 
 EXAMPLES = (
@@ -167,7 +167,9 @@ def _sample_files(data: Path) -> list[Path]:
 
 
 def _drawn(traced: Traced) -> list[dict[str, Any]]:
-    """Some batches of random inputs of a few samples; other free sizes are the first of `DRAWN_SIZES` that the model takes."""
+    """Some batches of random inputs of a few samples; other free sizes are the first of `DRAWN_SIZES` that the model takes. Whole numbers
+    are any that the model takes, as far as it says so, or any of eight bits.
+    """
     from polyreme.ir.evaluate import EvaluateError, bind_sizes, random_inputs
 
     func = traced.frozen().function()
@@ -180,17 +182,37 @@ def _drawn(traced: Traced) -> list[dict[str, Any]]:
         except EvaluateError as error:
             refused = refused or error
             continue
-        return [dict(zip(traced.input_names, batch, strict=True)) for batch in batches]
+        return [
+            {name: _whole_numbers(func, name, array, seed) for name, array in zip(traced.input_names, batch, strict=True)}
+            for seed, batch in enumerate(batches)
+        ]
     raise refused or AssertionError("there are sizes to try")
+
+
+def _whole_numbers(func: Func, name: str, array: Any, seed: int) -> Any:
+    """An input that was drawn, with other numbers where they are whole: `random_inputs` draws 0 and 1 alone."""
+    import numpy as np
+
+    from polyreme.ir.sizes.ranges import Range
+
+    if array.dtype.kind not in "iu":
+        return array
+    ranges = [found for found in map(Range.parse, func.ranges) if found.argument == name]
+    low, high = max((r.low for r in ranges), default=None), min((r.high for r in ranges), default=None)
+    if low is None or high is None:
+        if array.dtype.itemsize > 1:
+            return array  # of lengths, counts or switches nobody knows what they may be
+        low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max + 1
+    return np.random.default_rng(seed).integers(max(low, 0) if ranges else low, max(high, 1), array.shape).astype(array.dtype)
 
 
 def read_batches(file: Path, names: list[str], size: int, exactly: bool) -> list[dict[str, Any]]:
     """The samples of a file in batches of `size`, the last one smaller unless the model takes batches of `size` only: then what is left
-    over is not used.
+    over is not used. An input that is one number is the same for all.
     """
     arrays = _read(file, names)
-    counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
-    count = min(counts.values())
+    counts = {name: array.shape[0] for name, array in arrays.items() if array.ndim}
+    count = min(counts.values(), default=1)
     if len(set(counts.values())) > 1:
         raise PolyremeError(
             f"expected as many samples for each input in '{file}' but got {', '.join(f'{n} of {name}' for name, n in counts.items())}",
@@ -201,7 +223,7 @@ def read_batches(file: Path, names: list[str], size: int, exactly: bool) -> list
             f"expected at least {size if exactly else 1} samples, a batch of the model, in '{file}' but got {count}", code="E1101"
         )
     starts = range(0, count - size + 1 if exactly else count, size)
-    return [{name: array[start : start + size] for name, array in arrays.items()} for start in starts]
+    return [{name: array[start : start + size] if array.ndim else array for name, array in arrays.items()} for start in starts]
 
 
 def _read(file: Path, names: list[str]) -> dict[str, Any]:

@@ -83,4 +83,4 @@ def _array(value: Any, number: int) -> Any:
             f"expected finite numbers in batch {number} of the calibration data, which say how large numbers get, but got {wrong}",
             code="E1101",
         )
-    return np.ascontiguousarray(value)
+    return np.asarray(value, order="C")  # of a number, too, whose shape `ascontiguousarray` would change

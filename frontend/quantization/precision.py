@@ -18,7 +18,7 @@ from polyreme.compiled.executables import load_module
 from polyreme.dialects import nn as ops
 from polyreme.ir.builtin import Module
 from polyreme.jit.loading import TranslatedLayer
-from polyreme.lowering.transforms.insert_quantization import named_products, narrow_weights, with_values_returned
+from polyreme.lowering.transforms.insert_quantization import PRODUCTS, named_products, narrow_weights, with_values_returned
 from polyreme.quantization.program import as_traced, prepare, quantize_model
 from polyreme.quantization.reports import Agreement, Signal, agreement_text, measure_agreement, plain
 
@@ -106,12 +106,9 @@ def lower_precision(
             reason = "rows are taken from it, and nothing is multiplied"
         kept = precision.removesuffix("-weights") if not reason else "float32"
         layers.append(LayerPrecision(name, op.name.partition(".")[2], weight, kept, error, reason))
-    inner = [op for op in before.function().walk() if isinstance(op, _PRODUCTS) and op.parent is not before.function().block]
+    inner = [op for op in before.function().walk() if isinstance(op, PRODUCTS) and op.parent is not before.function().block]
     layers += [LayerPrecision(op.result.name or "", op.name.partition(".")[2], (), "float32", None, "in a loop or branch") for op in inner]
     return made, PrecisionReport(precision, layers, bytes_before, bytes_after, measure_agreement(*answers))
-
-
-_PRODUCTS = (ops.Conv, ops.ConvTranspose, ops.Linear, ops.MatMul)
 
 
 def _errors(before: Module, after: Module, batches: list[list[Any]]) -> tuple[list[float], tuple[list[list[Any]], list[list[Any]]]]:

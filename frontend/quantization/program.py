@@ -24,8 +24,10 @@ from polyreme.jit.loading import TranslatedLayer
 from polyreme.jit.program import PresentWeights, TracedProgram
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
+from polyreme.lowering.schedule.regions import makes_size
 from polyreme.lowering.transforms.cleanup import Dce
 from polyreme.lowering.transforms.insert_quantization import (
+    PRODUCTS,
     LeftOut,
     QuantizedProduct,
     QuantizedSteps,
@@ -125,16 +127,24 @@ def prepare(model: Any, data: Iterable[Any], input_spec: Sequence[Any] | None, s
     traced = trace_model(model, spec)
     arrays = [batch.ordered(traced.input_names, i) for i, batch in enumerate(batches)]
     module = traced.frozen()
+    name = traced.func.sym_name
+    if (learnt := next((op for op in module.walk() if makes_size(op)), None)) is not None:
+        raise PolyremeError(
+            f"expected a model in one piece to quantise but '{learnt.name}' in '{name}' makes a size of what is computed: such models run "
+            "in parts",
+            code="E1102",
+        )
     tidy_for_quantization(module)
     products, left = find_products(module.function(), halves)
     chosen, skipped = _without_skipped(products, list(skip))
     if not chosen:
+        inner = any(isinstance(op, PRODUCTS) for op in module.function().walk())
         why = (
             "; ".join(f"'{entry.name}' stays in floats: {entry.reason}" for entry in [*left, *skipped][:3])
-            or "it has no convolution or product by a weight"
+            or ("those in its loops and branches stay in floats" if inner else "it has no convolution or product by a weight")
         )
         raise PolyremeError(
-            f"expected a model with products by constant weights to quantise but got '{traced.func.sym_name}': {why}", code="E1102"
+            f"expected a model with products by constant weights to quantise but got '{name}': {why}", code="E1102"
         )
     return Prepared(traced, module, arrays, chosen, [*left, *skipped])
 

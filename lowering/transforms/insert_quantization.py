@@ -24,6 +24,8 @@ from polyreme.lowering.transforms.solve_sizes import SolveDims
 
 Array = np.ndarray[Any, Any]
 
+PRODUCTS = (nn.Conv, nn.ConvTranspose, nn.Linear, nn.MatMul)
+
 
 @dataclass(frozen=True)
 class QuantizedProduct:
@@ -94,7 +96,7 @@ def named_products(func: Func) -> Iterator[tuple[str, Op, int | None]]:
     for op in func.block:
         if isinstance(op, nn.Gather) and op.x.type.rank == 2 and op.axis == 0 and isinstance(op.x.producer(), nn.Constant):
             yield _unique(_name_of(op, 0), taken), op, 0
-        elif isinstance(op, (nn.Conv, nn.ConvTranspose, nn.Linear, nn.MatMul)):
+        elif isinstance(op, PRODUCTS):
             position = next((i for i in (1, 0) if constant_of(op.operands[i]) is not None and (i or isinstance(op, nn.MatMul))), None)
             yield _unique(_name_of(op, position), taken), op, position
 

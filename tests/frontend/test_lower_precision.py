@@ -11,7 +11,10 @@ import pytest
 import polyreme as paddle
 from polyreme import nn
 from polyreme.cli import run_command
+from polyreme.cli.models import find_model
+from polyreme.cli.quantize import _drawn, _traced
 from polyreme.compiled.compilation import load_compiled
+from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16
 from polyreme.quantization import lower_precision
 
@@ -161,3 +164,65 @@ def test_samples_without_a_precision_and_empty_folders_are_refused(
     assert "expected a --precision that samples are for" in capsys.readouterr().err
     assert run_command(["compile", "model.py:net", "--precision", "int8", "--calibrate", "samples", "-o", "net.so"]) != 0
     assert "expected files of arrays (.npz, .npy) in the folder 'samples'" in capsys.readouterr().err
+
+
+class Picture(nn.Layer):
+    """An image of bytes, classes that rows of a table stand for, and a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(300, 16)
+        self.down = nn.Linear(16, 5)
+
+    def forward(self, image: Any, ids: Any, factor: Any) -> Any:
+        return self.down((image.astype("float32") + self.table(ids)) * factor)
+
+
+PICTURE = [
+    paddle.static.InputSpec(shape, dtype, name)
+    for shape, dtype, name in (([None, 16], "uint8", "image"), ([None], "int64", "ids"), ([], "float32", "factor"))
+]
+
+
+def test_inputs_that_are_drawn_are_those_that_the_model_takes(tmp_path: Path) -> None:
+    paddle.jit.save(Picture(), str(tmp_path / "net"), input_spec=PICTURE)
+    batches = _drawn(_traced(find_model(str(tmp_path / "net"), [])))
+    pixels, ids = (np.concatenate([b[name].ravel() for b in batches]) for name in ("image", "ids"))
+    assert pixels.dtype == np.uint8 and pixels.min() < 32 and pixels.max() > 223
+    assert ids.dtype == np.int64 and ids.min() >= 0 and 100 < ids.max() < 300
+    assert all(b["factor"].shape == () for b in batches)
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16-weights"])
+def test_an_input_may_be_one_number(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    paddle.seed(1)
+    net = Picture()
+    net.eval()
+    paddle.jit.save(net, "net", input_spec=PICTURE)
+    rng = np.random.default_rng(0)
+    arrays = {"image": rng.integers(0, 256, (20, 16), "uint8"), "ids": rng.integers(0, 300, 20), "factor": np.float32(0.5)}
+    np.savez("samples.npz", **arrays)
+    assert run_command(["compile", "net", "--precision", precision, "--calibrate", "samples.npz", "-o", "net.so", "-q"]) == 0
+    expected = net(*map(paddle.to_tensor, arrays.values())).numpy()
+    found = paddle.load_compiled("net.so")(*arrays.values())
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16-weights"])
+def test_what_cannot_be_narrowed_says_why(precision: str, tmp_path: Path) -> None:
+    layer = nn.Linear(4, 3)
+    x = np.ones((2, 4), "float32")
+    spec = [paddle.static.InputSpec([None, 4], "float32", "x")]
+
+    def in_parts(x: Any) -> Any:
+        y = layer(x).flatten()
+        return paddle.gather(y, paddle.nonzero(y > 0).flatten())
+
+    def branches(x: Any) -> Any:
+        return paddle.static.nn.cond(x.sum() > 0, lambda: layer(x), lambda: layer(x) * 2)
+
+    for function, why in ((in_parts, "makes a size of what is computed"), (branches, "in its loops and branches stay in floats")):
+        with pytest.raises(PolyremeError, match=why) as refused:
+            lower_precision(paddle.jit.to_static(function), precision, [[x]], input_spec=spec)
+        assert refused.value.diagnostics[0].code == "E1102"
