@@ -18,13 +18,16 @@ _TYPES = {
     "complex64": "std::complex<float>", "complex128": "std::complex<double>",
     **{f"{sign}int{bits}": f"std::{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-# What a name may not be: of the functions' own, or of macros that systems have.
-_TAKEN = frozenset("results model inputs outputs shapes code std linux unix errno assert stdin stdout stderr NULL EOF major minor".split())
+# What a name may not be: what the header has itself in places where it is used beside them, and macros that systems have.
+_TAKEN = frozenset(
+    "Array Error Model Results View attempt capacities check_weights code detail get inputs model model_ output_shapes outputs results run "
+    "set_threads shapes threads try_run std linux unix errno assert stdin stdout stderr NULL EOF major minor".split()
+)
 
 
 def cpp_header(manifest: Manifest, name: str, header: str, has_weights_file: bool) -> str:
     """The text of `NAME.hpp`, for C++17 and later, beside the C header of this name."""
-    inputs, outputs = _names(manifest.inputs), _names(manifest.outputs)
+    inputs, outputs = _names(manifest.inputs, name), _names(manifest.outputs, name)
     arguments = ", ".join(f"View<{_type(t)}, {len(t.shape)}> {n}" for n, t in zip(inputs, manifest.inputs, strict=True))
     known = frozenset(manifest.size_names)
     told_later = any(_is_unknown(size, known) for t in manifest.outputs for size in t.shape)
@@ -56,11 +59,13 @@ def _is_unknown(size: int | str, known: frozenset[str]) -> bool:
     return isinstance(size, str) and not symbols(parse_dim(size)) <= known
 
 
-def _names(tensors: Iterable[TensorSpec]) -> list[str]:
+def _names(tensors: Iterable[TensorSpec], model: str) -> list[str]:
+    """What tensors are called, each otherwise; functions and macros of the model begin with its name."""
     found: list[str] = []
     for tensor in tensors:
         name = c_name_of(tensor.name)
-        name = f"{name}_" if name in _TAKEN else name
+        if name in _TAKEN or name.startswith((f"{model}_", f"{model.upper()}_")):
+            name = f"of_{name}"
         count = 2
         first = name
         while name in found:

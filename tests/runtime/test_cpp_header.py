@@ -12,6 +12,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.text import parse_module
 
 nn = paddle.nn
 Spec = paddle.static.InputSpec
@@ -242,3 +243,24 @@ def test_the_header_is_for_libraries_that_programs_use(tmp_path: Path) -> None:
     with pytest.raises(PolyremeError, match=r"expected a library that C\+\+ programs use"):
         paddle.compile(nn.Linear(2, 2), tmp_path / "net.wasm", input_spec=[Spec([1, 2], "float32", "x")], cpp=True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.toolchain
+@needs_compiler
+def test_tensors_may_be_called_as_the_header_calls_things(tmp_path: Path) -> None:
+    names = ["View", "Array", "Results", "Model", "Error", "detail", "run", "try_run", "get", "model_", "π", "output_shapes", "capacities"]
+    names += ["attempt", "threads", "net_error", "NET_OK", "class", "x-y", "1a", "elements", "this"]
+    takes, quoted = ", ".join(f"%a{i}: tensor<2xf32>" for i in range(len(names))), ", ".join(f'"{name}"' for name in names)
+    body = "\n".join(f"  %r{i} = nn.neg %a{i} : tensor<2xf32>" for i in range(len(names)))
+    gives, types = ", ".join(f"%r{i}" for i in range(len(names))), ", ".join(["tensor<2xf32>"] * len(names))
+    named = f"attributes {{arg_names = [{quoted}], result_names = [{quoted}]}}"
+    module = parse_module(f"func @main({takes}) -> ({types}) {named} {{\n{body}\n  return {gives}\n}}")
+    paddle.compile(module, tmp_path / "net.so", cpp=True)
+    given = ", ".join(f"{{x{i}, {{2}}}}" for i in range(len(names)))
+    arrays = "\n".join(f"  const float x{i}[2] = {{{i}.0f, 1.0f}};" for i in range(len(names)))
+    header = (tmp_path / "net.hpp").read_text()
+    fields = [line.split("> ")[1].split(";")[0] for line in header.split("struct Results {\n")[1].splitlines()[: len(names)]]
+    shown = "\n".join(f'  std::printf("%g ", static_cast<double>(found.{field}.data[0]));' for field in fields)
+    program = f"{arrays}\n  net::Model model;\n  auto found = model.run({given});\n{shown}"
+    (line,) = run(tmp_path, f'#include "net.hpp"\n#include <cstdio>\nint main() {{\n{program}\n}}\n')
+    assert [-float(number) for number in line.split()] == list(range(len(names)))
