@@ -10,7 +10,7 @@ import numpy as np
 from polyreme.loaders.program_desc import SELECTED_ROWS
 from polyreme.math import elementwise, reduction
 from polyreme.math.manipulation import reshape
-from polyreme.static.mode import in_dynamic_mode
+from polyreme.provided import provided
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
 from polyreme.tensor_kinds.selected_rows import on_values, values_of
@@ -52,7 +52,7 @@ class ClipGradByValue(ClipGradBase):
 
     def clip(self, gradient: Tensor) -> Tensor:
         if _is_rows_of_a_program(gradient):
-            return _changed_rows("clip", gradient, {"min": self.min, "max": self.max})
+            return _changed("clip", gradient, {"min": self.min, "max": self.max})
         return on_values(lambda g: elementwise.clip(g, self.min, self.max), gradient)
 
 
@@ -97,20 +97,18 @@ class ClipGradByGlobalNorm(ClipGradBase):
 
 def _times(gradient: Tensor, factor: Tensor) -> Tensor:
     if _is_rows_of_a_program(gradient):
-        return _changed_rows("elementwise_mul", gradient, {"axis": -1}, Y=reshape(factor, [1]))
+        return _changed("elementwise_mul", gradient, {"axis": -1}, Y=reshape(factor, [1]))
     return gradient * factor
 
 
 def _is_rows_of_a_program(gradient: Any) -> bool:
     """Whether it is a variable of a program that is the rows of a table that were read."""
-    return not in_dynamic_mode() and getattr(gradient, "kind", None) == SELECTED_ROWS
+    return getattr(gradient, "kind", None) == SELECTED_ROWS
 
 
-def _changed_rows(type: str, gradient: Tensor, attributes: dict[str, Any], **inputs: Tensor) -> Tensor:
+def _changed(type: str, rows: Tensor, attributes: dict[str, Any], **inputs: Tensor) -> Tensor:
     """What an operator of a program makes of rows: rows again."""
-    from polyreme.static.recorder import RECORDER
-
-    found: Tensor = RECORDER.operator(type, {"X": gradient, **inputs}, {"Out": gradient.type}, attributes)["Out"]
+    found: Tensor = provided.program_operator(type, {"X": rows, **inputs}, {"Out": rows.type}, attributes)["Out"]
     return found
 
 

@@ -16,6 +16,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.operators.table import name_of_nn_op
 from polyreme.parameter import Parameter
+from polyreme.provided import provides
 from polyreme.recorder import Recorder
 from polyreme.sizes import plain_size
 from polyreme.static import contents as contents  # provides what is known of variables
@@ -140,6 +141,14 @@ class ProgramRecorder(Recorder):
 
 
 RECORDER = ProgramRecorder()
+
+
+@provides
+def program_operator(
+    type: str, inputs: Mapping[str, Tensor | None], outputs: Mapping[str, Tensor | TensorType], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`ProgramRecorder.operator`, for files that stand below static mode and have met a variable of a program."""
+    return RECORDER.operator(type, inputs, outputs, attributes)
 
 
 def temporary(block: Block, what: str, kind: Any) -> Variable:
