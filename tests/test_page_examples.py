@@ -19,6 +19,7 @@ from polyreme import fluid
 FOLDER = Path(__file__).parent / "fixtures" / "page_examples"
 # These start several processes, or expect to be one of several.
 SPAWNING, LAUNCHED = "layer_dataparallel_linear.py", "layer_dataparallel_pylayer_no_sync.py"
+LONG = ("fluid_trainer.py",)
 EXAMPLES = sorted(p.name for p in FOLDER.glob("*.py") if p.name not in (SPAWNING, LAUNCHED))
 
 
@@ -28,7 +29,7 @@ def with_our_import(text: str) -> str:
     return re.sub(r"^(import|from) paddle(?=[. ])", r"\1 polyreme", text, flags=re.M)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in EXAMPLES])
 def test_an_example_runs_and_passes_its_checks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = with_our_import((FOLDER / name).read_text(encoding="utf-8"))
     assert "import paddle" not in text

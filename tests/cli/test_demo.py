@@ -19,6 +19,7 @@ def demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment, stdin=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_the_demo_reaches_its_accuracy_and_the_three_agree(tmp_path: Path) -> None:
     done = demo(tmp_path)
     assert done.returncode == 0, done.stderr

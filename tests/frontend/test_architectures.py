@@ -50,6 +50,7 @@ def test_a_compiled_network_computes_what_it_does_eagerly(name: str) -> None:
         np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-3, atol=1e-4 * abs(theirs.numpy()).max())
 
 
+@pytest.mark.slow
 def test_a_decoder_goes_on_from_its_cache_for_any_number_of_words() -> None:
     paddle.seed(0)
     layer = sequences.Decoder(160, 4, 2, 96, 1, 50, 64)

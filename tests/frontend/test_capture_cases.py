@@ -54,10 +54,23 @@ SUBJECTS = (
 # Whole steps take longer to compile: of those of `training` these always run.
 QUICK_STEPS = (training.a_step_of_momentum, training.an_argument_gets_gradients, training.a_step_that_fails_at_its_positions)
 
+# Each of these makes a dozen kernels.
+LONG = {
+    "a_layer_list_and_a_layer_dict",
+    "an_einsum_and_a_norm",
+    "compiled_functions_in_a_compiled_one",
+    "gradients_are_let_through_inside_of_a_call_under_no_grad",
+    "gradients_at_intermediates_inside",
+    "gradients_at_results_of_branches_sizes_and_draws",
+    "hooks_of_a_closed_over_layer",
+    "inheritance_of_layers",
+    "sublayers_are_replaced_and_added",
+}
+
 
 def is_slow(name: str) -> bool:
     function, _ = PROGRAMS[name]
-    return function.__module__ == training.__name__ and function not in QUICK_STEPS
+    return name in LONG or function.__module__ == training.__name__ and function not in QUICK_STEPS
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if is_slow(name) else name for name in PROGRAMS])

@@ -38,7 +38,13 @@ def test_five_steps_are_those_of_paddle(name: str) -> None:
         np.testing.assert_allclose(found["state"][key], value, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
-@pytest.mark.parametrize("build", programs.FETCHES, ids=lambda build: build.__name__)
+# These two compile a kernel for each of many operators over sequences.
+LONG = ("a_net_over_sequences", "attention_over_sequences")
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(build, id=build.__name__, marks=[pytest.mark.slow] * (build.__name__ in LONG)) for build in programs.FETCHES]
+)
 def test_blocks_and_sequences_give_what_paddle_gives(build: Any) -> None:
     name = build.__name__
     runs = programs.run_fetches(fluid, build)

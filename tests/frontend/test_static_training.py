@@ -191,7 +191,8 @@ def dygraph_losses(make, data):
     return losses
 
 
-@pytest.mark.parametrize("kind", [pytest.param("SGD", marks=pytest.mark.slow), "Adam"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_lenet_on_digits_has_the_losses_of_dygraph_mode(kind):
     data = batches(6)
     rate = 0.05 if kind == "SGD" else 0.002

@@ -93,7 +93,7 @@ def halves(batch) -> list[Module]:
     return modules
 
 
-@pytest.mark.parametrize(("batch", "sm"), [(None, 75), (64, 80), (None, 90)])
+@pytest.mark.parametrize(("batch", "sm"), [(64, 80), *(pytest.param(None, sm, marks=pytest.mark.slow) for sm in (75, 90))])
 def test_all_of_lenet_is_assembled_without_spills(batch, sm, tmp_path):
     forward, backward = (costs(module, sm, tmp_path) for module in halves(batch))
     assert check_products(forward) == 5 and check_products(backward) >= 9

@@ -114,9 +114,7 @@ def test_a_group_that_no_builder_takes_is_split(monkeypatch: pytest.MonkeyPatch)
     assert taken.count("contract") == 2 and taken.count("depthwise") == 1
 
 
-@pytest.mark.parametrize(
-    "machine", [pytest.param(m, marks=() if n in ("x86-64", "znver4") else pytest.mark.slow, id=n) for n, m in MACHINES.items()]
-)
+@pytest.mark.parametrize("machine", [pytest.param(m, marks=[pytest.mark.slow] * (n != "znver4"), id=n) for n, m in MACHINES.items()])
 def test_inverted_residuals_are_grouped_where_their_builder_takes_them(machine: Target) -> None:
     """A convolution that Winograd's kernel takes when its weights are known is no chain's first part."""
     module = convolutions((24, 96, 3, 1), (96, 96, 3, 96), (96, 48, 1, 1), size=40)
