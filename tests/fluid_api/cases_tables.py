@@ -169,6 +169,43 @@ def tables_under_declarative(fluid, np):
     return found
 
 
+@check("paddle.fluid.layers.nce", "paddle.fluid.dygraph.NCE")
+def classes_of_nce_are_rows(fluid, np):
+    """Of the weight; the bias has a whole gradient. All draws are of the last class."""
+    layers, d, adam = fluid.layers, fluid.dygraph, fluid.optimizer.Adam
+    drawing = {"num_neg_samples": 2, "sampler": "custom_dist", "custom_dist": [0.0] * 8 + [1.0], "is_sparse": True}
+    draws = np.random.RandomState(0)
+    weight, bias = draws.uniform(-1, 1, (9, 3)).astype("float32"), draws.uniform(-1, 1, (9, 1)).astype("float32")
+    batches = [(draws.uniform(-1, 1, (2, 3)).astype("float32"), np.array([[i], [(3 * i) % 5]], "int64")) for i in range(4)]
+    found = []
+    for lazy in (False, True):
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+            x, y = layers.data("x", [3], dtype="float32"), layers.data("y", [1], dtype="int64")
+            cost = layers.nce(x, y, 9, param_attr=fluid.ParamAttr(name="w"), bias_attr=fluid.ParamAttr(name="b"), **drawing)
+            loss = layers.mean(cost)
+            adam(0.1, lazy_mode=lazy).minimize(loss)
+            exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.global_scope()
+            exe.run(fluid.default_startup_program())
+            for name, value in (("w", weight), ("b", bias)):
+                scope.find_var(name).get_tensor().set(value, fluid.CPUPlace())
+            losses = [float(np.asarray(exe.run(feed={"x": a, "y": b}, fetch_list=[loss])[0]).reshape(-1)[0]) for a, b in batches]
+            kinds = [int(fluid.default_main_program().global_block().var(name + "@GRAD").desc.type()) for name in ("w", "b")]
+            found.append([losses, kinds, [np.array(scope.find_var(name).get_tensor()) for name in ("w", "b")]])
+        with d.guard(fluid.CPUPlace()):
+            layer = d.NCE(9, 3, bias_attr=fluid.ParamAttr(), **drawing)
+            layer.weight.set_value(weight)
+            layer.bias.set_value(bias)
+            optimizer = adam(0.1, lazy_mode=lazy, parameter_list=layer.parameters())
+            for a, b in batches:
+                loss = layers.mean(layer(d.to_variable(a), d.to_variable(b)))
+                loss.backward()
+                kinds = [isinstance(p.gradient(), tuple) for p in layer.parameters()]
+                optimizer.minimize(loss)
+                layer.clear_gradients()
+            found.append([float(loss.numpy().reshape(-1)[0]), kinds, layer.weight.numpy(), layer.bias.numpy()])
+    return found
+
+
 @check("paddle.fluid.core.VarDesc", "paddle.fluid.Variable.type")
 def kinds_of_variables(fluid, np):
     kinds = fluid.core.VarDesc.VarType

@@ -444,7 +444,7 @@ class NCE(OperatorLayer):
         is_sparse: bool = False, dtype: Any = "float32",
     ):  # fmt: skip
         super().__init__(dtype=dtype)
-        self._drawing = (num_total_classes, 10 if num_neg_samples is None else int(num_neg_samples), sampler, custom_dist, seed)
+        self._drawing = (num_total_classes, 10 if num_neg_samples is None else int(num_neg_samples), sampler, custom_dist, seed, is_sparse)
         self.weight = self.create_parameter([num_total_classes, dim], param_attr, dtype)
         self.bias = self.create_parameter([num_total_classes, 1], bias_attr, dtype, is_bias=True) if bias_attr else None
 

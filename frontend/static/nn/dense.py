@@ -66,10 +66,14 @@ def embedding(
     weight = parameter(layer_name("embedding", None), "w", list(size), param_attr, dtype)
     if not is_sparse:
         return F.embedding(input, weight, padding_idx)
-    row = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
-    made = TensorType((*input.type.shape, size[1]), weight.type.dtype)
-    attributes = {"is_sparse": True, "is_distributed": is_distributed, "padding_idx": row}
-    found: Tensor = RECORDER.operator("lookup_table_v2", {"Ids": input, "W": weight}, {"Out": made}, attributes)["Out"]
+    return read_by_rows(input, weight, -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx)
+
+
+def read_by_rows(ids: Tensor, table: Tensor, padding: int = -1) -> Tensor:
+    """The rows of a table at these positions in a program, where the gradient of the table is that of the rows that were read."""
+    made = TensorType((*ids.type.shape, table.type.shape[1]), table.type.dtype)
+    attributes = {"is_sparse": True, "is_distributed": False, "padding_idx": padding}
+    found: Tensor = RECORDER.operator("lookup_table_v2", {"Ids": ids, "W": table}, {"Out": made}, attributes)["Out"]
     return found
 
 

@@ -12,7 +12,10 @@ from polyreme import dispatch
 from polyreme import math as functions
 from polyreme.ir.types import TensorType, f32
 from polyreme.nn import functional as F
+from polyreme.nn.functional.common import embedding_by_rows
 from polyreme.sizes import plain_size
+from polyreme.static.mode import in_dynamic_mode
+from polyreme.static.nn.dense import read_by_rows
 from polyreme.static.nn.parameters import known_size, layer_name, parameter
 from polyreme.tensor import Tensor
 
@@ -36,18 +39,19 @@ def nce(
     """The loss of each row of `input` [N, C] that tells its classes `label` [N, T] from `num_neg_samples` classes drawn for it: [N, 1].
 
     `sampler` says how these are drawn: "uniform", "log_uniform" (class c with probability log((c + 2) / (c + 1)) / log(classes + 1)) or
-    "custom_dist", with the probabilities in that list. Draws are those of the program's generator, or of `seed` if that is not 0.
+    "custom_dist", with the probabilities in that list. Draws are those of the program's generator, or of `seed` if that is not 0. With
+    `is_sparse` the gradient of the weight is that of the rows of these classes.
     """
     layer = layer_name("nce", name)
     weight = parameter(layer, "w", [num_total_classes, known_size(input, 1, "nce", "number of columns")], param_attr, input.dtype)
     bias = parameter(layer, "b", [num_total_classes, 1], bias_attr, input.dtype)
     count = 10 if num_neg_samples is None else int(num_neg_samples)
-    return noise_contrastive(input, label, weight, bias, sample_weight, num_total_classes, count, sampler, custom_dist, seed)
+    return noise_contrastive(input, label, weight, bias, sample_weight, num_total_classes, count, sampler, custom_dist, seed, is_sparse)
 
 
 def noise_contrastive(
     input: Tensor, label: Tensor, weight: Tensor, bias: Tensor | None, sample_weight: Tensor | None, num_total_classes: int, count: int,
-    sampler: str, custom_dist: Sequence[float] | None, seed: int,
+    sampler: str, custom_dist: Sequence[float] | None, seed: int, is_sparse: bool,
 ) -> Tensor:  # fmt: skip
     """As `nce`, of a `weight` [classes, C], perhaps a `bias` [classes, 1], and `count` draws for each row."""
     if sampler not in ("uniform", "log_uniform", "custom_dist"):
@@ -60,7 +64,10 @@ def noise_contrastive(
     probabilities = _probabilities(sampler, num_total_classes, custom_dist)
     drawn = _draws(probabilities, label.shape[0], count, seed).astype(label.dtype)
     classes = functions.concat([label, drawn], 1).detach()
-    rows = F.embedding(classes, weight)
+    if is_sparse:
+        rows = embedding_by_rows(classes, weight, None) if in_dynamic_mode() else read_by_rows(classes, weight)
+    else:
+        rows = F.embedding(classes, weight)
     scores = functions.sum(rows * functions.unsqueeze(input, 1), -1)
     if bias is not None:
         scores = scores + functions.squeeze(F.embedding(classes, bias), -1)
