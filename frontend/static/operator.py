@@ -192,7 +192,8 @@ class Operator:
 
     @property
     def attr_names(self) -> list[str]:
-        return [*self.attrs, *([CALLSTACK] if self._has_lines() else ())]
+        """The names of all attributes, those that the program leaves to their defaults among them."""
+        return list(self.all_attrs())
 
     def _has_lines(self) -> bool:
         return bool(self.lines) and CALLSTACK not in self.attrs

@@ -8,7 +8,7 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.ir.diagnostics import caller_location, did_you_mean
-from polyreme.ir.types import type_symbols
+from polyreme.ir.types import TensorType, type_symbols
 from polyreme.loaders.program_desc import LOD_TENSOR, LOD_TENSOR_ARRAY, SELECTED_ROWS, OpDesc, ProgramDesc, VarDesc, write_program
 from polyreme.loaders.program_text import text_of_block, text_of_program, type_name
 from polyreme.static.kinds import OperatorKind, gradient_of
@@ -700,8 +700,8 @@ _HOLDING_NUMBERS = (LOD_TENSOR, SELECTED_ROWS, LOD_TENSOR_ARRAY)
 
 
 def _number_of_type(type: Any) -> int | None:
-    """What a variable is, by its number in program files; None where nobody says it."""
-    kind = getattr(type, "kind", type)
+    """What a variable is, by its number in program files; None where nobody says it. `type` may be another variable's `type`."""
+    kind = getattr(type, "kind", LOD_TENSOR if isinstance(type, TensorType) else type)
     if kind is None or isinstance(kind, int):
         return kind
     raise TypeError(f"expected a member of VarDesc.VarType as the type of a variable but got {type!r}")

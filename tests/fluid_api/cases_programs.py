@@ -278,3 +278,29 @@ def variables_are_of_the_type_that_they_are_made_with(fluid, np):
         "types": found, "rows": [rows.type == kinds.SELECTED_ROWS, list(rows.shape)],
         "copied": [again.global_block().var(name).type == getattr(kinds, name.upper()) for name in ("raw", "reader", "selected_rows")],
     }  # fmt: skip
+
+
+@check(F + "framework.Operator.attr_names", F + "framework.Block.create_var")
+def a_program_is_copied_part_by_part(fluid, np):
+    L = fluid.layers
+    h = L.fc(L.data("x", [3], dtype="float32"), 4, act="relu")
+    p = L.fc(L.dropout(h, 0.5, is_test=True), 2, act="softmax")
+    results = [p, L.reduce_mean(p, dim=1), L.transpose(L.reshape(h, [-1, 2, 2]), [0, 2, 1])]
+    copied, given = fluid.Program(), fluid.default_main_program().global_block()
+    block = copied.global_block()
+    for v in given.vars.values():
+        if isinstance(v, fluid.framework.Parameter):
+            block.create_parameter(name=v.name, shape=v.shape, dtype=v.dtype)
+        else:
+            block.create_var(name=v.name, shape=v.shape, dtype=v.dtype, type=v.type, lod_level=v.lod_level, persistable=v.persistable)
+    for op in given.ops:
+        inputs = {slot: [block.var(n) for n in op.input(slot)] for slot in op.input_names}
+        outputs = {slot: [block.var(n) for n in op.output(slot)] for slot in op.output_names}
+        block.append_op(type=op.type, inputs=inputs, outputs=outputs, attrs={name: op.attr(name) for name in op.attr_names})
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feed = {"x": np.ones((2, 3), "float32")}
+    first, second = (exe.run(which, feed=feed, fetch_list=[v.name for v in results]) for which in (None, copied))
+    told = [[name for name in op.attr_names if not name.startswith("op_") and "mkldnn" not in name] for op in given.ops]
+    attributes = [sorted((name, str(op.attr(name))) for name in names) for op, names in zip(given.ops, told)]
+    return {"attributes": attributes, "alike": [bool(np.array_equal(a, b)) for a, b in zip(first, second)]}

@@ -1,6 +1,5 @@
 """`fluid.dygraph`: functions that run at once, Layers, learning rates, and what compiles them."""
 
-from polyreme.fluid import decays as learning_rate_scheduler
 from polyreme.fluid.decays import (
     CosineDecay,
     ExponentialDecay,
@@ -15,7 +14,7 @@ from polyreme.fluid.decays import (
     ReduceLROnPlateau,
     StepDecay,
 )
-from polyreme.fluid.dygraph import base, jit, layers, losses, nn, parallel, rnn
+from polyreme.fluid.dygraph import base, jit, layers, learning_rate_scheduler, losses, nn, parallel, rnn
 from polyreme.fluid.dygraph.base import disable_dygraph, enable_dygraph, enabled, grad, guard, no_grad, to_variable
 from polyreme.fluid.dygraph.checkpoint import load_dygraph, save_dygraph
 from polyreme.fluid.dygraph.jit import ProgramTranslator, TracedLayer, declarative

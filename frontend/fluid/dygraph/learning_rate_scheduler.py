@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from polyreme.fluid.decays import *
-from polyreme.fluid.decays import LearningRateDecay as LearningRateDecay
-from polyreme.names import listed
+from polyreme.fluid.decays import (
+    CosineDecay,
+    ExponentialDecay,
+    InverseTimeDecay,
+    LambdaDecay,
+    LearningRateDecay,
+    LinearLrWarmup,
+    MultiStepDecay,
+    NaturalExpDecay,
+    NoamDecay,
+    PiecewiseDecay,
+    PolynomialDecay,
+    ReduceLROnPlateau,
+    StepDecay,
+)
 
-__dir__ = listed(__name__)
+__all__ = [
+    "CosineDecay", "ExponentialDecay", "InverseTimeDecay", "LambdaDecay", "LearningRateDecay", "LinearLrWarmup", "MultiStepDecay",
+    "NaturalExpDecay", "NoamDecay", "PiecewiseDecay", "PolynomialDecay", "ReduceLROnPlateau", "StepDecay",
+]  # fmt: skip
