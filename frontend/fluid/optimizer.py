@@ -30,6 +30,7 @@ from polyreme.fluid.optimizer_wrappers import LookaheadOptimizer, RecomputeOptim
 from polyreme.fluid.regularizer import append_regularization_ops
 from polyreme.names import listed
 from polyreme.operators.table import apply_legacy, find_legacy
+from polyreme.static.bodies import check_takes_operators
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
 from polyreme.tensor_kinds.selected_rows import SelectedRows, whole
@@ -222,6 +223,7 @@ class Optimizer(Shown):
         if in_dygraph_mode():
             trained = [p for p in parameter_list or self._parameter_list or () if not getattr(p, "frozen", False)]
             return [(p, p.grad) for p in trained if p.grad is not None]
+        check_takes_operators("minimize()")
         variable = _loss_variable(loss)
         with program_guard(variable.block.program, startup_program or default_startup_program()):
             return append_backward(variable, parameter_list or self._parameter_list, no_grad_set, callbacks)

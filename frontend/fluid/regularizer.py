@@ -75,12 +75,13 @@ def append_regularization_ops(parameters_and_grads: Any, regularization: Any = N
         if grad is None or own is None:
             found.append((param, grad))
             continue
+        block = grad.block.program.current_block()  # a step may be taken in a branch
         with grad.block.program.optimized_guard([param, grad]):
-            penalty = own(param, grad, grad.block) if callable(own) else _of_array_form(own, param)
+            penalty = own(param, grad, block) if callable(own) else _of_array_form(own, param)
             total = grad
             if grad.kind == SELECTED_ROWS:  # their sum with a penalty is none
-                total = grad.block.create_var(f"{grad.name}@NEWGRAD@", param.shape, param.dtype, persistable=False)
-            grad.block.append_op("sum", {"X": [grad, penalty]}, {"Out": [total]})
+                total = block.create_var(f"{grad.name}@NEWGRAD@", param.shape, param.dtype, persistable=False)
+            block.append_op("sum", {"X": [grad, penalty]}, {"Out": [total]})
         found.append((param, total))
     return found
 

@@ -16,6 +16,7 @@ from polyreme.casting.operators import apart
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr, product
 from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
+from polyreme.static.bodies import check_takes_operators
 from polyreme.static.kinds import Gradient, kind_named
 from polyreme.static.lod.read_rows import is_read_by_rows, mark_rows
 from polyreme.static.lod.travel import NOT_DECLARED, level_to_share
@@ -44,6 +45,7 @@ def append_backward(
     `context`: the names of variables by those of their gradients. `checkpoints` trade memory for time in Paddle; here the compiler decides
     what it keeps.
     """
+    check_takes_operators("append_backward()")
     target = _variable(loss, "loss")
     if product(target.type.shape) != 1:
         raise VariableError(
@@ -61,6 +63,7 @@ def append_backward(
     with program.role(OpRole.Backward):
         told = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
         found = _Backward(block, _names(no_grad_set), None, told).run([target], [None])
+    _check_begins_here(block, found)
     pairs = [(p, block.vars[found[p.name]]) for p in parameters if p.name in found]
     makers = {name: op for op in block.ops for name in op.output_arg_names}
     for parameter, gradient in pairs:
@@ -68,6 +71,19 @@ def append_backward(
         if maker is not None:  # which says whose gradient it makes, as Paddle's transpilers ask
             maker.attrs["op_role_var"] = [*maker.attrs.get("op_role_var", ()), parameter.name, gradient.name]
     return pairs
+
+
+def _check_begins_here(block: Block, found: Iterable[str]) -> None:
+    """That no gradient of a loss that a block within computes goes on to operators around the block."""
+    for name in found if block.parent_idx >= 0 else ():
+        variable = block.var_recursive(name)
+        if variable.block is not block and variable.op is not None and not variable.persistable and not variable.stop_gradient:
+            raise VariableError(
+                f"expected a loss that block 0 computes but its gradient goes from block {block.idx} on to '{name}' outside; compute the "
+                "loss in front of the branch, and call minimize() in it",
+                caller_location(),
+                code="E0608",
+            )
 
 
 @apart

@@ -23,7 +23,20 @@ from polyreme.lowering.transforms.solve_sizes import specialize_block
 from polyreme.static.variable import named_variable
 from polyreme.tensor import Tensor
 
-__all__ = ["BodyTrace", "regions_for"]
+__all__ = ["BlockNeededError", "BodyTrace", "check_takes_operators", "regions_for"]
+
+
+class BlockNeededError(TraceError):
+    """A function appends to the program what a body of ops cannot hold, such as a step of an optimizer: it needs a block."""
+
+
+def check_takes_operators(what: str) -> None:
+    """That operators are appended to a block now, not recorded as ops of a body; a `BlockNeededError` where they are."""
+    if isinstance(dispatch.active_trace(), BodyTrace):
+        raise BlockNeededError(
+            f"expected no {what} in the body of a branch or loop by functions that cannot be a block of its own; do it behind the branch",
+            caller_location(),
+        )
 
 
 class BodyTrace(Trace):

@@ -11,7 +11,8 @@ from polyreme.ir.dims import Expr
 from polyreme.math.reduction import all as all_of
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.static.api import held_arrays
-from polyreme.static.nested.loop_by_functions import loop_in_a_block, undone_on_error
+from polyreme.static.bodies import BlockNeededError
+from polyreme.static.nested.loop_by_functions import branch_in_blocks, loop_in_a_block, undone_on_error
 from polyreme.static.recorder import ProgramRecorder
 from polyreme.tensor import Tensor
 
@@ -32,7 +33,17 @@ def cond(
     for fn, which in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if fn is not None and not callable(fn):
             raise TypeError(f"The {which} in cond must be callable, but received {type(fn).__name__}")
-    return held_arrays.branch(pred, true_fn, false_fn)
+    return _branch(pred, true_fn, false_fn)
+
+
+def _branch(pred: Tensor, then_fn: Function | None, else_fn: Function | None) -> Any:
+    """A branch of ops; with blocks where a function appends to the program what ops do not hold."""
+    if not isinstance(dispatch.active_trace(), ProgramRecorder):
+        return held_arrays.branch(pred, then_fn, else_fn)
+    try:
+        return undone_on_error(lambda: held_arrays.branch(pred, then_fn, else_fn))
+    except BlockNeededError:
+        return undone_on_error(lambda: branch_in_blocks(pred, then_fn, else_fn))
 
 
 def _predicate(pred: Any, where: str) -> Tensor:
@@ -83,11 +94,11 @@ def while_loop(
         return held_arrays.loop(again, step, loop_vars)
     try:
         return list(undone_on_error(lambda: held_arrays.loop(again, step, loop_vars)))
-    except (InferError, UnsupportedError) as error:
+    except (InferError, UnsupportedError, BlockNeededError) as error:
         try:
             return list(undone_on_error(lambda: loop_in_a_block(again, step, loop_vars)))
-        except PolyremeError:
-            raise error from None
+        except PolyremeError as other:
+            raise (other if isinstance(error, BlockNeededError) else error) from None
 
 
 def case(pred_fn_pairs: Sequence[tuple[Tensor, Function]], default: Function | None = None, name: str | None = None) -> Any:
@@ -114,7 +125,7 @@ def _first(pairs: Sequence[tuple[Tensor, Function]], default: Function) -> Any:
     if not pairs:
         return default()
     (pred, fn), *others = pairs
-    return held_arrays.branch(pred, fn, lambda: _first(others, default))
+    return _branch(pred, fn, lambda: _first(others, default))
 
 
 def switch_case(branch_index: Tensor, branch_fns: Any, default: Function | None = None, name: str | None = None) -> Any:

@@ -56,6 +56,8 @@ def append_updates(optimizer: Any, pairs: Pairs) -> list[Operator]:
             f"dygraph mode"
         )
     main, startup = default_main_program(), default_startup_program()
+    if main.current_block_idx:
+        raise NotImplementedError("expected minimize() outside of branches and loops; an optimizer of paddle.fluid takes steps in branches")
     block = main.global_block()
     made = []
     pairs = [(p, g) for p, g in pairs if g is not None]

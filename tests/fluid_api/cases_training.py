@@ -274,3 +274,42 @@ def optimizers_around_others_step(fluid, np):
     with fluid.dygraph.guard():
         found["dygraph"] = [caught(lambda: look(inner)), caught(lambda: fluid.optimizer.RecomputeOptimizer(inner))]
     return found
+
+
+@check(F + "layers.switch_case", F + "layers.case", F + "optimizer.SGDOptimizer.minimize")
+def steps_are_taken_in_the_branch_that_runs(fluid, np):
+    L, made_by, found = fluid.layers, fluid.optimizer, []
+    x, which = L.data("x", [3], dtype="float32"), L.data("k", [1], dtype="int32", append_batch_size=False)
+    first = fluid.initializer.NumpyArrayInitializer(np.linspace(-1, 1, 6).reshape(3, 2).astype("float32"))
+
+    def rows(name):
+        return L.fc(x, 2, param_attr=fluid.ParamAttr(name=name, initializer=first), bias_attr=False)
+
+    loss = L.mean(L.square(rows("w")))
+    ways = [made_by.SGD(0.1), made_by.Adagrad(0.2), made_by.Adam(0.05, regularization=fluid.regularizer.L2Decay(0.1))]
+
+    def step(way):
+        def take():
+            way.minimize(loss)
+
+        return take
+
+    def own_net():
+        own = L.mean(L.square(rows("v")))
+        made_by.Momentum(0.2, 0.9).minimize(own)
+        return own
+
+    def other_net():
+        own = L.mean(rows("u"))
+        made_by.SGD(0.2).minimize(own)
+        return own
+
+    L.case([(L.equal(which, L.fill_constant([1], "int32", n)), step(way)) for n, way in enumerate(ways[:2])], step(ways[2]))
+    inner = L.switch_case(which, {0: own_net, 1: other_net})
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    for i in range(6):
+        feed = {"x": np.random.RandomState(i).uniform(-1, 1, (2, 3)).astype("float32"), "k": np.array([i % 3], "int32")}
+        found += exe.run(feed=feed, fetch_list=[loss, inner])
+        found += [np.array(fluid.global_scope().find_var(name).get_tensor()) for name in "wvu"]
+    return found

@@ -1,4 +1,5 @@
-"""`while_loop` as an operator `while` with a block, for loops whose bodies cannot be recorded as ops before a run tells their sizes.
+"""Branches and loops by functions as operators with blocks: where bodies cannot be recorded as ops before a run tells their sizes, or
+append to the program what no body of ops holds, such as steps of optimizers.
 
 In a block each operator guesses numbers for sizes that are free, as it does elsewhere in a program. Levels of detail go through it, too.
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from polyreme import dispatch, dtypes
+from polyreme import dispatch, dtypes, math
+from polyreme.control_flow import UNDEFINED
 from polyreme.static.current import default_main_program
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.recorder import RECORDER, variable_of
@@ -17,7 +19,7 @@ from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 from polyreme.utils.structures import flatten, map_structure
 
-__all__ = ["loop_in_a_block", "undone_on_error"]
+__all__ = ["branch_in_blocks", "loop_in_a_block", "undone_on_error"]
 
 
 def undone_on_error(build: Callable[[], Any]) -> Any:
@@ -64,6 +66,40 @@ def loop_in_a_block(cond: Callable[..., Any], body: Callable[..., Any], loop_var
         {"sub_block": inside, "is_test": False},
     )
     return list(states)
+
+
+def branch_in_blocks(pred: Any, then_fn: Callable[[], Any] | None, else_fn: Callable[[], Any] | None) -> Any:
+    """What the function gives that runs, as variables that both blocks write; what is no tensor is that of the first function."""
+    program = default_main_program()
+    parent = program.current_block()
+    condition = variable_of(pred, parent)
+    with dispatch.trace_into(RECORDER):
+        opposite = variable_of(math.logical_not(pred), parent)
+    outs: Any = UNDEFINED
+    for chosen, fn in ((condition, then_fn), (opposite, else_fn)):
+        inside = program.create_block()
+        try:
+            made = None if fn is None else fn()
+            if outs is UNDEFINED:
+                outs = map_structure(lambda value: _like(value, parent) if isinstance(value, Tensor) else value, made)
+            map_structure(lambda value, out: _hand_on(value, out) if isinstance(out, Variable) else None, made, outs)
+        finally:
+            program.rollback()
+        reads, writes = names_from_outside(inside)
+        scopes = parent.create_var(unique_name.generate("_generated_var"))
+        parent.append_op(
+            "conditional_block",
+            {"Cond": [chosen], "Input": [name for name in reads if name != chosen.name]},
+            {"Out": writes, "Scope": [scopes]},
+            {"sub_block": inside, "is_scalar_condition": True},
+        )
+    return outs
+
+
+def _like(value: Any, block: Any) -> Variable:
+    made: Variable = block.create_var(unique_name.generate("cond.tmp"), value.type.shape, value.dtype)
+    made.stop_gradient = not value.type.dtype.is_float
+    return made
 
 
 def _state(value: Any) -> Variable:
