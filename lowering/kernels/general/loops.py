@@ -63,6 +63,8 @@ SCRATCH_BYTES = 16 << 10
 PREFETCH_BYTES = 2048
 # Rows of unknown length that share what is known of their length.
 ROWS_TOGETHER = 8
+# Rows that share positions by which they are read.
+ROWS_BY_POSITION = 4
 # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
 LEAST_ROW_BYTES = 2048
 
@@ -225,6 +227,7 @@ class _RowLoops:
         self.kept = self._choose_kept()
         self.scratch: dict[Value, Value] = {}
         self.in_lines = self._choose_in_lines()
+        self.rows_at_once = self._choose_rows_at_once()
         # Whether the row being written is known to be one vector or less.
         self.is_short = False
 
@@ -256,6 +259,20 @@ class _RowLoops:
             count *= at_once
         unroll = 4 if self.along_row and (isinstance(n, Expr) or n >= 4 * count) and count > 1 else 1
         return Lanes(count, self.target.masked, unroll)
+
+    def _choose_rows_at_once(self) -> int:
+        """How many rows are computed together: several where their elements are read by positions along the row that all rows share."""
+        if self.rows.staged or self.vector is None or self.vector < 1 or self.lanes.count == 1:
+            return 1
+        rows, n = self.rows.space[self.vector - 1], self.rows.space[self.vector]
+        if isinstance(n, int) and n < 2 * self.lanes.count:
+            # So few vectors are no loop, out of which the positions are hoisted anyway.
+            return 1
+        for op in self.ops:
+            if isinstance(op, tensor.Gather) and op.axis == self.vector and len(shape_of(op.index)) == 1:
+                if shape_of(op.result) == self.rows.space and (isinstance(rows, Expr) or rows >= ROWS_BY_POSITION):
+                    return ROWS_BY_POSITION
+        return 1
 
     def _at_once(self) -> int:
         """How many vectors are computed at once: several where elements are computed one by one, by functions whose operations mostly wait
@@ -381,6 +398,9 @@ class _RowLoops:
             outer.remove(inner)
             cycles *= estimate(space[inner])
         around = [space[a] for a in outer]
+        if self.rows_at_once > 1:
+            around[outer.index(self.vector - 1)] = ceildiv(space[self.vector - 1], self.rows_at_once)
+            cycles *= self.rows_at_once
         count = 1
         for size in around:
             count *= max(estimate(size, 1), 1)
@@ -417,7 +437,10 @@ class _RowLoops:
 
                 return run(self.code, 0, space[inner], 1, carried, column)
 
-            vector_loop(self.code, self._to_whole_lines(at, lo, hi, body), hi, self.lanes, [], body)
+            if self.rows_at_once == 1:
+                vector_loop(self.code, self._to_whole_lines(at, lo, hi, body), hi, self.lanes, [], body)
+            else:
+                self._several_rows(at, lo, hi)
 
         return [_Nest(sizes, cycles * extent / self.lanes.count, rows_of_lanes)]
 
@@ -585,6 +608,33 @@ class _RowLoops:
                     leaves[value] = self._scratch_leaf(value, lanes)
         self._last_stage(leaves, at, lanes, mask)
 
+
+    def _several_rows(self, at: dict[int, Position], lo: Index, hi: Index) -> None:
+        """`rows_at_once` rows, of which `at` has the number; one by one where there are fewer left."""
+        code = self.code
+        assert self.vector is not None
+        axis = self.vector - 1
+        first, size = code.mul(at[axis].scalar(code), self.rows_at_once), self.rows.space[axis]
+
+        def vectors(rows: int, y: Position, carried: list[Value]) -> list[Value]:
+            def body(place: Position, lanes: int, mask: Value | None, part: int, carried: list[Value]) -> list[Value]:
+                emitter = ElementEmitter(code, self.leaves)
+                for row in range(rows):
+                    places = self._places({**at, axis: y.plus(code, Position(row)), axis + 1: place})
+                    for value, buffer in self.results:
+                        self._store(emitter, value, buffer, places, lanes, mask)
+                return carried
+
+            return vector_loop(code, lo, hi, self.lanes, carried, body)
+
+        whole = code.condition("le", code.add(first, self.rows_at_once), size)
+        if not isinstance(whole, Value):
+            vectors(self.rows_at_once, position(first), [])
+            return
+        with code.when(whole):
+            vectors(self.rows_at_once, position(first), [])
+        with code.when(whole, then=False):
+            run(code, first, size, 1, [], partial(vectors, 1), name="row")
 
     def _reduce_stage(
         self, stage: int, reduces: list[tensor.Reduce], leaves: dict[Value, Leaf], at: dict[int, Position], lanes: int, mask: Value | None
