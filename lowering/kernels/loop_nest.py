@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from polyreme.ir import dims
+from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.positions import Position, position
@@ -18,6 +21,8 @@ from polyreme.lowering.machines.targets import Target
 
 # Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
 ENOUGH_ITERATIONS = 64
+# Iterations cheaper than this, in kernels of free sizes, are done so many at a time: what they compute of the sizes is then computed once.
+CHEAP_CYCLES, ITERATIONS_TOGETHER = 500, 8
 # Gives the next carried values; `part` numbers the unrolled copy (-1 in a scalar tail, which keeps values of its own).
 Body = Callable[[Position, int, Value | None, int, list[Value]], list[Value]]
 
@@ -122,7 +127,34 @@ def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: 
     total: Dim = 1
     for i, n in enumerate(sizes):
         inside, total = (inside * n, total) if i >= taken else (inside, total * n)
-    grain = max(1, ceil(target.grain_cycles / max(cycles * estimate(inside), 1)))
-    with code.parallel(total, grain=grain) as iv:
-        nest(sizes[taken:], [position(x) for x in code.split(iv, list(sizes[:taken]))])
+    each_cycles = max(cycles * estimate(inside), 1)
+    together = iterations_together(total) if each_cycles < CHEAP_CYCLES and _has_free_sizes(code) else 1
+    grain = max(1, ceil(target.grain_cycles / each_cycles / together))
+
+    def iteration(at: Position, values: list[Value]) -> list[Value]:
+        nest(sizes[taken:], [position(x) for x in code.split(at.scalar(code), list(sizes[:taken]))])
+        return values
+
+    with code.parallel(dims.ceildiv(total, together), grain=grain) as iv:
+        if together == 1:
+            iteration(position(iv), [])
+        else:
+            first = code.mul(iv, together)
+            run(code, first, code.min(code.add(first, together), total), 1, [], iteration)
+
+
+def iterations_together(count: Dim) -> int:
+    """How many of `count` iterations a thread does in a loop of its own: several where enough are left for many threads, however long the
+    rows turn out to be.
+    """
+    return ITERATIONS_TOGETHER if estimate(count) >= ENOUGH_ITERATIONS * ITERATIONS_TOGETHER else 1
+
+
+def _has_free_sizes(code: Code) -> bool:
+    """Whether the kernel being written has operands of free sizes."""
+    block = code.b.block
+    while (parent := block.parent_op) is not None and not isinstance(parent, Func):
+        assert parent.parent is not None
+        block = parent.parent
+    return any(isinstance(n, Expr) for arg in block.args if isinstance(arg.type, BufferType) for n in arg.type.shape)
 

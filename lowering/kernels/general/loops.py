@@ -29,7 +29,7 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, 
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, run, vector_loop, vector_loop_rest
+from polyreme.lowering.kernels.loop_nest import Body, Lanes, each, iterations_together, run, vector_loop, vector_loop_rest
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, position
@@ -61,8 +61,6 @@ KEPT_COST = 4
 SCRATCH_BYTES = 16 << 10
 # How far ahead loops ask for lines of memory: 1 KiB or 4 KiB are about as good.
 PREFETCH_BYTES = 2048
-# Rows of unknown length that share what is known of their length.
-ROWS_TOGETHER = 8
 # Rows that share positions by which they are read.
 ROWS_BY_POSITION = 4
 # Shorter rows do not pay for a beginning of their own, up to a whole line of the result.
@@ -384,8 +382,9 @@ class _RowLoops:
                 self._row(dict(zip(outer, places, strict=True)), 1, None)
 
             if self._may_be_short and sizes:
-                some = partial(self._rows, sizes[-1], whole_row)
-                return [_Nest([*sizes[:-1], ceildiv(sizes[-1], ROWS_TOGETHER)], cycles * ROWS_TOGETHER, some)]
+                together = iterations_together(product(sizes))
+                some = partial(self._rows, sizes[-1], together, whole_row)
+                return [_Nest([*sizes[:-1], ceildiv(sizes[-1], together)], cycles * together, some)]
             return [_Nest(sizes, cycles, whole_row)]
         # Lanes are rows, so the vector axis is cut into chunks if the axes around it do not make enough iterations.
         outer.remove(self.vector)
@@ -574,12 +573,12 @@ class _RowLoops:
 
     # --- one row (or `lanes` of them)
 
-    def _rows(self, count: Dim, row: Callable[[list[Position]], None], places: list[Position]) -> None:
-        """Some of `count` rows, written for short ones and for others."""
+    def _rows(self, count: Dim, together: int, row: Callable[[list[Position]], None], places: list[Position]) -> None:
+        """`together` of `count` rows, written for short ones and for others."""
         code = self.code
         assert self.vector is not None
-        first = code.mul(places[-1].scalar(code), ROWS_TOGETHER)
-        end = code.min(code.add(first, ROWS_TOGETHER), count)
+        first = code.mul(places[-1].scalar(code), together)
+        end = code.min(code.add(first, together), count) if together > 1 else code.add(first, 1)
         short = code.condition("le", self.rows.space[self.vector], self.lanes.count)
         assert isinstance(short, Value)
 

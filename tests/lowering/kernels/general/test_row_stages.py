@@ -76,3 +76,23 @@ def test_a_nan_in_a_short_row_is_that_rows_alone() -> None:
         x[7, length - 1] = np.nan
         (found,) = load_module(module).run([x])
         assert np.flatnonzero(np.isnan(found)).tolist() == [7]
+
+
+@pytest.mark.parametrize("width", ["W", "70"])
+def test_rows_that_are_read_by_the_same_positions_agree_with_numpy(width: str) -> None:
+    module = parse_module(f"""module {{
+  func @main(%x: tensor<Rx{width}xf32>, %at: tensor<Kxi64>, %w: tensor<1xKxf32>) -> tensor<RxKxf32> {{
+    %y = tensor.fused %x, %at, %w : tensor<RxKxf32> {{ (%a: tensor<Rx{width}xf32>, %b: tensor<Kxi64>, %c: tensor<1xKxf32>)
+      %g = tensor.gather %a, %b {{axis = 1}} : tensor<RxKxf32>
+      %m = tensor.map %g, %c {{fn = "mul"}} : tensor<RxKxf32>
+      tensor.yield %m
+    }}
+    return %y
+  }}
+}}""")
+    made = load_module(module)
+    draw = np.random.default_rng(0)
+    for rows, count in [*((r, 21) for r in range(10)), (4, 1), (3, 16), (600, 33)]:
+        x = draw.standard_normal((rows, 70)).astype(np.float32)
+        at, w = draw.integers(-70, 70, count), draw.standard_normal((1, count)).astype(np.float32)
+        np.testing.assert_array_equal(made.run([x, at, w])[0], x[:, at] * w)
