@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from polyreme.dialects import kernel
 from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.dims import Dim, Expr, product
-from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index
+from polyreme.ir.types import BufferType, ScalarType, Type, element_type, i32, i64, index
 
 Index = int | Expr | Value
+# Result types and segments of ops that were made: by class, types of operands and attributes.
+_KNOWN: dict[tuple[type[Op], tuple[Any, ...]], tuple[Type, tuple[int, ...] | None]] = {}
+MOST_KNOWN = 10_000
 
 
 @dataclass
@@ -54,10 +58,11 @@ class Code:
         if dtype.kind in "iux" and isinstance(x, float):
             x = int(x)  # whole: nothing else fits an integer type
         # A constant is made once, in front of where the next op goes. Numbers are told apart by their text, since 0.0 equals -0.0.
-        key = self.b.block, self.b.before, type(x), repr(x), dtype
+        text = repr(x)
+        key = self.b.block, self.b.before, type(x), text, dtype
         value = self._constants.get(key)
-        if value is None or value.owner.parent is not self.b.block:
-            value = self._constants[key] = self.b(kernel.Constant, value=x, dtype=dtype)
+        if value is None or value.op.parent is not self.b.block:
+            value = self._constants[key] = self._again(kernel.Constant, (), {"value": x, "dtype": dtype}, (type(x), text, dtype))
         return value
 
     def add(self, *terms: Index) -> Index:
@@ -143,22 +148,33 @@ class Code:
     # --- values
 
     def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
-        value: Value = self.b(kernel.Apply, xs, fn=fn, dtype=dtype)
-        return value
+        return self._again(kernel.Apply, xs, {"fn": fn, "dtype": dtype}, (fn, dtype, *[x.type for x in xs]))
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        value: Value = self.b(kernel.Fma, a, b, c)
+        return self._again(kernel.Fma, (a, b, c), {}, (a.type, b.type, c.type))
+
+    def _again(self, kind: type[Op], operands: Sequence[Value], attributes: dict[str, Any], key: tuple[Any, ...]) -> OpResult:
+        """An op with one result, whose type follows from the `key`: one like another that was checked is not checked again. Kernels are
+        thousands of a few ops.
+        """
+        known = _KNOWN.get((kind, key))
+        if known is None:
+            op = kind(*((operands,) if kind is kernel.Apply else operands), **attributes)
+            if len(_KNOWN) >= MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[kind, key] = op.result.type, op.segments
+        else:
+            op = kind.build(operands, attributes, (), known[:1], self.b.loc, known[1])
+        value: OpResult = self.b.insert(op)
         return value
 
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c: of floats, or of words of four bytes or two 16-bit numbers each, whose products are summed in one."""
         of_words = kernel.Dot2 if self.pairs else kernel.Dot4
-        value: Value = self.b(of_words if element_type(c.type) == i32 else kernel.Fma, a, b, c)
-        return value
+        return self._again(of_words if element_type(c.type) == i32 else kernel.Fma, (a, b, c), {}, (a.type, b.type, c.type))
 
     def broadcast(self, x: Value, lanes: int) -> Value:
-        value: Value = self.b(kernel.Broadcast, x, lanes=lanes) if lanes > 1 else x
-        return value
+        return self._again(kernel.Broadcast, (x,), {"lanes": lanes}, (x.type, lanes)) if lanes > 1 else x
 
     def zero(self, dtype: ScalarType, lanes: int = 1) -> Value:
         return self.broadcast(self.constant(0.0 if dtype.is_float else 0, dtype), lanes)
@@ -209,9 +225,12 @@ class Code:
         return value
 
     def load(self, buffer: Value, at: Index, lanes: int = 1, mask: Value | None = None, align: int | None = None) -> Value:
-        value: Value = self.b(kernel.Load, buffer, self.value(at), mask, lanes=lanes, align=align)
-        return value
-
+        position = self.value(at)
+        if mask is not None:
+            value: Value = self.b(kernel.Load, buffer, position, mask, lanes=lanes, align=align)
+            return value
+        key = type(buffer.type), element_type(buffer.type), position.type, lanes, align
+        return self._again(kernel.Load, (buffer, position), {"lanes": lanes, "align": align}, key)
 
     def store(
         self, x: Value, buffer: Value, at: Index, mask: Value | None = None, align: int | None = None, streaming: bool = False

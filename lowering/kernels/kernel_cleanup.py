@@ -51,32 +51,41 @@ def _is_pure(op: Op, written: set[Value]) -> bool:
 
 def _key(op: Op) -> Any:
     # 0.0 equals -0.0 and 1 equals True in Python, so numbers are told apart by their text.
-    attributes = tuple((k, repr(v)) for k, v in op.attributes.items())
-    return type(op), op.operands, op.segments, attributes
+    values = map(repr, op.attributes.values()) if isinstance(op, kernel.Constant) else op.attributes.values()
+    return type(op), op.operands, op.segments, *op.attributes, *values
 
 
 def _merge(block: Block, known: dict[Any, Op], written: set[Value]) -> None:
-    known = dict(known)
+    """`known` is as it was, in the end."""
+    added = []
     for op in block:
-        for region in op.regions:
-            for inner in region.blocks:
-                _merge(inner, known if not isinstance(op, kernel.Parallel) else {}, written)
-        if op.regions or not _is_pure(op, written):
-            continue
-        same = known.setdefault(_key(op), op)
-        if same is not op:
-            op.replace_with(*same.results)
+        if op.regions:
+            for region in op.regions:
+                for inner in region.blocks:
+                    _merge(inner, known if not isinstance(op, kernel.Parallel) else {}, written)
+        elif _is_pure(op, written):
+            key = _key(op)
+            same = known.get(key)
+            if same is None:
+                known[key] = op
+                added.append(key)
+            else:
+                op.replace_with(*same.results)
+    for key in added:
+        del known[key]
 
 
 def _hoist(block: Block, written: set[Value]) -> None:
     for op in block:
+        if not op.regions:
+            continue
         for region in op.regions:
             for inner in region.blocks:
                 _hoist(inner, written)
         if isinstance(op, kernel.For):
             inside: set[Value] = set(op.block.args)
             for candidate in op.block:
-                if _is_pure(candidate, written) and not candidate.regions and not any(v in inside for v in candidate.operands):
+                if not candidate.regions and _is_pure(candidate, written) and inside.isdisjoint(candidate.operands):
                     candidate.detach()
                     block.insert(candidate, op)
                 else:

@@ -173,6 +173,9 @@ def best_cut(found: Matrices) -> Cut | None:
             [choice for choice in CUT_SCHEMES.values() if len(choice) == 1 and choice[0].few is not None],
             inf,
         )
+        # Most products are too small for any.
+        if next(iter(cuts(known, choices, ADVANTAGE * known.direct_cycles)), None) is None:
+            return None
     fitting = [cut for cut in cuts(known, choices, enough) if cut.fits and (known is found or cut.rows % 2 == 0)]
     transposed = CUT_SCHEMES["thirds of rows"]
     if any(cut.schemes == transposed for cut in fitting) and any(cut.fits for cut in cuts(known, [CUT_SCHEMES["thirds"]])):
