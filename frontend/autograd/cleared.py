@@ -47,9 +47,8 @@ def has_own_gradient(tensor: Tensor) -> bool:
 
 @provides
 def clear_gradient(tensor: Tensor, set_to_zero: bool) -> None:
-    """Set the gradient to zeros, or take it away, as where it is rows of a table.
-
-    Those who keep one that `backward` made see the zeros, but not what is added after that.
+    """Set the gradient to zeros, or take it away, as where it is rows of a table. Those who keep one that `backward` made see the zeros,
+    but not what is added after that.
     """
     held = tensor._grad
     if held is None:

@@ -26,9 +26,8 @@ def updated(
     options: Mapping[str, Any],
     decay: WeightDecayRegularizer | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The (master) weight `p` and its state after a step by the formula `update`: all of it in the dtype of `p`.
-
-    `options` are rounded as the rule has it.
+    """The (master) weight `p` and its state after a step by the formula `update`, all of it in the dtype of `p`. `options` are rounded as
+    the rule has it.
     """
     g = cast_to(gradient, p.type.dtype)
     if decay is not None:

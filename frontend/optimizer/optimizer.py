@@ -288,10 +288,6 @@ class Optimizer(Shown, UpdateProtocol):
             if stored is not parameter:
                 assign(parameter, cast_to(p, parameter.type.dtype))
 
-    def is_recorded(self) -> bool:
-        """Whether a step can be a part of a compiled function: it is `_append_optimize_op`, or the formula of a `rule`."""
-        return True
-
     def kept_names(self) -> list[tuple[Any, list[str]]]:
         """The tables of state, and for which parameters they have some, for `forget_since`."""
         tables: list[dict[str, Any]] = [self._accumulators, *self._accumulators.values(), self._master_weights]

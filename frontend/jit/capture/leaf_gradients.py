@@ -124,7 +124,7 @@ class LeafGradients:
         leaf.kind = next((kind for kind in ("none", "cleared", "own", "set") if _holds(leaf.real, kind)), "")
         leaf.left = held = leaf.before
         if not leaf.kind:
-            raise NotWhole("a gradient from before the call is a part of a graph")
+            raise NotWhole("a gradient from before the call is a part of a graph, or of another type than what it is of")
         if held is not None and leaf.kind != "cleared":
             self.state.note(held, Attribute(leaf.source_or_self, "grad"))
             self.trace.value_of(held)
@@ -247,4 +247,6 @@ _KINDS: dict[str, Callable[[Tensor], bool]] = {
 
 def _holds(leaf: Any, kind: str) -> bool:
     """Whether a tensor is a leaf, without hooks, that has such a gradient."""
-    return isinstance(leaf, Tensor) and leaf._node is None and not leaf._hooks and _KINDS[kind](leaf)
+    if not isinstance(leaf, Tensor) or leaf._node is not None or leaf._hooks:
+        return False
+    return (leaf._grad is None or not leaf._grad.is_selected_rows()) and _KINDS[kind](leaf)

@@ -12,7 +12,7 @@ from typing import Any
 
 from polyreme import dispatch, tape
 from polyreme.jit.capture.branches import Branches
-from polyreme.jit.capture.kinds import CONSTANTS, is_ours
+from polyreme.jit.capture.kinds import CONSTANTS, is_ours, module_name
 from polyreme.jit.capture.leaf_gradients import LeafGradients
 from polyreme.jit.capture.sources import Computed
 from polyreme.jit.capture.trace import Trace
@@ -29,6 +29,9 @@ _FOR_SUBCLASSES = frozenset({
     "_add_accumulator", "_append_optimize_op", "_create_accumulators", "_create_param_lr", "_finish_update", "_get_accumulator",
     "_get_accumulator_master", "_global_learning_rate", "_is_dtype_fp16_or_bf16", "_prefixed", "_update_param_group",
 })  # fmt: skip
+_TO_BE_OVERRIDDEN = _FOR_SUBCLASSES | {"clear_grad", "clear_gradients", "minimize", "rule", "step", "state_dict", "set_state_dict"}
+# Whose steps are made of ops where they are recorded.
+_RECORDED = frozenset({f"polyreme.optimizer.{name}" for name in ("algorithms", "optimizer", "protocol")})
 
 
 class Steps(Branches):
@@ -78,6 +81,8 @@ class Steps(Branches):
     def of_optimizer(self, optimizer: Optimizer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A method that optimizers have from the framework."""
         name = plain.__name__
+        if module_name(plain) not in _RECORDED:
+            raise NotWhole(f"'{type(optimizer).__name__}.{name}' is called")
         if name in _FOR_SUBCLASSES:
             self._check_known(optimizer)
             return plain(optimizer, *args, **kwargs)
@@ -92,7 +97,7 @@ class Steps(Branches):
                 gradients.clear(parameter, bool(set_to_zero))
             return None
         if name == "step" and not args and not kwargs:
-            return self._step(optimizer, gradients)
+            return self._step(optimizer, plain, gradients)
         if name == "minimize" and not optimizer._is_of_ones_own():
             return self._by_ops(optimizer, gradients, lambda: plain(optimizer, *args, **kwargs))
         raise NotWhole(f"'{type(optimizer).__name__}.{name}' is called")
@@ -116,9 +121,9 @@ class Steps(Branches):
                 state.guard(place, "{0} is {1}", parameter, message=f"is the parameter '{parameter.name}'")
         state.note_optimizer(optimizer)
 
-    def _step(self, optimizer: Optimizer, gradients: LeafGradients) -> None:
+    def _step(self, optimizer: Optimizer, plain: types.FunctionType, gradients: LeafGradients) -> None:
         if not optimizer._is_of_ones_own():
-            self._by_ops(optimizer, gradients, optimizer.step)
+            self._by_ops(optimizer, gradients, lambda: plain(optimizer))
             return
 
         def run() -> None:
@@ -132,8 +137,9 @@ class Steps(Branches):
         """A step: `run` has the framework's own code record it."""
         self._check_known(optimizer)
         said = type(optimizer).__name__
-        if not optimizer.is_recorded():
-            raise NotWhole(f"'{said}.step' is called")
+        changed = [name for base in type(optimizer).__mro__ if not is_ours(base) for name in vars(base) if hasattr(Optimizer, name)]
+        if any(name not in _TO_BE_OVERRIDDEN and not name.startswith("__") for name in changed):
+            raise NotWhole(f"'{said}.step' is called, of which a part is overridden")
         own = [optimizer._grad_clip, optimizer._weight_decay]
         own += [group.get(name) for group in optimizer._groups for name in ("grad_clip", "weight_decay")]
         own += [getattr(parameter, "regularizer", None) for parameter in optimizer._parameter_list]

@@ -481,6 +481,77 @@ def an_optimizer_of_ones_own(p: Run) -> None:
     some_steps(p, step, net)
 
 
+class Counted(paddle.optimizer.Adam):
+    """One of Paddle's with a step of one's own around it."""
+
+    def step(self) -> None:
+        self.steps = getattr(self, "steps", 0) + 1
+        super().step()
+
+
+@program(whole=False)
+def a_step_around_the_step(p: Run) -> None:
+    net = a_net()
+    optimizer = Counted(0.1, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    p.watch(optimizer)
+    some_steps(p, step, net)
+
+
+class Halved(paddle.optimizer.Adam):
+    """One of which a part is another."""
+
+    def _rate_factor(self, parameter: Any, group: Any) -> float:
+        self.asked = getattr(self, "asked", 0) + 1
+        return super()._rate_factor(parameter, group) / (2 if self.asked < 12 else 1)
+
+
+@program(whole=False)
+def an_optimizer_with_a_part_of_ones_own(p: Run) -> None:
+    net = a_net()
+    optimizer = Halved(0.1, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    p.watch(optimizer)
+    some_steps(p, step, net)
+
+
+@program(whole=False)
+def rows_of_a_table_from_before(p: Run) -> None:
+    table = nn.Embedding(6, 3, sparse=True)
+    optimizer = paddle.optimizer.SGD(0.1, parameters=table.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = table(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss.detach()
+
+    p.watch(table)
+    for eager in (False, True, False, True):
+        if eager:
+            table(paddle.to_tensor([0, 2])).sum().backward()
+        p.call(step, paddle.to_tensor([1, 2, 1]))
+        table.clear_gradients(set_to_zero=False)
+
+
 @program()
 def the_net_is_used_in_eager_mode_between(p: Run) -> None:
     net = a_net()
