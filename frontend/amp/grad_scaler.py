@@ -251,7 +251,8 @@ class GradScaler(AmpScaler):
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, once between two updates."""
-        self._unscale(optimizer)
+        if self._enable:
+            self._unscale(optimizer)
 
     def step(self, optimizer: Any) -> None:
         """`optimizer.step()` of gradients that are divided by the scale, unless they are not finite."""

@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from polyreme import device, dtypes
+from polyreme.amp.grad_scaler import AmpScaler
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.core import Value
@@ -47,7 +48,7 @@ from polyreme.jit.capture.kinds import (
     module_of,
 )
 from polyreme.jit.capture.rules import WatchedRule
-from polyreme.jit.capture.steps import GRADIENT_METHODS, Steps
+from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, Steps
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
@@ -133,6 +134,8 @@ class Watch(Steps):
             return self.of_optimizer(held, plain, args, kwargs)
         if isinstance(held, LRScheduler) and is_ours(plain):
             return self.of_schedule(held, plain, args, kwargs)
+        if isinstance(held, AmpScaler) and is_ours(plain):
+            return self._call_twin(plain, (held, *args), kwargs)
         if isinstance(held, PyLayerContext):
             return plain(held, *args, **kwargs)
         if isinstance(held, Layer) and is_ours(plain):
@@ -273,6 +276,8 @@ class Watch(Steps):
             raise NotWhole(f"'{function.__name__}' is called")
         if module.startswith(("polyreme.nn.layer", "polyreme.nn.container")) or module == "polyreme.nn.recurrence":
             # Methods of Layers, called with the Layer.
+            return self._call_twin(function, args, kwargs)
+        if module == "polyreme.nn.utils" and function.__name__ in GRADIENT_FUNCTIONS:
             return self._call_twin(function, args, kwargs)
         if module in FLOW:
             return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})

@@ -350,6 +350,8 @@ def capture(
             if not made.outputs and not trace.written:
                 state.guards += leaf_guards
                 return _without_tensors(state, trace, made, recipe, effects, shapes)
+            if trace.leaf_gradients.made and (not trains or any(id(held) in trace.leaf_gradients.made for held in made.outputs)):
+                raise NotWhole("a tensor that was made inside the function is to get gradients", location)
             freed = _freed(made.outputs, location) if trains else None
             if freed is None:
                 _refuse_gradients_that_are_undecided(trace, location)

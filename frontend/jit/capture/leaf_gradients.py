@@ -58,11 +58,14 @@ class LeafGradients:
         self.leaves: dict[int, WatchedLeaf] = {}
         self.trains = False  # whether the function runs `backward`, or an optimizer
         self.scheduled = False  # whether a schedule takes a step
+        self.made: dict[int, Tensor] = {}  # tensors that the function made, and then made to need gradients
 
     # --- while the function runs
 
     def arrives(self, tensor: Tensor) -> None:
         """`backward` is about to add to the gradient of a leaf."""
+        if id(tensor) in self.made:
+            return
         leaf = self._leaf(tensor)
         if not leaf.kind and _holds(leaf.real, "empty"):
             leaf.kind, leaf.open = "empty", True

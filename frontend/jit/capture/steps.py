@@ -21,9 +21,11 @@ from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.optimizer import Optimizer
 from polyreme.tensor import Tensor
 
-__all__ = ["GRADIENT_METHODS", "Steps"]
+__all__ = ["GRADIENT_FUNCTIONS", "GRADIENT_METHODS", "Steps"]
 
 GRADIENT_METHODS = frozenset({"backward", "clear_grad", "clear_gradient", "zero_grad"})
+# Functions of the framework that are watched as the user's own: they look at gradients.
+GRADIENT_FUNCTIONS = frozenset({"clip_grad_norm_", "clip_grad_value_", "_gradients"})
 # Methods of optimizers for subclasses of one's own, which look at nothing but the optimizer.
 _FOR_SUBCLASSES = frozenset({
     "_add_accumulator", "_append_optimize_op", "_create_accumulators", "_create_param_lr", "_finish_update", "_get_accumulator",
@@ -55,6 +57,14 @@ class Steps(Branches):
             gradients.look(held)
         return held._grad
 
+    def make_leaf(self, held: Tensor) -> None:
+        """`held.stop_gradient = False`, of a tensor that the function has made: that is for gradients which the function takes itself."""
+        what = "a tensor that was made inside the function is to get gradients"
+        trace = dispatch.active_trace()
+        if not isinstance(trace, Trace) or trace.gradients is None or self.state.born or held._node is not None or held._view is not None:
+            raise NotWhole(what)
+        trace.gradients.made[id(held)] = held
+
     def set_gradient(self, held: Tensor, value: Any) -> None:
         """`held.grad = value`."""
         gradients = self._gradients("'Tensor.grad'")
@@ -68,6 +78,8 @@ class Steps(Branches):
             self.send_back([held], lambda: plain(held, *args, **kwargs))
         elif gradients.is_outside(held):
             gradients.clear(held, *args, **kwargs) if args or kwargs else gradients.clear(held, True)
+        else:
+            plain(held, *args, **kwargs)
 
     def send_back(self, outputs: list[Tensor], run: Any) -> None:
         """`run`, which sends gradients back from `outputs`."""

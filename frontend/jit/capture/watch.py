@@ -292,7 +292,7 @@ class Reads(abc.ABC):
             if isinstance(trace, Trace) and trace.uncertain.is_any(held):
                 raise NotWhole("'stop_gradient' is set of a tensor that is another one if a tensor decides so")
             if held.stop_gradient and not value:
-                raise NotWhole("a tensor that was made inside the function is to get gradients")
+                self.make_leaf(held)
             held.stop_gradient = value
             return
         if not isinstance(held, PyLayerContext):
@@ -625,6 +625,10 @@ class Reads(abc.ABC):
     @abc.abstractmethod
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """`function(*args, **kwargs)`."""
+
+    @abc.abstractmethod
+    def make_leaf(self, held: Tensor) -> None:
+        """`held.stop_gradient = False`, of a tensor that the function has made."""
 
     @abc.abstractmethod
     def gradient_of(self, held: Tensor) -> Tensor | None:

@@ -573,19 +573,114 @@ def the_net_is_used_in_eager_mode_between(p: Run) -> None:
             net(p.t(2, 3)).sum().backward()  # which the next step finds
 
 
-@program(whole=False)
+@program()
 def a_gradient_penalty(p: Run) -> None:
     net = a_net()
-    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    optimizer = paddle.optimizer.SGD(0.001, parameters=net.parameters())
 
     @p.static
     def step(x: Any) -> Any:
+        x = x * 0.5 + 0.1
         x.stop_gradient = False
         y = net(x).square().sum()
         (slope,) = paddle.grad(y, x, create_graph=True)
         loss = y + (slope.square().sum() - 1).square()
         loss.backward()
         optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    some_steps(p, step, net)
+
+
+@program(whole=False)
+def an_argument_is_made_to_need_gradients(p: Run) -> None:
+    net = a_net()
+
+    @p.static
+    def step(x: Any) -> Any:
+        x.stop_gradient = False
+        net(x).sum().backward()
+        return x.grad
+
+    p.watch(net)
+    for _ in range(3):
+        x = p.t(4, 3)
+        p.call(step, x)
+        p.note([x.grad, x.stop_gradient, *gradients(net)])
+
+
+@program(whole=False)
+def a_tensor_made_inside_leaves_with_its_gradient(p: Run) -> None:
+    net = a_net()
+
+    @p.static
+    def step(x: Any) -> Any:
+        x = x + 1
+        x.stop_gradient = False
+        net(x).sum().backward()
+        return x
+
+    p.watch(net)
+    for _ in range(3):
+        x = p.call(step, p.t(4, 3))
+        p.note([x.grad, x.stop_gradient, *gradients(net)])
+
+
+@program()
+def a_tensor_made_inside_leaves_its_gradient(p: Run) -> None:
+    net = a_net()
+
+    @p.static
+    def step(x: Any) -> Any:
+        x = x + 1
+        x.stop_gradient = False
+        net(x).sum().backward()
+        net(x * 2).sum().backward()
+        first = x.grad.detach() * 1.0
+        x.clear_grad()
+        net(x).square().sum().backward()
+        return first, x.grad.detach() + 1
+
+    some_steps(p, step, net)
+
+
+@program()
+def norms_are_clipped_by_hand(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any, by_value: bool) -> Any:
+        net(x).square().mean().backward()
+        if by_value:
+            nn.utils.clip_grad_value_(net.parameters(), 0.01)
+            total = None
+        else:
+            total = nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        optimizer.step()
+        optimizer.clear_grad()
+        return total
+
+    p.watch(net)
+    for by_value in (False, False, True, True):
+        p.call(step, p.t(4, 3), by_value)
+        p.note(gradients(net))
+
+
+@program()
+def a_scaler_that_is_off(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    scaler = paddle.amp.GradScaler(enable=False)
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.clear_grad()
         return loss
 
