@@ -26,7 +26,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.loaders.safe_pickle import NamedArray, read_pickle
-from polyreme.runtime.artifact import is_device
+from polyreme.runtime.files import is_device
 from polyreme.tensor import Tensor
 
 __all__ = ["load", "save"]

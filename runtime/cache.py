@@ -28,9 +28,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from polyreme.runtime.artifact import umask, write_atomically
 from polyreme.runtime.digest import blake2b
 from polyreme.runtime.draft import Draft
+from polyreme.runtime.files import umask, write_atomically
 
 MAGIC = b"polyreme-cache2\n"
 DIGEST_BYTES = 32

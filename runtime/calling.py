@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_SIZE, GuardSpec, Manifest, TensorSpec
 from polyreme.runtime.errors import CallError, ContentError
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.sizes import Size, parse_size
+from polyreme.runtime.manifest.specs import MAX_SIZE, GuardSpec, TensorSpec
 from polyreme.runtime.memory import numpy_dtype
-from polyreme.runtime.sizes import Size, parse_size
 
 Array = np.ndarray[Any, Any]
 Shapes = tuple[tuple[int, ...], ...]

@@ -7,8 +7,8 @@ import functools
 import platform
 import sys
 
-from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.manifest.specs import TargetSpec
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "x64": "x86_64"}
 

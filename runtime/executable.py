@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.calling import CallableModel
 from polyreme.runtime.errors import CallError
+from polyreme.runtime.manifest.manifest import Manifest
 from polyreme.runtime.memory import ALIGNMENT, address_of, aligned_empty
 from polyreme.runtime.threads import Pool
 

@@ -21,7 +21,7 @@ from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.gpu_copies import DeviceCopies
 from polyreme.runtime.gpu_plan import GpuPlan, LaunchSpec
-from polyreme.runtime.sizes import parse_size
+from polyreme.runtime.manifest.sizes import parse_size
 
 # Calls between two waits of `timings`.
 _QUEUED = 8

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from polyreme.runtime.artifact import GPU_PLAN, Manifest
 from polyreme.runtime.errors import ArtifactError
-from polyreme.runtime.sizes import parse_size
+from polyreme.runtime.manifest.manifest import GPU_PLAN, Manifest
+from polyreme.runtime.manifest.sizes import parse_size
 
 MAX_LAUNCHES = 100_000
 MAX_THREADS = 1024

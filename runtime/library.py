@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_MANIFEST_BYTES, Manifest
 from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import MAX_MANIFEST_BYTES
 from polyreme.runtime.memory import address_of, near_constants
 from polyreme.runtime.schedule import Schedule, schedule_of_parts
 from polyreme.runtime.shared_code import load_code

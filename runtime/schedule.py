@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import MAX_SIZE, BodySpec, Manifest, StepSpec
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError, ContentError
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import MAX_SIZE, BodySpec, StepSpec
 
 __all__ = ["Schedule", "ScheduledStep", "schedule_of_parts"]
 

@@ -200,9 +200,9 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> A
 
 def runs_here(target: Any) -> bool:
     """Whether code for `target` runs on this machine."""
-    from polyreme.runtime.artifact import TargetSpec
     from polyreme.runtime.cpu import check_runs_here
     from polyreme.runtime.errors import ArtifactError
+    from polyreme.runtime.manifest.specs import TargetSpec
 
     try:
         check_runs_here(TargetSpec(target.triple, target.cpu, target.features), "the library")

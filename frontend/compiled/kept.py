@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyreme import __version__
 from polyreme.ir import config
-from polyreme.runtime.artifact import GPU_PLAN, Artifact
+from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.cpu import processor_text
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.manifest.manifest import GPU_PLAN
 from polyreme.runtime.shared_code import is_shared, load_shared, with_shared_code
 
 if TYPE_CHECKING:

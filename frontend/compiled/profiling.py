@@ -197,8 +197,8 @@ def _run(executable: Any, arrays: Sequence[Any], seconds: float) -> tuple[Any, l
 
 def random_inputs(manifest: Any, sizes: dict[str, int]) -> list[Any]:
     """An array for each input of a compiled model: normal numbers, or small whole ones for integers."""
+    from polyreme.runtime.manifest.sizes import parse_size
     from polyreme.runtime.memory import numpy_dtype
-    from polyreme.runtime.sizes import parse_size
 
     rng = np.random.default_rng(0)
     arrays = []

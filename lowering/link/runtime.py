@@ -5,32 +5,29 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from polyreme.runtime.artifact import (
-    CONSTANTS_AT,
-    DTYPES,
-    GPU_PLAN,
-    Artifact,
-    BodySpec,
-    ConstantSpec,
-    GuardSpec,
-    LookSpec,
-    Manifest,
-    RangeSpec,
-    SizeSpec,
-    StepSpec,
-    TargetSpec,
-    TensorSpec,
-    is_device,
-    write_atomically,
-)
+from polyreme.runtime.artifact import CONSTANTS_AT, Artifact
 from polyreme.runtime.cache import Cache, cache_in, digest_of
 from polyreme.runtime.checksum import SUM_LANES, weights_sum
 from polyreme.runtime.cpu import ASK_FOR_TILES, check_runs_here
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.files import is_device, write_atomically
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
 from polyreme.runtime.library import LEVELS_KEY, library_bytes, weights_header
+from polyreme.runtime.manifest.manifest import GPU_PLAN, Manifest
+from polyreme.runtime.manifest.specs import (
+    DTYPES,
+    BodySpec,
+    ConstantSpec,
+    GuardSpec,
+    LookSpec,
+    RangeSpec,
+    SizeSpec,
+    StepSpec,
+    TargetSpec,
+    TensorSpec,
+)
 from polyreme.runtime.memory import ALIGNMENT, address_of
 from polyreme.runtime.pieces import LaterPiece, Piece, Pieces
 from polyreme.runtime.shared_code import (

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.calling import Array, CallableModel
 from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.manifest.manifest import Manifest
 from polyreme.runtime.memory import numpy_dtype
 
 __all__ = ["NodeModule", "is_module", "run_on_files"]

@@ -15,7 +15,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.cli import run_command
-from polyreme.runtime.artifact import write_atomically
+from polyreme.runtime.files import write_atomically
 
 TEXT = """
 func @main(%x: tensor<Nx4xf32>) -> tensor<Nx4xf32> attributes {arg_names = ["x"], result_names = ["y"]} {

@@ -13,10 +13,11 @@ import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.artifact import GPU_PLAN, Artifact
+from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import GpuPlan
+from polyreme.runtime.manifest.manifest import GPU_PLAN
 from tests.gpu.running import driver
 
 SPEC = [paddle.static.InputSpec([None, 4], "float32", "x")]

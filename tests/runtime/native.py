@@ -8,7 +8,9 @@ import numpy as np
 
 from polyreme.lowering.emit.llvm.codegen import assemble
 from polyreme.lowering.machines.targets import host
-from polyreme.runtime.artifact import Artifact, ConstantSpec, Manifest, SizeSpec, TargetSpec, TensorSpec
+from polyreme.runtime.artifact import Artifact
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import ConstantSpec, SizeSpec, TargetSpec, TensorSpec
 
 # y[i, j] = x[i, j] * w[j] + b[i], through working memory, rows in parallel.
 SCALE = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyreme.lowering.link.artifact import load
-from polyreme.runtime.artifact import HEADER, Artifact, Manifest, write_atomically
+from polyreme.runtime.artifact import HEADER, Artifact
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.files import write_atomically
+from polyreme.runtime.manifest.manifest import Manifest
 from tests.runtime.native import fixed_artifact, scale_artifact, scale_inputs, scale_manifest, scale_reference
 
 
@@ -121,7 +122,7 @@ def test_manifests_read_back_what_they_write() -> None:
     assert Manifest.from_bytes(manifest.to_bytes()) == manifest
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000, json.dumps({"format": True}).encode()], ids=str)
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"\xff\xfe", b"[" * 100_000, b"9" * 10_000, b'{"format": true}'], ids=str)
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError):
         Manifest.from_bytes(data)

@@ -10,9 +10,11 @@ import pytest
 
 from polyreme.lowering.link.artifact import load
 from polyreme.runtime import executable
-from polyreme.runtime.artifact import DTYPES, Artifact, Manifest, TensorSpec
+from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import CallError
 from polyreme.runtime.executable import MAX_PLANS, Executable
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import DTYPES, TensorSpec
 from polyreme.runtime.memory import numpy_dtype
 from tests.runtime.native import fixed_artifact, native_code, scale_artifact, scale_inputs, scale_reference, this_machine
 

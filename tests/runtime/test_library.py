@@ -17,9 +17,11 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.link import linkers
 from polyreme.lowering.link.artifact import MAX_INSIDE_BYTES, native_object, write_library
 from polyreme.lowering.machines.targets import find_target, host
-from polyreme.runtime.artifact import Artifact, ConstantSpec, GuardSpec, Manifest, SizeSpec, TensorSpec
+from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import TRAILER, load_compiled, read_library
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import ConstantSpec, GuardSpec, SizeSpec, TensorSpec
 from polyreme.runtime.memory import LARGE_PAGE, LARGE_PAGES_FROM, address_of
 from tests.runtime.native import (
     FIXED,

@@ -27,10 +27,10 @@ from polyreme.lowering.link.processor import base_features
 from polyreme.lowering.link.relocatable import defined, link_object
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.artifact import GuardSpec, TargetSpec
 from polyreme.runtime.checksum import SUM_LANES, weights_sum
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.library import load_compiled, read_library
+from polyreme.runtime.manifest.specs import GuardSpec, TargetSpec
 from tests.runtime.native import fixed_artifact, scale_artifact
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")

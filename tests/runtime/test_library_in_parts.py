@@ -19,9 +19,11 @@ from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
 from polyreme.lowering.link.artifact import write_library
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.artifact import Artifact, Manifest, StepSpec
+from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import load_compiled
+from polyreme.runtime.manifest.manifest import Manifest
+from polyreme.runtime.manifest.specs import StepSpec
 from tests.runtime.test_library import build, needs_cc
 
 # Places, what stands there times a weight of its column, the numbers below a sum of rows: both kinds of steps, weights in two parts.

@@ -12,9 +12,9 @@ import pytest
 import polyreme as paddle
 from polyreme.ir.text import parse_module
 from polyreme.lowering.pipeline import lower
-from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import load_compiled, read_library
+from polyreme.runtime.manifest.manifest import Manifest
 from polyreme.static import InputSpec
 
 

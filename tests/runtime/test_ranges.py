@@ -15,9 +15,9 @@ from polyreme.ir.text import parse_module
 from polyreme.ir.verify import verify
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.artifact import Manifest
 from polyreme.runtime.errors import ArtifactError, CallError
 from polyreme.runtime.library import load_compiled, read_library
+from polyreme.runtime.manifest.manifest import Manifest
 
 
 class Table(paddle.nn.Layer):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from polyreme.ir import dims
 from polyreme.ir.dims import Dim
-from polyreme.runtime.sizes import parse_size
+from polyreme.runtime.manifest.sizes import parse_size
 
 VALUES = {"N": 5, "T": 3, "batch_1": 0}
 

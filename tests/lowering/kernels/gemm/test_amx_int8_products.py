@@ -25,9 +25,9 @@ from polyreme.lowering.link.artifact import build_artifact, load, write_library
 from polyreme.lowering.machines.instructions import has_tiles
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.schedule.bufferize import outline_constants
-from polyreme.runtime.artifact import TargetSpec
 from polyreme.runtime.cpu import check_runs_here, tiles_allowed
 from polyreme.runtime.errors import ArtifactError
+from polyreme.runtime.manifest.specs import TargetSpec
 from tests.lowering.kernel_modules import finish, on_threads, one_function
 from tests.lowering.kernels.gemm.test_int8_products import Case, bytes_of, lowered, product_of
 
