@@ -47,6 +47,9 @@ class Atom:
             return True
         return isinstance(other, Atom) and self._hash == other._hash and self.fn == other.fn and self.args == other.args
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Atom, (self.fn, self.args)  # not with the hash: another process has others
+
     def __str__(self) -> str:
         return self._text
 
@@ -97,6 +100,9 @@ class Expr:
         self.terms = terms
         self._hash = hash(terms)
         self._text = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr, (self.terms,)
 
     def __hash__(self) -> int:
         return self._hash

@@ -1,5 +1,10 @@
 """Symbolic sizes: every canonical form means what the plain arithmetic means."""
 
+import os
+import pickle
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,3 +152,13 @@ def test_a_factor_of_both_sides_of_a_quotient_goes():
         for b in (2 * k, 6 * k, 3 * k * n):
             for values in ({"N": 1, "M": 4, "K": 3}, {"N": 7, "M": 0, "K": 1}, {"N": 2, "M": 9, "K": 8}):
                 assert evaluate(floordiv(a, b), values) == evaluate(a, values) // evaluate(b, values)
+
+
+def test_sizes_of_another_process_are_the_same_sizes():
+    size = "parse_dim('2*N+floordiv(M, 3)')"
+    write = f"import pickle, sys; from polyreme.ir.dims import parse_dim; sys.stdout.buffer.write(pickle.dumps({size}))"
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        made = pickle.loads(subprocess.run([sys.executable, "-c", write], capture_output=True, check=True, env=environment).stdout)
+        own = parse_dim("2*N+floordiv(M, 3)")
+        assert made == own and hash(made) == hash(own) and made - own == 0 and made in {own: 1}
