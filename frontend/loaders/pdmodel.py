@@ -30,6 +30,7 @@ from polyreme.loaders.unsupported import Faults, Use, refuse_unsupported
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import BRANCHES, WHILE, has_no_value, run_branch, run_while
+from polyreme.operators.slicing import EARLIER_SLICE
 from polyreme.operators.table import apply_legacy, fault_of_legacy, find_legacy
 from polyreme.static import InputSpec
 from polyreme.tensor import Tensor
@@ -66,7 +67,8 @@ def read_pdmodel(
         arrays = read_parameters(file.parent / "__params__", names, mapped)
     elif names:
         arrays = {name: read_parameter_in(file.parent, name) for name in names}
-    return _ProtoReader(ProgramBuilder(str(file), given.stem), program, arrays, specs).run()
+    with ProgramBuilder(str(file), given.stem) as builder:
+        return _ProtoReader(builder, program, arrays, specs).run()
 
 
 def legacy_uses(path: str | os.PathLike[str]) -> list[Use]:
@@ -87,10 +89,7 @@ def _uses(program: ProgramDesc) -> Iterator[Use]:
             elif op.type in _CONTROL or op.has_block:
                 fault = f"control flow ('{op.type}') is not supported yet"
             else:
-                variables = [name for name, kind in op.kinds.items() if kind in (VAR, VARS)]
                 fault = fault_of(op.type)
-                if not fault and variables:
-                    fault = f"the attribute '{variables[0]}' of '{op.type}' is a variable, which is not supported"
             where = f"at byte {op.at}, blocks[{number}].ops[{i}] ('{op.type}')"
             yield Use(op.type, where, str(op.attrs.get("op_namescope", "")).rstrip("/") or where, fault)
 
@@ -232,16 +231,20 @@ class _ProtoReader:
                 self.values[name] = self.builder.named(value, name)
 
     def _apply(self, op: OpDesc, where: str) -> None:
+        attrs = dict(op.attrs)
         for name, kind in op.kinds.items():
             if kind in (VAR, VARS):
-                raise self.builder.fail(where, f"the attribute '{name}' of '{op.type}' is a variable, which is not supported")
+                given = op.attrs[name]
+                attrs[name] = [self._value(str(v), where) for v in (given if isinstance(given, (list, tuple)) else [given])]
         inputs = {slot: [self._value(name, where) for name in names] for slot, names in op.inputs.items()}
         if op.type == "write_to_array":
             # It writes in place, and names what it writes to as its result alone.
             inputs["Array"] = [self.values[name] for name in op.outputs.get("Out", ()) if name in self.values]
         with self.builder.operator(where, op.type, str(op.attrs.get("op_namescope", ""))):
-            made = apply_legacy(op.type, inputs, op.attrs)
-            misdeclared = not self.misdeclared.isdisjoint(name for names in op.inputs.values() for name in names)
+            made = apply_legacy(self._meant(op), inputs, attrs)
+            operator, spelling = find_legacy(op.type)
+            read = (name for names in op.inputs.values() for name in names)
+            misdeclared = operator.misdeclared or not self.misdeclared.isdisjoint(read)
             for slot, names in op.outputs.items():
                 results = made.get(slot)
                 if results is None:
@@ -250,11 +253,15 @@ class _ProtoReader:
                 if len(results) != len(names):
                     raise UnsupportedError(f"expected {len(names)} results in '{slot}' but got {len(results)}")
                 # What training alone needs is declared in other shapes by different versions.
-                checked = slot == find_legacy(op.type)[1].outputs[0] and not misdeclared
+                checked = slot == spelling.outputs[0] and not misdeclared
                 for name, result in zip(names, results, strict=True):
                     self.values[name] = self.builder.named(self._agreeing(result, name, where, checked), name)
                     if misdeclared or not checked and self._is_misdeclared(result, name):
                         self.misdeclared.add(name)
+
+    def _meant(self, op: OpDesc) -> str:
+        """The operator's name, which means something else in programs of earlier versions."""
+        return EARLIER_SLICE if op.type == "strided_slice" and self.program.version < 3_000_000 else op.type
 
     def _is_misdeclared(self, result: Tensor, name: str) -> bool:
         """Whether the program declares another element type, as those of 1.8 do for the places that operators find."""

@@ -116,7 +116,8 @@ def read_pir(
     if declared:
         beside = Path(parameters) if parameters is not None else file.with_suffix(".pdiparams")
         arrays = _read_parameters(beside, list(declared), mapped)
-    return _PirReader(ProgramBuilder(str(file), file.stem), ops, arrays, specs).run()
+    with ProgramBuilder(str(file), file.stem) as builder:
+        return _PirReader(builder, ops, arrays, specs).run()
 
 
 def _read_parameters(file: Path, names: list[str], mapped: bool) -> dict[str, Any]:

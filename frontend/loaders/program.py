@@ -45,13 +45,20 @@ class _Recorder(Trace):
 
 class ProgramBuilder:
     """The program of one file. Inputs are added first, then parameters as they are met, operators inside `operator`, the outputs at the
-    end.
+    end. It is used in a `with`: tensors that are not the program's own have what they had at its end.
     """
 
     def __init__(self, file: str, name: str):
         self.file = file
         self.name = name
         self.recorder = _Recorder({})
+
+    def __enter__(self) -> ProgramBuilder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # Operators that draw move the generator on, which nothing has drawn from yet.
+        self.recorder.restore()
 
     def fail(self, where: str, message: str, code: str = "") -> LoaderError:
         return LoaderError(f"{self.file}: {where}: {message}" if where else f"{self.file}: {message}", code=code)

@@ -27,6 +27,9 @@ Contents = np.ndarray[Any, Any]
 MAX_ELEMENTS = 4096
 MAX_DEPTH = 200
 MAX_TERMS = 16
+# As many elements may be told apart of a tensor of which some are not known: what is fed beside numbers of the program in one list.
+MAX_UNKNOWN = 64
+UNKNOWN = object()
 
 
 @provides
@@ -39,7 +42,8 @@ def known_contents(tensor: Tensor) -> Contents | None:
         return None
     # What stands for something that is computed later says nothing, whatever op made it.
     unknown: Iterable[Value] = getattr(provided.active_trace(), "unknown", ())
-    return _of_value(value, dict.fromkeys(unknown), MAX_DEPTH)
+    found = _of_value(value, dict.fromkeys(unknown), MAX_DEPTH)
+    return None if found is None or _has_unknown(found) else found
 
 
 def _of_value(value: Value, done: dict[Value, Contents | None], depth: int) -> Contents | None:
@@ -69,13 +73,23 @@ def _of_result(value: Any, done: dict[Value, Contents | None], depth: int) -> Co
     for operand in op.operands:
         known = _of_value(operand, done, depth - 1)
         if known is None:
+            count = dims.product(operand.type.shape)
+            if type(op) not in _MOVES or not isinstance(count, int) or count > MAX_UNKNOWN:
+                return None
+            known = _filled(operand.type.shape, UNKNOWN)
+        elif type(op) not in _MOVES and _has_unknown(known):
             return None
         operands.append(known)
     try:
         made = rule(op, *operands)
     except (TypeError, ZeroDivisionError, OverflowError):
         return None  # such as the order of two symbolic sizes
-    return made if all(map(is_small, made.reshape(-1))) else None
+    elements = made.reshape(-1)
+    return made if all(map(is_small, elements)) and (not elements.size or any(v is not UNKNOWN for v in elements)) else None
+
+
+def _has_unknown(contents: Contents) -> bool:
+    return any(v is UNKNOWN for v in contents.reshape(-1))
 
 
 def is_small(value: Any) -> bool:
@@ -88,7 +102,7 @@ def is_small(value: Any) -> bool:
 def _cast(op: Any, x: Contents) -> Contents:
     convert: Callable[[Any], Any] = bool if op.dtype.kind == "b" else float if op.dtype.kind == "f" else int
     # A size is a whole number that floats have, too.
-    return _each(lambda v: v if isinstance(v, Expr) and op.dtype.kind in "iuf" else convert(v), x)
+    return _each(lambda v: v if v is UNKNOWN or isinstance(v, Expr) and op.dtype.kind in "iuf" else convert(v), x)
 
 
 def _each(function: Callable[..., Any], *xs: Contents) -> Contents:
@@ -173,3 +187,7 @@ _RULES: dict[type[Op], Callable[..., Contents]] = {
     ops.Sum: _reduce(lambda items: sum(items)),
     ops.Prod: _reduce(dims.product),
 }
+# These put elements in other places, so that some of them may be known and others not.
+_MOVES = frozenset(
+    [ops.Reshape, ops.Transpose, ops.BroadcastTo, ops.Slice, ops.Concat, ops.Gather, ops.Cast, ops.StopGradient, ops.Within]
+)

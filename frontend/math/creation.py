@@ -15,8 +15,8 @@ from polyreme.dtypes import bool as bool_
 from polyreme.dtypes import dtype as DType
 from polyreme.from_data import to_tensor
 from polyreme.ir.core import Op
-from polyreme.ir.dims import Expr, UnknownSize, ceildiv, maximum
-from polyreme.ir.types import PARTS, ScalarType, i64
+from polyreme.ir.dims import Dim, Expr, UnknownSize, ceildiv, maximum
+from polyreme.ir.types import PARTS, ScalarType, f32, f64, i64
 from polyreme.math.common import cast_to, number_of, shape_of
 from polyreme.math.elementwise import add, in_place, multiply, refuse_leaf
 from polyreme.math.manipulation import expand, gather, reshape
@@ -26,7 +26,7 @@ from polyreme.tensor import Tensor
 
 __all__ = [
     "arange", "assign", "bernoulli", "bernoulli_", "clone", "diag", "empty", "empty_like", "eye", "full", "full_like",
-    "linspace", "logspace",
+    "linspace", "logspace", "spaced",
     "meshgrid", "normal", "ones", "ones_like", "rand", "randint", "randint_like", "randn", "randperm", "standard_normal", "to_tensor",
     "tril", "tril_",
     "triu", "triu_", "uniform", "zeros", "zeros_like",
@@ -127,7 +127,7 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | Non
     count = number_of(num)
     first, last = number_of(start), number_of(stop)
     if isinstance(count, Expr):
-        return _symbolic_linspace(first, last, count, chosen)
+        return spaced(first, last, count, chosen.scalar)
     count = int(count)
     if count < 1:
         raise ValueError(f"expected num >= 1 for linspace but got {count}")
@@ -142,21 +142,23 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | Non
     return dispatch.constant(values.astype(chosen.np))
 
 
-def _symbolic_linspace(first: Any, last: Any, count: Expr, chosen: DType) -> Tensor:
-    """`linspace` of as many numbers as a size says that is not known while the program is built."""
-    working = chosen if chosen.name in ("float32", "float64") else float64
+def spaced(first: Any, last: Any, count: Dim, dtype: ScalarType) -> Tensor:
+    """`linspace` whose ends, tensors of one element, or number of elements are not known while the program is built."""
+    working = dtype if dtype in (f32, f64) else f64
 
     def number(value: Any) -> Tensor:
-        return dispatch.full((), value, working.scalar)
+        return dispatch.full((), value, working)
 
-    low, high = (number(v if isinstance(v, Expr) else float(v)) for v in (first, last))
-    at = dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=working.scalar)
+    low, high = (
+        cast_to(reshape(v, []), working) if isinstance(v, Tensor) else number(v if isinstance(v, Expr) else float(v)) for v in (first, last)
+    )
+    at = dispatch.call(ops.Iota, shape=(count,), axis=0, dtype=working)
     # One number is the first one.
     step = dispatch.call(ops.Div, dispatch.call(ops.Sub, high, low), number(maximum(count - 1, 1)))
     before = dispatch.call(ops.Add, low, dispatch.call(ops.Mul, step, at))
     behind = dispatch.call(ops.Sub, high, dispatch.call(ops.Mul, step, dispatch.call(ops.Sub, number(count - 1), at)))
     made = dispatch.call(ops.Where, dispatch.call(ops.Less, at, number(maximum(count // 2, 1))), before, behind)
-    return cast_to(made, chosen.scalar)
+    return cast_to(made, dtype)
 
 
 def logspace(start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: Any = None, name: str | None = None) -> Tensor:

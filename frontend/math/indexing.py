@@ -18,7 +18,7 @@ from polyreme.casting.operators import apart
 from polyreme.dialects import nn as ops
 from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import is_users_frame
-from polyreme.ir.dims import Dim, Expr, asked_less, product
+from polyreme.ir.dims import Dim, Expr, asked_less, maximum, minimum, product
 from polyreme.math.common import cast_to, check_within
 from polyreme.math.creation import to_tensor
 from polyreme.math.elementwise import refuse_leaf
@@ -28,6 +28,7 @@ from polyreme.tensor import Tensor
 from polyreme.views import Step
 
 Array = np.ndarray[Any, Any]
+END = 2**31 - 1  # what programs write for an end that is not given, and its negative for one in front of the first element
 
 
 @provides
@@ -232,6 +233,7 @@ def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
     stops: list[Dim] = []
     strides: list[Dim] = []
     flipped: list[int] = []
+    later: dict[int, int] = {}  # steps by axis
     kept: list[int | None] = []  # the axes of the slice that stay, None for a new one
     axis = 0
     for item in items:
@@ -243,11 +245,13 @@ def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
             lo, hi, step = _bounds(item, size)
             if step < 0:
                 flipped.append(axis)
-                if isinstance(size, int):
+                if isinstance(lo, int) and isinstance(hi, int):
                     count = len(range(lo, hi, step))
                     lo, hi, step = (lo + (count - 1) * step, lo + 1, -step) if count else (0, 0, 1)
                 else:
-                    lo, hi, step = 0, size, 1
+                    # All that it passes, of which those that it takes are counted from the front once it is turned round.
+                    later[axis] = -step
+                    lo, hi, step = 0 if hi == -1 else minimum(lo, hi) + 1, lo + 1, 1
             elif isinstance(lo, int) and isinstance(hi, int):
                 hi = max(lo, hi)  # an empty slice
             kept.append(axis)
@@ -270,6 +274,11 @@ def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
     if flipped:
         steps.append((ops.Flip, (), {"axes": tuple(flipped)}))
         result = dispatch.call(ops.Flip, result, axes=tuple(flipped))
+    if any(step != 1 for step in later.values()):
+        front, sizes = (0,) * axis, result.type.shape
+        by = tuple(later.get(a, 1) for a in range(axis))
+        steps.append((ops.Slice, (), {"starts": front, "stops": sizes, "strides": by}))
+        result = dispatch.call(ops.Slice, result, starts=front, stops=sizes, strides=by)
     shape = tuple(1 if a is None else result.type.shape[a] for a in kept)
     if shape != result.type.shape or result is x:
         steps.append((ops.Reshape, (), {"shape": shape}))
@@ -284,11 +293,16 @@ def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
         raise ValueError("expected a slice step other than 0")
     if isinstance(size, int) and not isinstance(lo, Expr) and not isinstance(hi, Expr):
         return slice(lo, hi, step).indices(size)
-    if step == -1 and lo is None and hi is None:
-        return size - 1, -1, step
     if step < 0:
-        raise ValueError(f"expected a positive step for an axis of the symbolic size '{size}' but got {step}")
+        return size - 1 if lo is None else _placed_backwards(lo, size), -1 if hi is None else _placed_backwards(hi, size), step
     return *_clamped(lo, hi, size), step
+
+
+def _placed_backwards(bound: Any, size: Dim) -> Dim:
+    """A bound of a slice that goes backwards along an axis whose size is not known, as Python has it. Symbolic ones are not negative."""
+    if isinstance(bound, int) and bound < 0:
+        return maximum(bound + size, -1) if bound > -END else -1
+    return minimum(bound, size - 1) if not isinstance(bound, int) or bound < END else size - 1
 
 
 def _clamped(lo: Any, hi: Any, size: Dim) -> tuple[Dim, Dim]:

@@ -18,7 +18,7 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
-from polyreme.math import fed_sizes
+from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.math.manipulation import expand, gather_nd, reshape, stack, transpose
 from polyreme.math.search import nonzero
@@ -26,6 +26,9 @@ from polyreme.provided import provided
 from polyreme.tensor import Tensor
 
 __all__ = ["has_unknown_bounds", "is_unknown", "replaced", "selected", "within_bounds"]
+
+# No axis is as long.
+MOST = 2**62
 
 
 def is_unknown(items: list[Any]) -> bool:
@@ -38,10 +41,10 @@ def _is_unknown(item: Any) -> bool:
 
 
 def has_unknown_bounds(items: list[Any]) -> bool:
-    """Whether slices of a key, forward ones, begin or end where tensors say whose elements are not known."""
+    """Whether slices of a key begin or end where tensors say whose elements are not known."""
     bounded = [item for item in items if isinstance(item, slice) and (_is_unknown(item.start) or _is_unknown(item.stop))]
-    forward = all(item.step is None or isinstance(item.step, (int, np.integer)) and item.step > 0 for item in bounded)
-    return bool(bounded) and forward and dispatch.active_trace() is not None
+    steps_known = all(item.step is None or isinstance(item.step, (int, np.integer)) and item.step != 0 for item in bounded)
+    return bool(bounded) and steps_known and dispatch.active_trace() is not None
 
 
 def within_bounds(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
@@ -65,6 +68,9 @@ def _cut(x: Tensor, axis: int, item: slice) -> Tensor:
     """The elements along an axis whose places lie in a slice, as Python counts them."""
     step = 1 if item.step is None else int(item.step)
     size = x.type.shape[axis]
+    if step < 0:
+        start, stop = (end if bound is None else bound for bound, end in ((item.start, size - 1), (item.stop, -MOST - 1)))
+        return fed_places.stepped(x, axis, start, stop, step)
 
     def placed(bound: Any) -> Tensor:
         place = cast_to(bound, i64) if isinstance(bound, Tensor) else dispatch.full((), bound, i64)

@@ -5,6 +5,7 @@
     FedSizes                                as Sizes, but what is known only when the program runs is a tensor of one integer
     Extents                                 sizes of a result, which become sizes when the program runs where they are not known before
     Scalar                                  a number where it is known, else the tensor
+    list[Scalar]                            such numbers, one by one
     ScalarType | None                       a dtype, by name or number; None where the program leaves it open
     int, float, bool, str, Any              attributes as they are
 """
@@ -149,7 +150,9 @@ def _fed_sizes(value: Any, name: str) -> list[Dim | Tensor]:
         if not item.type.dtype.is_integer or item.ndim > 1 or not isinstance(count, int):
             raise UnsupportedError(f"expected a number of whole numbers as '{name}' but got {_text(item)}")
         check_count(count, MOST_FED, f"sizes in '{name}'")
-        found += [item[i] for i in range(count)] if item.ndim else [item]
+        for part in [item[i] for i in range(count)] if item.ndim else [item]:
+            # Some of them may be known: lists are tensors to Paddle as soon as one of their numbers is.
+            found += [part] if known_contents(part) is None else _sizes(part, name)
     return found
 
 
@@ -179,6 +182,20 @@ def _scalar(value: Any, name: str) -> Any:
     if not isinstance(value, (int, float, Expr)):
         raise UnsupportedError(f"expected a number as '{name}' but got {_text(value)}")
     return value
+
+
+def _scalars(value: Any, name: str) -> list[Any]:
+    found: list[Any] = []
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        count = item.type.elements if isinstance(item, Tensor) else 1
+        check_count(count, MOST_FED, f"numbers in '{name}'")
+        if not isinstance(item, Tensor) or item.ndim == 0:
+            found.append(_scalar(item, name))
+        elif item.ndim > 1 or not isinstance(count, int):
+            raise UnsupportedError(f"expected a number of numbers as '{name}' but got {_text(item)}")
+        else:
+            found += [_scalar(item[i], name) for i in range(count)]
+    return found
 
 
 def _plain_number(value: Any) -> Any:
@@ -238,6 +255,7 @@ _CONVERT: dict[str, Callable[[Any, str], Any]] = {
     "Number": number,
     "Number | None": number,
     "Scalar": _scalar,
+    "list[Scalar] | None": _scalars,
     "Scalar | None": _scalar,
     "ScalarType | None": _dtype,
     "int": _plain(int, "a whole number"),

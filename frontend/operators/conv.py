@@ -6,10 +6,11 @@ from typing import Any
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, Expr
+from polyreme.math.manipulation import span
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import dilations_of, padding_pairs, to_channel_first, to_channel_last
-from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, per_channel
+from polyreme.operators.arguments import Extents, Sizes, UnsupportedError, channel_axis, per_channel
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -78,7 +79,7 @@ def _convolve(
 def conv2d_transpose(
     x: Tensor,
     filter: Tensor,
-    output_size: Sizes = (),
+    output_size: Extents = (),
     *,
     bias: Tensor | None = None,
     strides: Sizes = (1, 1),
@@ -137,7 +138,9 @@ def _transposed(
     sizes: list[Dim] = []
     for i, (places, k) in enumerate(zip(x.type.shape[2:], kernel, strict=True)):
         least = (places - 1) * steps[i] - pairs[2 * i] - pairs[2 * i + 1] + (k - 1) * gaps[i] + 1
-        sizes.append(output_size[i] if output_size else least + (output_padding[i] if output_padding else 0))
+        # Of a size that is fed the last one that fits is made first.
+        spare = steps[i] - 1 if output_size and isinstance(output_size[i], Expr) else output_padding[i] if output_padding else 0
+        sizes.append(output_size[i] if output_size and isinstance(output_size[i], int) else least + spare)
     made = dispatch.call(
         nn.ConvTranspose,
         x,
@@ -148,6 +151,9 @@ def _transposed(
         groups=groups or 1,
         sizes=tuple(sizes),
     )
+    for axis, size in enumerate(output_size, 2):
+        if size != made.type.shape[axis]:
+            made = span(made, axis, 0, size)
     if bias is not None:
         made = math.add(made, per_channel(bias, made, "NCHW"))
     return to_channel_last(made) if last else made

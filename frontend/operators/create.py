@@ -9,10 +9,12 @@ import numpy as np
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
+from polyreme.dtypes import of_scalar
 from polyreme.ir.dims import Expr, product
-from polyreme.ir.types import ScalarType, f32, i32, i64
+from polyreme.ir.types import ScalarType, f32, f64, i32, i64
 from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to, check_within
+from polyreme.math.creation import spaced
 from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, converted
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -44,6 +46,12 @@ def filled(shape: Sequence[Any], value: Any, dtype: ScalarType) -> Tensor:
 @operator("full")
 def full(*, shape: Sizes, value: Number = 0.0, dtype: ScalarType | None = f32) -> Tensor:
     return filled(shape, value, dtype or f32)
+
+
+@operator("empty", legacy=spelled("empty", {"ShapeTensor": "shape", "ShapeTensorList": "shape"}, types={"shape": "LONGS"}))
+def empty(shape: Extents, *, dtype: ScalarType | None = f32) -> Tensor:
+    """Elements of any value: zeros here."""
+    return filled(shape, 0, dtype or f32)
 
 
 @operator("full_int_array")
@@ -159,16 +167,21 @@ def arange(start: Scalar, end: Scalar, step: Scalar, *, dtype: ScalarType | None
     numbers = (start, end, step)
     if fed_sizes.are_fed(numbers):
         integral = [v.type.dtype.is_integer if isinstance(v, Tensor) else isinstance(v, Expr) or float(v).is_integer() for v in numbers]
-        if not all(integral) or isinstance(step, (Tensor, Expr)) or not step:
-            raise UnsupportedError("expected whole numbers where the program is fed one, and a step that is known and not 0")
-        first, last = (v if isinstance(v, (Tensor, Expr)) else int(v) for v in (start, end))
-        return fed_sizes.numbers(first, last, int(step), kind)
+        if not all(integral):
+            return fed_sizes.floats(*(_number(v, kind) for v in numbers))
+        first, last, by = (v if isinstance(v, (Tensor, Expr)) else int(v) for v in numbers)
+        return fed_sizes.numbers(first, last, by, kind)
     if not any(isinstance(v, Expr) for v in numbers):
         if step == 0 or (float(end) - float(start)) / float(step) > MAX_ELEMENTS:
             raise UnsupportedError(f"expected at most {MAX_ELEMENTS} numbers but got start {start}, end {end}, step {step}")
         whole = not kind.is_float and all(float(v).is_integer() for v in numbers)
         return dispatch.constant(np.arange(start, end, step, dtype=np.int64 if whole else np.float64).astype(kind.np))
     return math.arange(start, end, step, kind)
+
+
+def _number(value: Scalar, dtype: ScalarType) -> Tensor:
+    """A number as a tensor without axes."""
+    return cast_to(math.reshape(value, []), dtype) if isinstance(value, Tensor) else dispatch.full((), value, dtype)
 
 
 @operator(legacy=spelled("range", {"Start": "start", "End": "end", "Step": "step"}, without="end step dtype"))
@@ -179,8 +192,10 @@ def range(start: Tensor, end: Scalar, step: Scalar, *, dtype: ScalarType | None 
 
 
 @operator("linspace", legacy=spelled("linspace", {"Start": "start", "Stop": "stop", "Num": "number"}, without="start stop number"))
-def linspace(start: Number, stop: Number, number: Scalar, *, dtype: ScalarType | None = f32) -> Tensor:
+def linspace(start: Scalar, stop: Scalar, number: Scalar, *, dtype: ScalarType | None = f32) -> Tensor:
     number = fed_sizes.extent(number, "number", 1)
+    if fed_sizes.are_fed([start, stop]):
+        return spaced(start, stop, number, dtype or f32)
     if any(isinstance(v, Expr) for v in (start, stop, number)):
         return math.linspace(start, stop, number, dtype or f32)
     if not 0 < number <= MAX_ELEMENTS:
@@ -188,9 +203,23 @@ def linspace(start: Number, stop: Number, number: Scalar, *, dtype: ScalarType |
     return dispatch.constant(np.linspace(start, stop, int(number)).astype((dtype or f32).np))
 
 
+@operator(
+    "logspace",
+    legacy=spelled("logspace", {"Start": "start", "Stop": "stop", "Num": "num", "Base": "base"}, without="start stop num base"),
+)
+def logspace(start: Scalar, stop: Scalar, num: Scalar, base: Scalar, *, dtype: ScalarType | None) -> Tensor:
+    """`base` to the powers that `linspace` gives, computed in the dtype of the result, but whole numbers in float64."""
+    kind = dtype or f32
+    working = kind if kind.is_float else f64
+    return cast_to(math.pow(_number(base, working), linspace(start, stop, num, dtype=working)), kind)
+
+
 @operator("eye", legacy=spelled("eye", {}, types={"num_rows": "LONG", "num_columns": "LONG"}))
-def eye(num_rows: Number, num_columns: Number = -1, *, dtype: ScalarType | None = f32) -> Tensor:
-    columns = num_rows if num_columns == -1 else num_columns
+def eye(num_rows: Scalar, num_columns: Scalar = -1, *, dtype: ScalarType | None = f32) -> Tensor:
+    num_rows = fed_sizes.extent(num_rows, "num_rows")
+    columns = num_rows if not isinstance(num_columns, Tensor) and num_columns == -1 else fed_sizes.extent(num_columns, "num_columns")
+    if isinstance(num_rows, Expr) or isinstance(columns, Expr):
+        return math.eye(num_rows, columns, of_scalar(dtype or f32))
     if num_rows * columns > MAX_ELEMENTS:
         raise UnsupportedError(f"expected at most {MAX_ELEMENTS} elements but got the shape {[num_rows, columns]}")
     return dispatch.constant(np.eye(int(num_rows), int(columns), dtype=(dtype or f32).np))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyreme.math import fed_sizes
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
-from polyreme.operators.arguments import Sizes, UnsupportedError, channel_axis, check_count
+from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, channel_axis, check_count, number
 from polyreme.operators.conv import layout_of, padding_of
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -15,7 +16,7 @@ from polyreme.tensor import Tensor
 @operator("pool2d", legacy=spelled("pool2d", attributes={"ksize": "kernel_size"}))
 def pool2d(
     x: Tensor,
-    kernel_size: Sizes,
+    kernel_size: FedSizes,
     *,
     strides: Sizes = (1, 1),
     paddings: Sizes = (0, 0),
@@ -36,7 +37,7 @@ def pool2d(
 @operator("pool3d", legacy=spelled("pool3d", attributes={"ksize": "kernel_size"}))
 def pool3d(
     x: Tensor,
-    kernel_size: Sizes,
+    kernel_size: FedSizes,
     *,
     strides: Sizes = (1, 1, 1),
     paddings: Sizes = (0, 0, 0),
@@ -63,7 +64,7 @@ def _is_largest(pooling_type: str) -> bool:
 def _pool(
     rank: int,
     x: Tensor,
-    kernel_size: Sizes,
+    kernel_size: FedSizes,
     strides: Sizes,
     padding: Any,
     ceil_mode: bool,
@@ -71,7 +72,7 @@ def _pool(
     data_format: str,
     pooling_type: str,
 ) -> Tensor:
-    sizes, layout = [int(k) for k in kernel_size], layout_of(data_format, rank)
+    sizes, layout = [int(number(k, "kernel_size")) for k in kernel_size], layout_of(data_format, rank)
     if _is_largest(pooling_type):
         largest = functional.max_pool2d if rank == 2 else functional.max_pool3d
         made: Tensor = largest(x, sizes, list(strides), padding, False, ceil_mode, layout)
@@ -80,8 +81,8 @@ def _pool(
     return mean(x, sizes, list(strides), padding, ceil_mode, exclusive, None, layout)
 
 
-def _adaptive(rank: int, x: Tensor, kernel_size: Sizes, data_format: str, pooling_type: str) -> Tensor:
-    sizes = [int(k) for k in kernel_size]
+def _adaptive(rank: int, x: Tensor, kernel_size: FedSizes, data_format: str, pooling_type: str) -> Tensor:
+    sizes = [fed_sizes.extent(k, "kernel_size", 1) for k in kernel_size]
     for count in sizes:
         check_count(count, 1024, "places per axis of adaptive pooling")
     names = {
@@ -101,7 +102,7 @@ def _adaptive(rank: int, x: Tensor, kernel_size: Sizes, data_format: str, poolin
 def max_pool2d_with_index(
     x: Tensor,
     *,
-    kernel_size: Sizes,
+    kernel_size: FedSizes,
     strides: Sizes = (1, 1),
     paddings: Sizes = (0, 0),
     global_pooling: bool = False,

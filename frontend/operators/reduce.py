@@ -8,8 +8,9 @@ from typing import Any
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.core import Op
-from polyreme.ir.types import ScalarType
-from polyreme.operators.arguments import Number, Sizes, axis_in
+from polyreme.ir.types import ScalarType, i64
+from polyreme.math import fed_sizes
+from polyreme.operators.arguments import Number, Scalar, Sizes, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -99,10 +100,17 @@ def norm(x: Tensor, *, axis: int, epsilon: float = 1e-10) -> tuple[Tensor, Tenso
 
 
 @operator("cumsum", legacy=spelled("cumsum", {"X": "x", "AxisTensor": "axis"}, types={"axis": "INT"}))
-def cumsum(x: Tensor, axis: Number = -1, *, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumsum(x: Tensor, axis: Scalar = -1, *, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Running sums; `exclusive` ones leave out the element itself, `reverse` ones come from the end."""
     if flatten:
-        x, axis = math.reshape(x, [-1]), 0
+        return cumsum(math.reshape(x, [-1]), 0, exclusive=exclusive, reverse=reverse)
+    if isinstance(axis, Tensor):
+        # Along one axis after the other, and of these sums those that are asked for.
+        chosen, made = fed_sizes.axis_number(axis, x.ndim), x
+        for number in range(x.ndim):
+            is_chosen = math.equal(chosen, dispatch.full((), number, i64))
+            made = math.where(is_chosen, cumsum(x, number, exclusive=exclusive, reverse=reverse), made)
+        return made
     place = axis_in(axis, x)
     if x.ndim == 0:
         return x

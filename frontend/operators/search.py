@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from polyreme import math
+from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, f32, i32, i64
 from polyreme.math import fed_sizes
+from polyreme.math.common import cast_to
 from polyreme.math.manipulation import span
 from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, axis_in
 from polyreme.operators.definition import operator, spelled
@@ -116,3 +117,19 @@ def _in_places(made: Tensor | tuple[Tensor, ...], asked: tuple[bool, ...]) -> tu
     """The first result, and then each of the others that was asked for in its place."""
     first, *others = made if isinstance(made, tuple) else (made,)
     return first, *(others.pop(0) if wanted else None for wanted in asked)
+
+
+@operator("bincount", legacy=spelled("bincount", {"X": "x", "Weights": "weights"}, types={"minlength": "INT"}), misdeclared=True)
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: Scalar = 0) -> Tensor:
+    """How often each number from 0 on comes in a vector, or the sums of their weights; at least `minlength` numbers."""
+    places = cast_to(x, i64)
+    if not isinstance(x.type.elements, int) or x.type.elements:
+        # One more, which stands for a vector of none.
+        ends = math.concat([places, dispatch.full((1,), -1, i64)])
+        most = math.maximum(math.add(math.max(ends), dispatch.full((), 1, i64)), fed_sizes.as_number(minlength))
+        fits = math.all(math.greater_equal(places, dispatch.full((), 0, i64)))
+        count = fed_sizes.as_size(most, fits, "numbers of 0 or more to count")
+    else:
+        count = fed_sizes.extent(minlength, "minlength")
+    ones = dispatch.call(nn.BroadcastTo, dispatch.full((), 1, i64), shape=places.type.shape) if weights is None else weights
+    return dispatch.call(nn.ScatterAdd, ones, places, axis=0, size=count)

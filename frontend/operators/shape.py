@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, product
-from polyreme.math import fed_sizes
+from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import common_shape
 from polyreme.operators.arguments import Extents, FedSizes, Number, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
@@ -127,15 +127,30 @@ def tile(x: Tensor, repeat_times: Extents) -> Tensor:
     return math.tile(x, repeat_times)
 
 
-@operator(
-    "repeat_interleave",
-    legacy=spelled("repeat_interleave", attributes={"Repeats": "repeats", "dim": "axis"}, types={"output_size": "LONG"}),
-)
+@operator("repeat_interleave")
 def repeat_interleave(x: Tensor, *, repeats: int, axis: int, output_size: int = -1) -> Tensor:
     place = axis_in(axis, x)
     shape = x.type.shape
     wide = math.expand(math.unsqueeze(x, place + 1), [*shape[: place + 1], repeats, *shape[place + 1 :]])
     return math.reshape(wide, [*shape[:place], shape[place] * repeats, *shape[place + 1 :]])
+
+
+@operator("repeat_interleave_with_tensor_index")
+def repeat_interleave_by_counts(x: Tensor, repeats: Tensor, *, axis: int, output_size: int = -1) -> Tensor:
+    """Each slice along an axis as often as its number says."""
+    return fed_places.repeated(x, axis_in(axis, x), repeats)
+
+
+@operator(
+    legacy=spelled(
+        "repeat_interleave",
+        {"X": "x", "RepeatsTensor": "counts"},
+        attributes={"Repeats": "repeats", "dim": "axis"},
+        types={"output_size": "LONG"},
+    ),
+)
+def repeat_interleave_of_both(x: Tensor, counts: Tensor | None = None, *, repeats: int, axis: int, output_size: int = -1) -> Tensor:
+    return repeat_interleave(x, repeats=repeats, axis=axis) if counts is None else repeat_interleave_by_counts(x, counts, axis=axis)
 
 
 # --- the order of elements
@@ -159,11 +174,17 @@ def flip(x: Tensor, axis: Sizes) -> Tensor:
 
 
 @operator("roll", legacy=spelled("roll", {"X": "x", "ShiftsTensor": "shifts"}, types={"shifts": "LONGS", "axis": "LONGS"}))
-def roll(x: Tensor, shifts: Sizes, *, axis: Sizes = ()) -> Tensor:
+def roll(x: Tensor, shifts: FedSizes, *, axis: Sizes = ()) -> Tensor:
     """Moved on, what leaves at the end coming in at the start."""
     if len(shifts) != max(len(axis), 1):
         raise UnsupportedError(f"expected a shift for each of the axes {list(axis)}, or one for none, but got {list(shifts)}")
-    return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
+    if not fed_sizes.are_fed(shifts):
+        return math.roll(x, list(shifts), [int(a) for a in axis]) if axis else math.roll(x, shifts[0])
+    if not axis:
+        return math.reshape(fed_places.rolled(math.reshape(x, [-1]), 0, shifts[0]), x.type.shape)
+    for place, shift in zip(axis, shifts, strict=True):
+        x = fed_places.rolled(x, axis_in(place, x), shift)
+    return x
 
 
 # --- joining and splitting
@@ -187,9 +208,11 @@ def _parts(x: Tensor, axis: Number) -> Dim:
 
 
 @operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}, types={"axis": "INT"}))
-def split(x: Tensor, sections: Sizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
+def split(x: Tensor, sections: FedSizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
     _parts(x, axis)
     check_count(num, MOST_PARTS, "parts")
+    if fed_sizes.are_fed(sections):
+        return (fed_places.parts(x, axis_in(axis, x), sections),)
     return (math.split(x, list(sections) or num, int(axis)),)
 
 

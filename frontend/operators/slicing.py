@@ -7,17 +7,18 @@ from typing import Any
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
-from polyreme.ir.dims import Dim
+from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import ScalarType
-from polyreme.math import fed_sizes
+from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.indexing import END
 from polyreme.math.traced_indexing import replaced
 from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, axis_in
 from polyreme.operators.create import assign_value, first_given
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
-END = 2**31 - 1  # an end that says "to the end"
+EARLIER_SLICE = "strided_slice_before_3"  # how versions before 3 of Paddle understand `strided_slice`
 _BOUNDS = {"StartsTensor": "starts", "StartsTensorList": "starts", "EndsTensor": "ends", "EndsTensorList": "ends"}
 
 
@@ -34,20 +35,62 @@ def slice(
     legacy=spelled("strided_slice", {"Input": "x", **_BOUNDS, "StridesTensor": "strides", "StridesTensorList": "strides"}),
 )
 def strided_slice(
-    x: Tensor, starts: FedSizes, ends: FedSizes, strides: Sizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+    x: Tensor, starts: FedSizes, ends: FedSizes, strides: FedSizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
 ) -> Tensor:
     return _without(_sliced(x, axes, starts, ends, strides, decrease_axis), decrease_axis)
 
 
-def _sliced(x: Tensor, axes: Sizes, starts: FedSizes, ends: FedSizes, strides: Sizes, single: Sizes) -> Tensor:
+@operator(legacy=spelled(EARLIER_SLICE, {"Input": "x", **_BOUNDS, "StridesTensor": "strides", "StridesTensorList": "strides"}))
+def strided_slice_before_3(
+    x: Tensor, starts: FedSizes, ends: FedSizes, strides: FedSizes, *, axes: Sizes, decrease_axis: Sizes = (), infer_flags: Sizes = ()
+) -> Tensor:
+    """As versions before 3 of Paddle count where a step goes backwards: an end of -1 is in front of the first element, one that is in front
+    of the axis otherwise is the first element, and so is such a start.
+    """
+    first, last = list(starts), list(ends)
+    for i, (axis, step) in enumerate(zip(axes, strides, strict=True)):
+        if isinstance(step, int) and step > 0:
+            continue
+        size = x.type.shape[axis_in(axis, x)]
+        low, high = first[i], last[i]
+        if not isinstance(low, Tensor) and not isinstance(high, Tensor) and not isinstance(step, Tensor):
+            first[i], last[i] = _placed(low, size), -END - 1 if high == -1 else _placed(high, size)
+            continue
+        start, end = fed_sizes.as_number(low), fed_sizes.as_number(high)
+        placed, zero = [_placed_number(bound, fed_sizes.as_number(size)) for bound in (start, end)], fed_sizes.as_number(0)
+        placed[1] = math.where(math.equal(end, fed_sizes.as_number(-1)), fed_sizes.as_number(-END - 1), placed[1])
+        backwards = math.less_than(fed_sizes.as_number(step), zero)
+        first[i], last[i] = math.where(backwards, placed[0], start), math.where(backwards, placed[1], end)
+    return strided_slice(x, first, last, strides, axes=axes, decrease_axis=decrease_axis)
+
+
+def _placed(bound: Dim, size: Dim) -> Dim:
+    """A bound counted from the front, from 0 on."""
+    if not isinstance(bound, int) or bound >= 0:
+        return bound
+    return 0 if bound < -END else maximum(bound + size, 0)
+
+
+def _placed_number(bound: Tensor, size: Tensor) -> Tensor:
+    return math.where(
+        math.less_than(bound, fed_sizes.as_number(0)), math.maximum(math.add(bound, size), fed_sizes.as_number(0)), bound
+    )
+
+
+def _sliced(x: Tensor, axes: Sizes, starts: FedSizes, ends: FedSizes, strides: FedSizes, single: Sizes) -> Tensor:
     """Along the axes in `single` there is one element, wherever it stands."""
     if not len(axes) == len(starts) == len(ends) == len(strides):
         raise UnsupportedError(
             f"expected a start, end and stride for each of the axes {axes} but got {len(starts)}, {len(ends)} and {len(strides)} of them"
         )
     places = [axis_in(a, x) for a in axes]
-    if any(step < 0 and fed_sizes.are_fed(bounds) for step, *bounds in zip(strides, starts, ends, strict=True)):
-        raise UnsupportedError("expected the bounds of a slice that goes backwards to follow from shapes and constants but they are fed")
+    for axis, start, end, step in zip(places, starts, ends, strides, strict=True):
+        if isinstance(step, Tensor) or not isinstance(step, int) or step < 0 and fed_sizes.are_fed([start, end]):
+            x = fed_places.stepped(x, axis, start, end, step)
+            starts, ends, strides = (
+                [new if p == axis else old for p, old in zip(places, values, strict=True)]
+                for values, new in ((starts, 0), (ends, END), (strides, 1))
+            )
     # "To the end" is written as the largest number, which says nothing of how long a symbolic axis is.
     ends = [x.type.shape[a] if isinstance(e, int) and e >= END else e for a, e in zip(places, ends, strict=True)]
     for axis in {axis_in(a, x) for a in single}:
@@ -66,8 +109,8 @@ def _without(x: Tensor, axes: Sizes) -> Tensor:
     "crop",
     legacy=spelled("crop_tensor", {"X": "x", "Shape": "shape", "ShapeTensor": "shape", "Offsets": "offsets", "OffsetsTensor": "offsets"}),
 )
-def crop(x: Tensor, shape: Sizes, offsets: Sizes) -> Tensor:
-    return math.crop(x, shape, offsets)
+def crop(x: Tensor, shape: FedSizes, offsets: FedSizes) -> Tensor:
+    return fed_places.box(x, shape, offsets) if fed_sizes.are_fed([*shape, *offsets]) else math.crop(x, shape, offsets)
 
 
 @operator(

@@ -11,15 +11,15 @@ import pytest
 
 import polyreme as paddle
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.operators.slicing import strided_slice
 from polyreme.runtime.errors import CallError
 
 MODELS = Path(__file__).parent.parent / "fixtures" / "models" / "sizes"
 FILES = ("fed.json", "fed.pdmodel")
+PLACES = ("places.json", "places.pdmodel")  # of Paddle 3.3.1 and 2.6.2
 
 
-def cases() -> list[tuple[list[Any], list[Any]]]:
-    kept = np.load(MODELS / "fed.npz")
+def cases(model: str = "fed") -> list[tuple[list[Any], list[Any]]]:
+    kept = np.load(MODELS / f"{model}.npz")
     found: dict[str, tuple[list[Any], list[Any]]] = {}
     for key in sorted(kept.files):
         number, side, _ = key.split("/")
@@ -27,8 +27,8 @@ def cases() -> list[tuple[list[Any], list[Any]]]:
     return list(found.values())
 
 
-def assert_equal(given: Sequence[Any], expected: Sequence[Any]) -> None:
-    assert len(given) == len(expected) == 14
+def assert_equal(given: Sequence[Any], expected: Sequence[Any], count: int = 14) -> None:
+    assert len(given) == len(expected) == count
     for one, other in zip(given, expected, strict=True):
         array = np.asarray(one.numpy() if isinstance(one, paddle.Tensor) else one)
         assert (array.dtype, array.shape) == (other.dtype, other.shape)
@@ -75,6 +75,70 @@ def test_numbers_that_do_not_fit_are_refused(loaded: Any, wrong: dict[int, list[
         loaded(*map(paddle.to_tensor, inputs))
 
 
-def test_bounds_of_a_slice_backwards_are_not_fed() -> None:
-    with pytest.raises(PolyremeError, match="expected the bounds of a slice that goes backwards to follow from shapes and constants"):
-        strided_slice(paddle.ones([6, 3]), [paddle.to_tensor([5])], [0], [-1], axes=[0])
+@pytest.fixture(scope="module", params=[PLACES[0], pytest.param(PLACES[1], marks=pytest.mark.slow)])
+def places(request: pytest.FixtureRequest) -> Any:
+    return paddle.jit.load(str(MODELS / request.param))
+
+
+def test_widths_sections_shifts_steps_and_scales_are_fed(places: Any) -> None:
+    for inputs, expected in cases("places"):
+        assert_equal(places(*map(paddle.to_tensor, inputs)), expected, 32)
+
+
+@pytest.mark.slow
+def test_a_library_is_fed_widths_sections_shifts_steps_and_scales(tmp_path: Path) -> None:
+    library = paddle.compile(paddle.jit.load(str(MODELS / PLACES[0])), tmp_path / "places.so")
+    for inputs, expected in cases("places"):
+        assert_equal(library(*inputs), expected, 32)
+
+
+@pytest.mark.parametrize(
+    "numbers, message",
+    [
+        ([1, 2, 3, 6, 0, 7], "widths below the size of axis 3 to pad by reflection"),
+        ([5, 2, 3, 2, 0, 7], "section 0 of sections that add up to the size of the axis but got 5"),
+        ([1, 0, 3, 2, 0, 7], "a slice by a step other than 0"),
+        ([1, 4, 3, 2, 0, 7], "'axis' to be one of 2 axes but got 3"),
+        ([1, 2, 3, 2, -1, 7], "numbers of 0 or more to count"),
+    ],
+)
+def test_numbers_that_tell_no_places_are_refused(places: Any, numbers: list[int], message: str) -> None:
+    inputs = cases("places")[0][0]
+    inputs[2] = np.array(numbers, "int32")
+    with pytest.raises(PolyremeError, match=message):
+        places(*map(paddle.to_tensor, inputs))
+
+
+@paddle.jit.to_static
+def between(x: paddle.Tensor, bounds: paddle.Tensor, step: int) -> paddle.Tensor:
+    return x[bounds[0] : bounds[1] : step]
+
+
+def test_fed_bounds_of_slices_count_as_python_does() -> None:
+    x = np.arange(12, dtype="float32").reshape(6, 2)
+    for step in (2, -1, -2):
+        for start in (-8, -3, 0, 4, 9):
+            for stop in (-9, -2, 1, 5, 8):
+                made = between(paddle.to_tensor(x), paddle.to_tensor([start, stop]), step)
+                assert np.array_equal(made.numpy(), x[start:stop:step]), (start, stop, step)
+
+
+def test_slices_go_backwards_along_axes_of_free_sizes() -> None:
+    slices = (slice(None, None, -1), slice(2, None, -1), slice(None, 3, -2), slice(-2, -5, -1), slice(1, 3, -1), slice(None, None, -3))
+
+    def parts(x: paddle.Tensor) -> list[paddle.Tensor]:
+        return [x[part] for part in slices]
+
+    traced = paddle.jit.to_static(parts, input_spec=[paddle.static.InputSpec([None, 2], "float32")])
+    for rows in (6, 4, 2, 1):
+        x = np.arange(2 * rows, dtype="float32").reshape(rows, 2)
+        for made, part in zip(traced(paddle.to_tensor(x)), slices, strict=True):
+            assert np.array_equal(made.numpy(), x[part]), (rows, part)
+    assert len(traced.concrete_programs()) == 1
+
+
+def test_a_model_that_draws_draws_when_it_runs() -> None:
+    state = np.array(paddle.get_rng_state()[0])
+    loaded = paddle.jit.load(str(MODELS / "drawn.json"))
+    assert np.array_equal(paddle.get_rng_state()[0], state)
+    assert not np.array_equal(loaded(paddle.ones([1])).numpy(), loaded(paddle.ones([1])).numpy())

@@ -87,11 +87,11 @@ def test_a_write_beside_such_a_part_is_refused(part_is_written: bool) -> None:
     assert paddle.jit.to_static(function)(paddle.ones([3]), paddle.to_tensor(2)).tolist() == ([0, 0, 1] if part_is_written else [0, 0])
 
 
-def test_a_backward_slice_that_a_tensor_bounds_is_refused_whole_and_gathered() -> None:
-    function = lambda x, n: x[n::-1]
-    with pytest.raises(PolyremeError, match="expected a tensor with values but got one that has none"):
-        paddle.jit.to_static(function, full_graph=True)(paddle.arange(3), paddle.to_tensor(1))
-    assert paddle.jit.to_static(function)(paddle.arange(3), paddle.to_tensor(1)).tolist() == [1, 0]
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_tensors_bound_slices_that_go_backwards(full_graph: bool) -> None:
+    function = paddle.jit.to_static(lambda x, n: x[n::-1], full_graph=full_graph)
+    assert function(paddle.arange(3), paddle.to_tensor(1)).tolist() == [1, 0]
+    assert function(paddle.arange(3), paddle.to_tensor(-1)).tolist() == [2, 1, 0]
 
 
 def test_a_condition_on_a_number_of_elements_that_values_select_names_the_way_out() -> None:

@@ -12,14 +12,15 @@ from polyreme.casting.operators import as_one
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
-from polyreme.ir.dims import Dim, maximum, product
+from polyreme.ir.dims import Dim, Expr, maximum, product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import i32, i64
-from polyreme.math.common import number_like, number_of, tensor_arg
-from polyreme.math.elementwise import divide, scale
+from polyreme.math.common import cast_to, number_like, number_of, tensor_arg
+from polyreme.math.elementwise import add, divide, floor_divide, minimum, multiply, scale, subtract
 from polyreme.math.manipulation import reshape, stack
 from polyreme.math.reduction import max as max_
 from polyreme.math.reduction import mean
+from polyreme.math.reduction import sum as sum_
 from polyreme.nn.functional.conv import is_channel_last, items_of, padding_pairs, sizes_of, to_channel_first, to_channel_last
 from polyreme.tensor import Tensor
 
@@ -211,9 +212,9 @@ def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest:
     given = items_of(output_size) or [output_size] * rank
     if len(given) != rank:
         raise ValueError(f"{name} expected one output size or {rank} of them but got {output_size}")
-    wanted = [x.shape[2 + i] if n is None else int(number_of(n)) for i, n in enumerate(given)]
+    wanted = [x.shape[2 + i] if n is None else _count(n) for i, n in enumerate(given)]
     sizes = x.type.shape[2:]
-    if all(isinstance(size, int) and n > 0 and size % n == 0 for size, n in zip(sizes, wanted, strict=True)):
+    if all(isinstance(size, int) and isinstance(n, int) and n > 0 and size % n == 0 for size, n in zip(sizes, wanted, strict=True)):
         kernel = tuple(size // n for size, n in zip(sizes, wanted, strict=True))
         result = dispatch.call(ops.MaxPool if largest else ops.AvgPool, x, kernel=kernel, strides=kernel)
     else:
@@ -223,8 +224,15 @@ def _adaptive(rank: int, x: Tensor, output_size: Any, data_format: str, largest:
     return to_channel_last(result) if last else result
 
 
-def _adaptive_axis(x: Tensor, axis: int, count: int, largest: bool) -> Tensor:
+def _count(given: Any) -> Dim:
+    number = number_of(given)
+    return number if isinstance(number, Expr) else int(number)
+
+
+def _adaptive_axis(x: Tensor, axis: int, count: Dim, largest: bool) -> Tensor:
     size = x.shape[axis]
+    if isinstance(count, Expr):
+        return _adaptive_free_axis(x, axis, count, largest)
     if count == 1:
         return (max_ if largest else mean)(x, axis, keepdim=True)
     parts = []
@@ -233,6 +241,28 @@ def _adaptive_axis(x: Tensor, axis: int, count: int, largest: bool) -> Tensor:
         key = [slice(None)] * axis + [slice(start, stop)]
         parts.append((max_ if largest else mean)(x[tuple(key)], axis))
     return stack(parts, axis)
+
+
+def _adaptive_free_axis(x: Tensor, axis: int, count: Expr, largest: bool) -> Tensor:
+    """By as many windows as a size says that is not known while the program is built: all of the longest length, their ends masked."""
+    size = x.type.shape[axis]
+
+    def number(value: Dim) -> Tensor:
+        return dispatch.full((), value, i64)
+
+    window = dispatch.call(ops.Iota, shape=(count, 1), axis=0, dtype=i64)
+    start = floor_divide(multiply(window, number(size)), number(count))
+    stop = floor_divide(add(multiply(add(window, number(1)), number(size)), number(count - 1)), number(count))
+    places = add(start, dispatch.call(ops.Iota, shape=(1, size // count + 2), axis=1, dtype=i64))
+    taken = dispatch.call(ops.Gather, x, minimum(places, number(size - 1)), axis=axis)
+    behind = [1] * (x.ndim - axis - 1)
+    held = reshape(dispatch.call(ops.Less, places, stop), [*places.type.shape, *behind])
+    outside = dispatch.full((), identity_of("max", x.type.dtype) if largest else 0, x.type.dtype)
+    taken = dispatch.call(ops.Where, held, taken, outside)
+    if largest:
+        return max_(taken, axis + 1)
+    lengths = reshape(cast_to(subtract(stop, start), x.type.dtype), [count, *behind])
+    return divide(sum_(taken, axis + 1), lengths)
 
 
 def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:

@@ -56,13 +56,13 @@ def _blend(x: Tensor, axis: int, parts: list[tuple[Array, Array]]) -> Tensor:
     return total
 
 
-def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool = False) -> Tensor:
+def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool = False) -> Tensor:
     """Each element the nearest one before it (with `align_corners`: on either side)."""
     old = x.type.shape[axis]
     if old == new:
         return x
-    if not isinstance(old, int) or not isinstance(new, int):
-        times = int(factor)
+    if isinstance(factor, Tensor) or not isinstance(old, int) or not isinstance(new, int):
+        times = 0 if isinstance(factor, Tensor) else int(factor)
         if align_corners or not times or new != old * times:
             places = multiply(_free_ratio(old, new, factor, align_corners), dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32))
             places = add(places, dispatch.full((), 0.5, f32)) if align_corners else places
@@ -75,7 +75,9 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: b
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
 
 
-def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
+def linear_axis(
+    x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int, single_at_start: bool
+) -> Tensor:
     """Between its two neighbours, each element by its distance from the other.
 
     Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first (`single_at_start`);
@@ -84,7 +86,7 @@ def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bo
     old = x.type.shape[axis]
     if old == new:
         return x
-    if not isinstance(old, int) or not isinstance(new, int):
+    if isinstance(factor, Tensor) or not isinstance(old, int) or not isinstance(new, int):
         return _linear_free_axis(x, axis, new, factor, align_corners, align_mode, single_at_start)
     ratio = np.float32(0) if new == 1 and single_at_start else ratio_of(old, new, factor, align_corners)
     steps = np.arange(new, dtype=np.float32)
@@ -97,8 +99,8 @@ def linear_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bo
     return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
 
 
-def _free_ratio(old: Dim, new: Dim, factor: float, align_corners: bool) -> Tensor:
-    """`ratio_of` where a size is not known, as a tensor."""
+def _free_ratio(old: Dim, new: Dim, factor: float | Tensor, align_corners: bool) -> Tensor:
+    """`ratio_of` where a size or the factor is not known, as a tensor."""
 
     def size(n: Dim | float) -> Tensor:
         return dispatch.full((), n, f32)
@@ -106,10 +108,14 @@ def _free_ratio(old: Dim, new: Dim, factor: float, align_corners: bool) -> Tenso
     if align_corners:
         # The last step is from the last to the last, whatever comes of dividing by 0.
         return divide(size(old - 1), maximum(size(new - 1), size(1)))
+    if isinstance(factor, Tensor):
+        return divide(size(1), factor)
     return size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
 
 
-def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool, align_mode: int, single_at_start: bool) -> Tensor:
+def _linear_free_axis(
+    x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int, single_at_start: bool
+) -> Tensor:
     """`linear_axis` where a size is not known: places and shares are computed when it runs."""
     old = x.type.shape[axis]
 
@@ -137,12 +143,12 @@ def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corne
     return total
 
 
-def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
+def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool) -> Tensor:
     """From four neighbours, by Keys' convolution with a = -0.75."""
     old = x.type.shape[axis]
     if old == new:
         return x
-    if not isinstance(old, int) or not isinstance(new, int):
+    if isinstance(factor, Tensor) or not isinstance(old, int) or not isinstance(new, int):
         return _cubic_free_axis(x, axis, new, factor, align_corners)
     ratio = ratio_of(old, new, factor, align_corners) if new > 1 else np.float32(0)
     steps = np.arange(new, dtype=np.float32)
@@ -152,7 +158,7 @@ def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: boo
     return _blend(x, axis, [(np.clip(first + k, 0, old - 1), _keys(np.abs(share - k), -0.75)) for k in (-1, 0, 1, 2)])
 
 
-def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float, align_corners: bool) -> Tensor:
+def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool) -> Tensor:
     """`cubic_axis` where a size is not known: places and shares are computed when it runs."""
     old = x.type.shape[axis]
 

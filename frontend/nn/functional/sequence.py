@@ -10,6 +10,7 @@ from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.ir.dims import UnknownSize
+from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
 from polyreme.math.manipulation import stack, take_along_axis
 from polyreme.tensor import Tensor
@@ -23,8 +24,11 @@ def sequence_mask(x: Tensor, maxlen: Any = None, dtype: Any = "int64", name: str
     """
     tensor_arg(x, "sequence_mask")
     if maxlen is None:
-        lengths = x._array("sequence_mask() without maxlen")
-        maxlen = int(lengths.max()) if lengths.size else 0
+        if isinstance(x._held(), np.ndarray) or dispatch.active_trace() is None:
+            lengths = x._array("sequence_mask() without maxlen")
+            maxlen = int(lengths.max()) if lengths.size else 0
+        else:
+            maxlen = fed_sizes.extent(dispatch.call(ops.Max, x, axis=tuple(range(x.ndim)), keepdims=False), "x")
     places = dispatch.call(ops.Iota, shape=(number_of(maxlen),), axis=0, dtype=x.type.dtype)
     mask = dispatch.call(ops.Less, places, dispatch.call(ops.Reshape, x, shape=(*x.type.shape, 1)))
     return cast_to(mask, as_dtype(dtype).scalar)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from polyreme import math
+from polyreme import dispatch, math
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.types import f32, i64
+from polyreme.math import fed_sizes
+from polyreme.math.common import cast_to
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size
-from polyreme.operators.arguments import Extents, Numbers, Sizes, UnsupportedError, channel_axis, check_count
+from polyreme.operators.arguments import Extents, Numbers, Scalar, Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.definition import Legacy, operator, spelled
 from polyreme.operators.shape import MOST_PARTS
 from polyreme.tensor import Tensor
@@ -42,7 +46,7 @@ def _declare(method: str, steps_by_scale: bool, *names: str, legacy: Legacy) -> 
         x: Tensor,
         out_size: Extents | None = None,
         size_tensor: Extents = (),
-        scale_tensor: Numbers | None = None,
+        scale_tensor: list[Scalar] | None = None,
         *,
         data_format: str = "NCHW",
         out_d: int = 0,
@@ -71,7 +75,7 @@ def _interpolate(
     x: Tensor,
     out_size: Sizes | None,
     size_tensor: Sizes,
-    scale: Numbers,
+    scale: Sequence[Scalar],
     data_format: str,
     sizes_given: Sequence[int],
     interp_method: str,
@@ -103,22 +107,33 @@ def _interpolate(
     return to_channel_last(x) if last else x
 
 
-def _targets(x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: Sizes, scales: Numbers) -> tuple[list[Dim], list[float]]:
+def _targets(
+    x: Tensor, given: list[int], out_size: Sizes | None, size_tensor: Sizes, scales: Sequence[Scalar]
+) -> tuple[list[Dim], list[Any]]:
     """The new spatial sizes, and the scale of each axis where one is given (0 where the sizes say it)."""
     sizes = x.type.shape[2:]
     rank = len(sizes)
-    factors = [f for f in scales if f != 0]
-    if any(not f > 0 for f in factors):
+    factors = [f for f in scales if isinstance(f, Tensor) or f != 0]
+    if any(not isinstance(f, Tensor) and not f > 0 for f in factors):
         raise UnsupportedError(f"expected scales above 0 but got {factors}")
     factors = factors * rank if len(factors) == 1 else factors
     wanted: list[Dim] = list(size_tensor) or list(out_size or ()) or list(given)
     if size_tensor or out_size:
         factors = []
     if len(factors) == rank:
-        return [scaled_size(d, np.float32(f)) for d, f in zip(sizes, factors, strict=True)], [float(f) for f in factors]
+        factors = [cast_to(math.reshape(f, []), f32) if isinstance(f, Tensor) else float(f) for f in factors]
+        return [_scaled(d, f) for d, f in zip(sizes, factors, strict=True)], factors
     if any(isinstance(d, int) and d <= 0 for d in wanted) or len(wanted) != rank:
         raise UnsupportedError(f"expected {rank} new sizes above 0 but got {wanted}")
     return wanted, [0.0] * rank
+
+
+def _scaled(size: Dim, factor: Any) -> Dim:
+    if not isinstance(factor, Tensor):
+        return scaled_size(size, np.float32(factor))
+    made = math.multiply(dispatch.full((), size, f32), factor)
+    some = math.greater_equal(made, dispatch.full((), 1, f32))
+    return fed_sizes.as_size(cast_to(made, i64), some, "a scale above 0 that leaves elements")
 
 
 # --- rearranged
@@ -173,5 +188,5 @@ def grid_sample(x: Tensor, grid: Tensor, *, mode: str = "bilinear", padding_mode
 @operator(
     "affine_grid", legacy=spelled("affine_grid", {"Theta": "input", "OutputShape": "output_shape"}, "Output"), misdeclared=True
 )
-def affine_grid(input: Tensor, output_shape: Sizes, *, align_corners: bool = True) -> Tensor:
+def affine_grid(input: Tensor, output_shape: Extents, *, align_corners: bool = True) -> Tensor:
     return functional.affine_grid(input, output_shape, align_corners)

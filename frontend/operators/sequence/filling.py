@@ -5,9 +5,10 @@ from __future__ import annotations
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, i64
+from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.nn import functional
-from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.arguments import Scalar
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows
 from polyreme.operators.sequence.repeating import counted, offsets_of, rows_between
@@ -60,12 +61,16 @@ def sequence_slice(x: Tensor, offset: Tensor, length: Tensor, levels: list[Tenso
     return math.gather(x, rows_between(starts, math.add(starts, size), x), 0), [offsets_of(size)]
 
 
-@operator(legacy=spelled("sequence_mask", {"X": "x", "MaxLenTensor": "maxlen_tensor"}, "Y"))
-def sequence_mask(x: Tensor, maxlen_tensor: Tensor | None = None, *, maxlen: int = -1, out_dtype: ScalarType | None = None) -> Tensor:
-    """1 in the first `x` of `maxlen` places of a new last axis, else 0; by default there are as many places as the greatest of `x`."""
-    if maxlen_tensor is not None:
-        raise UnsupportedError("expected a number as the maxlen of 'sequence_mask' but got a variable")
-    return cast_to(functional.sequence_mask(x, None if maxlen < 0 else maxlen, "bool"), out_dtype or i64)
+@operator(
+    "sequence_mask",
+    legacy=spelled(
+        "sequence_mask", {"X": "x", "MaxLenTensor": "max_len"}, "Y", attributes={"maxlen": "max_len"}, types={"maxlen": "INT"}
+    ),
+)
+def sequence_mask(x: Tensor, max_len: Scalar = -1, *, out_dtype: ScalarType | None) -> Tensor:
+    """1 in the first `x` of `max_len` places of a new last axis, else 0; by default there are as many places as the greatest of `x`."""
+    places = fed_sizes.extent(max_len, "max_len")
+    return cast_to(functional.sequence_mask(x, None if isinstance(places, int) and places < 0 else places, "bool"), out_dtype or i64)
 
 
 @operator(legacy=spelled("sequence_enumerate", {"X": "x", "X@LOD": "levels"}))
