@@ -185,7 +185,7 @@ def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exc
     from -size where it `wraps`.
 
     What a compiled call or a program that stands alone computes is looked at once it has run: it has to read at the positions that are
-    returned. Nobody looks inside of a branch or loop that a tensor decides.
+    returned.
     """
     values = positions._held() if isinstance(positions, Tensor) else positions
     if isinstance(values, np.ndarray):

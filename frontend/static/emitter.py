@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.dialects import nn as ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.diagnostics import UNKNOWN, Location
@@ -89,6 +90,12 @@ class Emitter(Recorder):
         tensor._value, tensor._type = value._value, value.type
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
+
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """A run tells of positions that it computes; what is fed is looked at in front of it (`feeding/positions.py`)."""
+        if not isinstance(positions._value, OpResult) or positions.type.dtype.kind not in "iu":
+            return positions
+        return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location))
 
     def fresh_size(self) -> Dim:
         self.sizes_named += 1

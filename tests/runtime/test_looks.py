@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module
 from polyreme.lowering.pipeline import lower
 from polyreme.runtime.errors import ArtifactError, CallError
@@ -157,3 +158,110 @@ def test_a_manifest_with_looks_is_read_as_it_was_written(tmp_path):
     data["looks"] = []
     with pytest.raises(ArtifactError, match="expected the arguments to be"):
         Manifest.from_json(data)
+
+
+# --- inside of branches and loops
+
+ROWS = np.arange(10, dtype="float32").reshape(5, 2)
+
+
+def by_loop(x: Any, n: Any) -> Any:
+    table, first = paddle.to_tensor(ROWS), paddle.zeros([], "int64")
+    step = lambda i, y: [i + 1, y + paddle.gather(table, (i * 2).reshape([1]))[0]]
+    return paddle.static.nn.while_loop(lambda i, y: i < n, step, [first, x])[1]
+
+
+def by_branch(x: Any, n: Any) -> Any:
+    table = paddle.to_tensor(ROWS)
+    return paddle.static.nn.cond(n > 3, lambda: x + paddle.gather(table, (n * 2).reshape([1]))[0], lambda: x + table[n + 1])
+
+
+def by_branch_in_loop(x: Any, n: Any) -> Any:
+    table, first = paddle.to_tensor(ROWS), paddle.zeros([], "int64")
+    step = lambda i, y: [i + 1, paddle.static.nn.cond(i > 1, lambda: y + table[i * 2], lambda: y)]
+    return paddle.static.nn.while_loop(lambda i, y: i < n, step, [first, x])[1]
+
+
+def by_growing(x: Any, n: Any) -> Any:
+    table, first = paddle.to_tensor(ROWS), paddle.zeros([], "int64")
+    step = lambda i, y: [i + 1, paddle.concat([y, table[(i * 2).reshape([1])]])]
+    return paddle.static.nn.while_loop(lambda i, y: i < n, step, [first, paddle.reshape(x, [1, 2])])[1]
+
+
+LOOPS = [
+    (by_loop, 3, 4, "from -5 to 4 but computed 6 to 6"),
+    (by_branch, 3, 5, "from -5 to 4 but computed 10 to 10"),
+    (by_branch, 2, -7, "from -5 to 4 but computed -6 to -6"),
+    (by_branch_in_loop, 3, 6, "from -5 to 4 but computed 6 to 6"),
+    (by_growing, 3, 6, "from -5 to 4 but computed 6 to 6"),
+]
+NUMBER = [InputSpec([2], "float32", "x"), InputSpec([], "int64", "n")]
+
+
+@pytest.mark.parametrize("function, right, wrong, message", LOOPS)
+def test_branches_and_loops_tell_of_positions(tmp_path, function, right, wrong, message):
+    x = paddle.ones([2])
+    expected = function(x, paddle.to_tensor(right)).numpy()
+    traced = paddle.jit.to_static(function, full_graph=True)
+    loaded = loaded_function(function, NUMBER, tmp_path)
+    for call in (traced, loaded):
+        np.testing.assert_array_equal(call(x, paddle.to_tensor(right)).numpy(), expected)
+        with pytest.raises(CallError, match=message):
+            call(x, paddle.to_tensor(wrong))
+        np.testing.assert_array_equal(call(x, paddle.to_tensor(right)).numpy(), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function, right, wrong, message", LOOPS)
+def test_libraries_tell_of_positions_in_branches_and_loops(tmp_path, function, right, wrong, message):
+    library = paddle.compile(loaded_function(function, NUMBER, tmp_path), tmp_path / "net.so")
+    x = np.ones(2, "float32")
+    np.testing.assert_array_equal(library(x, np.array(right)), function(paddle.to_tensor(x), paddle.to_tensor(right)).numpy())
+    with pytest.raises(CallError, match=message):
+        library(x, np.array(wrong))
+
+
+def test_programs_tell_of_positions_in_branches_and_loops():
+    paddle.enable_static()
+    try:
+        for function, right, wrong, message in LOOPS[:2]:
+            program = paddle.static.Program()
+            with paddle.static.program_guard(program):
+                x, n = paddle.static.data("x", [2]), paddle.static.data("n", [], "int64")
+                result = function(x, n)
+            run = lambda n, program=program, result=result: paddle.static.Executor().run(
+                program, feed={"x": np.ones(2, "float32"), "n": np.array(n)}, fetch_list=[result]
+            )
+            assert run(right)[0].shape == (2,)
+            with pytest.raises(CallError, match=message):
+                run(wrong)
+    finally:
+        paddle.disable_static()
+
+
+def test_gradients_of_loops_that_look_rows_up(tmp_path):
+    traced = paddle.jit.to_static(by_loop, full_graph=True)
+    x = paddle.ones([2])
+    x.stop_gradient = False
+    traced(x, paddle.to_tensor(3)).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    with pytest.raises(CallError, match="but computed 6 to 6"):
+        traced(x, paddle.to_tensor(4))
+
+
+def test_a_scan_hands_on_the_first_position_that_fits_none():
+    text = """func @main(%x: tensor<4x2xf32>, %i: tensor<3x2xi64>, %s: tensor<2xf32>) -> tensor<2xf32> {
+      %last = nn.scan [%i], [%s], [%x] {steps = 3} : tensor<2xf32> { (%at: tensor<2xi64>, %h: tensor<2xf32>, %t: tensor<4x2xf32>)
+        %k = nn.within %at {size = 4, wraps = false, place = "net.py:3:4"} : tensor<2xi64>
+        %rows = nn.gather %t, %k {axis = 0} : tensor<2x2xf32>
+        %row = nn.sum %rows {axis = [0]} : tensor<2xf32>
+        %next = nn.add %h, %row : tensor<2xf32>
+        nn.yield %next
+      }
+      return %last
+    }"""
+    func = lower(parse_module(text), to="nn").function()
+    assert func.looks == ("from 0 at net.py:3:4",)
+    x, s = np.zeros((4, 2), "float32"), np.zeros(2, "float32")
+    for places, told in (([[0, 1], [5, 2], [-3, 9]], [2, 5, 4]), ([[0, 1], [3, 2], [1, 3]], [1, 3, 4])):
+        assert evaluate(func, [x, np.array(places), s])[-1].tolist() == told

@@ -71,7 +71,6 @@ class _CaptureTrace(Trace):
         self.paths: list[Source] = []
         self.arguments = 0  # how many inputs are arguments
         self.thread = threading.get_ident()
-        self.not_looked_at = False  # whether there are some that nobody can check
         self.looked_at: set[tuple[Value, Dim, bool]] = set()  # positions that are checked, with the size of the axis
         # what lets arguments see their contents otherwise, by identity
         self.turns: dict[int, list[tuple[Callable[..., Tensor], tuple[Any, ...], dict[str, Any]]]] = {}
@@ -85,11 +84,10 @@ class _CaptureTrace(Trace):
         if not isinstance(value, Value) or positions.type.elements == 0 or _is_position(value) or key in self.looked_at:
             return positions
         if self.state.born:
-            # What a body computes is no result: nobody could look at it.
+            # What a body computes is no result of the function: the program tells of it by itself, with an error of its own.
             if not self.state.as_one_program:
                 raise NotWhole("positions are read or written that a tensor says inside of a branch, a loop or a rule of gradients")
-            self.not_looked_at = True
-            return positions
+            return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
         self.looked_at.add(key)
         with tape.recording(False):
             ends = [dispatch.call(cls, positions, axis=tuple(range(positions.ndim)), keepdims=False) for cls in (ops.Min, ops.Max)]
@@ -364,10 +362,6 @@ def capture(
                     "tensor decides about"
                 )
             result_names = [f"output_{i}" if len(made.outputs) > 1 else "output" for i in range(len(made.outputs))]
-            if trace.not_looked_at:
-                made.remarks.append(
-                    "positions that a tensor says inside of a branch or loop are not looked at: beyond the axis the nearest element is read"
-                )
             enables = not tape.is_grad_enabled() and any(not t.stop_gradient for t in made.outputs)
             with tape.recording(freed is None and (enables or tape.is_grad_enabled())):
                 traced = trace.finish(name, made.outputs, LEAF, result_names, location)
