@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -343,3 +344,37 @@ def test_lazy_steps_on_an_emulated_gpu() -> None:
             paddle.set_device("cpu")
     np.testing.assert_allclose(*found, rtol=1e-6)
     assert np.array_equal(found[1][[0, 2, 4, 5]], VALUES[[0, 2, 4, 5]])
+
+
+def program_of(optimizer: Any) -> tuple[Any, Any]:
+    ids = paddle.static.data("ids", [3], "int64")
+    attr = paddle.ParamAttr(name="table", initializer=paddle.nn.initializer.Assign(VALUES))
+    loss = (paddle.static.nn.embedding(ids, [6, 3], is_sparse=True, param_attr=attr) ** 2).sum()
+    optimizer.minimize(loss)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    executor.run(paddle.static.default_startup_program())
+    executor.run(feed={"ids": np.array([1, 2, 1], np.int64)}, fetch_list=[loss])
+    return loss, np.array(paddle.static.global_scope().find_var("table").get_tensor())
+
+
+def test_a_clip_by_value_in_a_program_leaves_rows_that_were_not_read_alone(static_program: None) -> None:
+    _, found = program_of(paddle.optimizer.SGD(1.0, grad_clip=paddle.nn.ClipGradByValue(0.5, 0.1)))
+    gradient = np.zeros_like(VALUES)
+    gradient[[1, 2]] = np.clip(VALUES[[1, 2]] * [[4], [2]], 0.1, 0.5)
+    np.testing.assert_allclose(found, VALUES - gradient, rtol=1e-6)
+
+
+def test_an_optimizer_without_a_step_for_rows_says_so_in_a_program(static_program: None) -> None:
+    with pytest.raises(NotImplementedError, match=r"expected a whole gradient for 'table'.* AdamW has no step for rows"):
+        program_of(paddle.optimizer.AdamW(0.1))
+
+
+@pytest.fixture
+def static_program() -> Iterator[None]:
+    paddle.enable_static()
+    try:
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.scope_guard(paddle.static.Scope()), paddle.static.program_guard(main, startup):
+            yield
+    finally:
+        paddle.disable_static()
