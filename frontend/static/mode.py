@@ -31,4 +31,5 @@ def in_dynamic_mode() -> bool:
         return True
     from polyreme.static.recorder import ProgramRecorder
 
-    return not isinstance(recorder, ProgramRecorder)
+    # The bodies of branches and loops of a program are recorded by recorders of their own.
+    return not isinstance(getattr(recorder, "outer", recorder), ProgramRecorder)

@@ -118,3 +118,17 @@ def test_random_numbers_in_a_body_are_refused(programs: Any) -> None:
     x = static.data("x", [2], "float32")
     with pytest.raises(TraceError, match="random numbers in the bodies of branches and loops of static Programs are not supported yet"):
         static.nn.cond(x.sum() > 0, lambda: paddle.rand([2]), lambda: x)
+
+
+def test_bodies_of_a_program_are_in_static_mode_too():
+    found = []
+
+    def body(*given):
+        found.append(paddle.in_dynamic_mode())
+        return given[0] + 1 if given else paddle.ones([1])
+
+    with static_mode():
+        x = static.data("x", [1])
+        static.nn.cond(x > 0.0, body, body)
+        static.nn.while_loop(lambda i: i < 3, body, [paddle.full([1], 0, "int64")])
+    assert found and not any(found)
