@@ -93,6 +93,10 @@ class BodyTrace(Trace):
             )
         super().assign(tensor, value)
 
+    def contents(self, tensor: Tensor) -> Tensor:
+        """As `Trace` has it; a variable is itself, as a program has no graph that it could be part of."""
+        return tensor if named_variable(tensor) is not None else super().contents(tensor)
+
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:
         """Nothing to do: variables are tensors of their own."""
 

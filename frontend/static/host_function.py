@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyreme.ir.diagnostics import caller_location
+from polyreme.static.bodies import check_takes_operators
 from polyreme.static.current import default_main_program
 from polyreme.static.kinds import HOST, Arrays, Host, OperatorKind
 from polyreme.static.operator import Operator, OperatorError
@@ -94,6 +95,7 @@ def py_func(
         raise TypeError("Input func must be a function.")
     if backward_func is not None and not callable(backward_func):
         raise TypeError("Input backward_func must be a function.")
+    check_takes_operators("py_func()")
     block = default_main_program().current_block()
     inputs = [variable_of(v, block) for v in _listed(x)]
     outputs = [variable_of(v, block) for v in _listed(out)]

@@ -313,3 +313,23 @@ def steps_are_taken_in_the_branch_that_runs(fluid, np):
         found += exe.run(feed=feed, fetch_list=[loss, inner])
         found += [np.array(fluid.global_scope().find_var(name).get_tensor()) for name in "wvu"]
     return found
+
+
+@check(F + "layers.while_loop", F + "layers.cond", F + "layers.py_func", F + "layers.Print")
+def functions_of_loops_and_branches_write_print_and_call(fluid, np):
+    L = fluid.layers
+    x, last = L.data("x", [2], dtype="float32"), L.fill_constant([1], "int64", 3)
+    start, nested = L.fill_constant([1], "int64", 0), {"a": L.scale(x), "b": [L.scale(x, 2.0)]}
+
+    def body(i, held):
+        return [L.increment(i, 1), {"a": held["a"] + held["b"][0], "b": [held["b"][0] * 0.5]}]
+
+    count, held = L.while_loop(lambda i, _: L.less_than(i, last), body, [L.scale(start, 1), nested])
+    made = fluid.default_main_program().global_block().create_var(name="made", dtype="float32", shape=[-1, 2])
+    yes = L.less_than(L.reduce_sum(x), L.fill_constant([1], "float32", 1.0))
+    called = L.cond(yes, lambda: L.Print(x * 2.0, message="yes"), lambda: L.py_func(lambda a: np.array(a) + 1, x, made) * 3.0)
+    found = []
+    for low in (-1.0, 1.0):
+        feed = {"x": (np.arange(6).reshape(3, 2) / 10 + low).astype("float32")}
+        found += fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[count, held["a"], held["b"][0], called])
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polyreme.static.bodies import check_takes_operators
 from polyreme.static.current import default_main_program
 from polyreme.static.kinds import HOST, Arrays, Host, OperatorKind
 from polyreme.static.operator import Operator
@@ -45,6 +46,7 @@ def Print(  # noqa: N802 - Paddle's name
         "dtype": print_tensor_type,
     }  # fmt: skip
     shown = tuple(key for key, wanted in asked.items() if wanted)
+    check_takes_operators("Print()")
     if named_variable(input) is None:
         if phase != "backward":
             _Printer("", message or "", first_n, summarize, shown)([input.numpy()], input.name)
