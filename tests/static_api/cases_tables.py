@@ -59,6 +59,23 @@ def other_optimizers_of_tables(paddle, np):
     ]
 
 
+@check("paddle.static.nn.nce", OPT + "Adam", paddle="2.6.2", rtol=2e-5, atol=1e-6)
+def classes_of_nce_are_rows(paddle, np):
+    """All draws are of the last class."""
+    draws = np.random.RandomState(0)
+    weight, bias = ([paddle.ParamAttr(name=name, initializer=paddle.nn.initializer.Assign(draws.uniform(-1, 1, shape).astype("float32")))
+                     for name, shape in (("w", (9, 3)), ("b", (9, 1)))])  # fmt: skip
+    x, y = paddle.static.data("x", [2, 3], "float32"), paddle.static.data("y", [2, 1], "int64")
+    drawing = {"num_neg_samples": 2, "sampler": "custom_dist", "custom_dist": [0.0] * 8 + [1.0], "is_sparse": True}
+    loss = paddle.static.nn.nce(x, y, 9, param_attr=weight, bias_attr=bias, **drawing).mean()
+    paddle.optimizer.Adam(0.1, lazy_mode=True).minimize(loss)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    executor.run(paddle.static.default_startup_program())
+    feeds = [{"x": draws.uniform(-1, 1, (2, 3)).astype("float32"), "y": np.array([[i], [(3 * i) % 5]], "int64")} for i in range(4)]
+    losses = [executor.run(feed=feed, fetch_list=[loss])[0] for feed in feeds]
+    return [losses, [np.array(paddle.static.global_scope().find_var(name).get_tensor()) for name in ("w", "b")]]
+
+
 @check("paddle.nn.Embedding", OPT + "Adam", rtol=2e-5, atol=1e-6)
 def layers_have_whole_gradients(paddle, np):
     return [

@@ -449,8 +449,7 @@ class NCE(OperatorLayer):
         self.bias = self.create_parameter([num_total_classes, 1], bias_attr, dtype, is_bias=True) if bias_attr else None
 
     def forward(self, input: Any, label: Any, sample_weight: Any = None) -> Any:
-        cost = noise_contrastive(input, label, self.weight, self.bias, sample_weight, *self._drawing)
-        return cost / (self._drawing[1] + 1)
+        return noise_contrastive(input, label, self.weight, self.bias, sample_weight, *self._drawing)
 
 
 class GRUUnit(OperatorLayer):

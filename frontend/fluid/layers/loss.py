@@ -34,11 +34,10 @@ def nce(
     num_neg_samples: int | None = None, name: str | None = None, sampler: str = "uniform", custom_dist: Any = None, seed: int = 0,
     is_sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """As `paddle.static.nn.nce`, over the number of classes that are drawn and one."""
-    cost = sampling.nce(
+    """As `paddle.static.nn.nce`."""
+    return sampling.nce(
         input, label, num_total_classes, sample_weight, param_attr, bias_attr, num_neg_samples, name, sampler, custom_dist, seed, is_sparse
     )  # fmt: skip
-    return cost / ((10 if num_neg_samples is None else int(num_neg_samples)) + 1.0)
 
 
 @takes("input", "label")

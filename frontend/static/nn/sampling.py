@@ -36,7 +36,8 @@ def nce(
     seed: int = 0,
     is_sparse: bool = False,
 ) -> Tensor:
-    """The loss of each row of `input` [N, C] that tells its classes `label` [N, T] from `num_neg_samples` classes drawn for it: [N, 1].
+    """The loss of each row of `input` [N, C] that tells its classes `label` [N, T] from `num_neg_samples` classes drawn for it, over the
+    number of these and one: [N, 1].
 
     `sampler` says how these are drawn: "uniform", "log_uniform" (class c with probability log((c + 2) / (c + 1)) / log(classes + 1)) or
     "custom_dist", with the probabilities in that list. Draws are those of the program's generator, or of `seed` if that is not 0. With
@@ -78,7 +79,8 @@ def noise_contrastive(
     found = functions.sum(-functions.log(true_part / (true_part + noise[:, :true])), 1, keepdim=True)
     missed = functions.sum(-functions.log(noise_part / (chance[:, true:] + noise_part)), 1, keepdim=True)
     cost = found + missed
-    return cost if sample_weight is None else cost * functions.reshape(sample_weight, [-1, 1])
+    cost = cost if sample_weight is None else cost * functions.reshape(sample_weight, [-1, 1])
+    return cost / (count + 1.0)
 
 
 def _probabilities(sampler: str, classes: int, given: Sequence[float] | None) -> np.ndarray[Any, Any]:
