@@ -12,7 +12,6 @@ from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.analysis.program import Program
-from polyreme.lowering.emit.llvm.same_code import parts_of_size
 
 # Most ops of a kernel are of these: they only make values.
 SILENT: frozenset[type[Op]] = frozenset(
@@ -122,7 +121,7 @@ def gather_facts(module: Module | Program) -> dict[str, Facts]:
             else:
                 pool = pool or isinstance(op, (kernel.Parallel, kernel.Threads))
                 if isinstance(op, kernel.Size) and isinstance(op.value, Expr):
-                    sizes[parts_of_size(op.value)[1]] = None
+                    sizes[op.value] = None
                 targets = list(written_by(op))
             written.update(position[root_of(v)] for v in targets if root_of(v) in position)
         facts[name] = Facts(pool, tuple(sizes), frozenset(written), frozenset(), count, frozenset(calls))

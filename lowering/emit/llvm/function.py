@@ -18,7 +18,7 @@ from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i32, ind
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.libm import LIBM, LIBM_FLOAT32
-from polyreme.lowering.emit.llvm.same_code import SameCode, parts_of_size
+from polyreme.lowering.emit.llvm.same_code import SameCode
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element
 from polyreme.lowering.emit.llvm.text import Lane, TextCode, comment_text, symbol_text
 from polyreme.lowering.machines.targets import Target
@@ -295,9 +295,7 @@ class FunctionEmitter:
         if isinstance(dim, int):
             return EmittedPosition(None, dim)
         if (own := self.own_sizes) is not None:
-            scale, rest, offset = parts_of_size(dim)
-            read = EmittedPosition(self.once(("size", rest), lambda: self._load_size(own[rest], "size")), 0)
-            return self.add(self.multiply(read, EmittedPosition(None, scale)), EmittedPosition(None, offset))
+            return EmittedPosition(self.once(("size", dim), lambda: self._load_size(own[dim], "size")), 0)
         total = EmittedPosition(None, 0)
         for monomial, coefficient in dim.terms:
             term = EmittedPosition(None, coefficient)

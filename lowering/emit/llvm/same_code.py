@@ -7,7 +7,6 @@ in an array of its own, from whoever calls it. So of kernels that are the same c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -16,16 +15,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import BufferType, Type
 
-__all__ = ["SameCode", "parts_of_size"]
-
-
-def parts_of_size(size: Expr) -> tuple[int, Expr, int]:
-    """`(scale, rest, offset)` of `scale * rest + offset`: numbers are code, the rest is what a kernel is told."""
-    offset = sum(coefficient for names, coefficient in size.terms if not names)
-    scale = gcd(*(coefficient for names, coefficient in size.terms if names))
-    if scale == 1 and not offset:
-        return 1, size, 0
-    return scale, Expr(tuple((names, coefficient // scale) for names, coefficient in size.terms if names)), offset
+__all__ = ["SameCode"]
 
 
 class SameCode:
@@ -90,9 +80,7 @@ class _Comparison:
     def _size(self, a: Dim, b: Dim) -> bool:
         if not isinstance(a, Expr) or not isinstance(b, Expr):
             return isinstance(a, int) and isinstance(b, int) and a == b
-        (scale_a, rest_a, offset_a), (scale_b, rest_b, offset_b) = parts_of_size(a), parts_of_size(b)
-        known = self._sizes.setdefault(rest_a, rest_b), self._back.setdefault(rest_b, rest_a)
-        return (scale_a, offset_a) == (scale_b, offset_b) and known == (rest_b, rest_a)
+        return self._sizes.setdefault(a, b) == b and self._back.setdefault(b, a) == a
 
 
 def _alike(a: dict[str, Any], b: dict[str, Any]) -> bool:

@@ -64,8 +64,8 @@ PERIOD = 48
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
 # Rows of a tile.
 MOST_ROWS = 15
-# Those of tiles for an unknown number of rows: any rest below the largest is done by two of them at most.
-HEIGHTS = (MOST_ROWS, 10, 8, 6, 4, 3, 2, 1)
+# Those of tiles for an unknown number of rows: few rows are one tile, any rest below the largest is two at most.
+HEIGHTS = (MOST_ROWS, 10, 8, 7, 6, 5, 4, 3, 2, 1)
 # So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
 ROWS_TOGETHER = 10
 # Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
