@@ -310,7 +310,7 @@ class Optimizer(Shown, UpdateProtocol):
             found += _fields(group.get("grad_clip"))
             for parameter in group["params"]:
                 decay = self._regularizer(parameter, group)
-                found += [id(parameter), parameter.stop_gradient, getattr(parameter, "need_clip", True), type(decay), *_fields(decay)]
+                found += [id(parameter), parameter.stop_gradient, getattr(parameter, "need_clip", True), *_fields(decay)]
                 found += [self._rate_factor(parameter, group), *self._parameter_options(parameter, self._options | group).values()]
         return tuple(found)
 
@@ -430,8 +430,8 @@ class Optimizer(Shown, UpdateProtocol):
 
 
 def _fields(held: Any) -> list[Any]:
-    """The numbers of a clip or a decay."""
-    return [] if held is None or type(held) in _PLAIN else list(vars(held).values())
+    """What kind of clip or decay it is, and its numbers."""
+    return [] if held is None or type(held) in _PLAIN else [type(held), *vars(held).values()]
 
 
 def _overwrite(tensor: Any, array: Any) -> None:
