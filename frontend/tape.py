@@ -544,6 +544,23 @@ def gradients_since(
     return _run(outputs, grads, create_graph, create_graph, wanted, (), since)
 
 
+def goes_behind(since: int, outputs: Any, inputs: Any) -> bool:
+    """Whether gradients of `outputs` with respect to `inputs` go through steps that were recorded before `since`."""
+    targets, wanted = ([t for t in _as_list(given) if isinstance(t, Tensor)] for given in (outputs, inputs))
+    settle(*targets, *wanted)
+    useful = _reaching(targets, {_key(t) for t in wanted})
+    waiting = [t._node for t in targets if t._node is not None]
+    met: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in useful and id(node) not in met:
+            if node.sequence < since:
+                return True
+            met.add(id(node))
+            waiting += [edge[0] for edge in node.edges if isinstance(edge, tuple)]
+    return False
+
+
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 

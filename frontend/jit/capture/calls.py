@@ -283,6 +283,7 @@ class Watch(Steps):
             return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})
         if module.startswith("polyreme.tape") and function.__name__ == "grad":
             self._arguments(args, kwargs)
+            self.check_behind(*(args[i] if len(args) > i else kwargs.get(name) for i, name in enumerate(("outputs", "inputs"))))
             return function(*args, **kwargs)
         if module.startswith("polyreme.tape") and function.__name__ == "backward":
             self._arguments(args, kwargs)

@@ -53,7 +53,6 @@ class LeafGradients:
     def __init__(self, state: Watched, trace: Trace):
         self.state = state
         self.trace = trace
-        self.start = tape.now()
         self.given: dict[int, Tensor] = {}  # what the arguments are that stand-ins replace
         self.leaves: dict[int, WatchedLeaf] = {}
         self.trains = False  # whether the function runs `backward`, or an optimizer
@@ -139,7 +138,7 @@ class LeafGradients:
         if tape.has_watchers():
             raise NotWhole("gradients are sent to other ranks while they are computed")
         nodes = _nodes_before(outputs)
-        if any(node.sequence < self.start for node in nodes):
+        if any(node.sequence < self.trace.start for node in nodes):
             raise NotWhole("gradients go on to what was computed before the call")
         leaves = [edge for node in nodes for edge in node.edges if isinstance(edge, Tensor)]
         if any(self.given.get(id(leaf), leaf)._hooks for leaf in leaves):

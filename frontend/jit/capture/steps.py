@@ -88,6 +88,12 @@ class Steps(Branches):
         gradients.trains = True
         run()
 
+    def check_behind(self, outputs: Any, inputs: Any) -> None:
+        """Before gradients of `outputs` with respect to `inputs` are taken: all steps on the way belong to the capture."""
+        trace = dispatch.active_trace()
+        if isinstance(trace, Trace) and tape.goes_behind(trace.start, outputs, inputs):
+            raise NotWhole("gradients go on to what was computed before the call")
+
     # --- optimizers
 
     def of_optimizer(self, optimizer: Optimizer, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

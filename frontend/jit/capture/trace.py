@@ -107,6 +107,7 @@ class Trace(Recorder):
     learns_sizes = True
 
     def __init__(self, named: Mapping[str, Tensor]):
+        self.start = tape.now()
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.names = {id(tensor): name for name, tensor in named.items()}

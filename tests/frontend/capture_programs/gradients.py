@@ -605,3 +605,37 @@ def a_tensor_is_written_of_which_a_copy_was_used(p: Run) -> None:
         over(_copies(kept), True, parts)
         over(_copies(kept), False, parts)
         over(_themselves(kept), False, parts)
+
+
+@program(whole=False)
+def gradients_go_on_to_what_was_before_the_call(p: Run) -> None:
+    class Held:
+        pass
+
+    held, w = Held(), p.g(3)
+
+    @p.static
+    def function(x: Any) -> Any:
+        (g,) = paddle.grad((held.h * held.h * x).sum(), [w])
+        return g
+
+    for scale in (2.0, 3.0, 4.0):
+        held.h = w * scale
+        p.call(function, p.t(3))
+
+
+@program()
+def gradients_end_at_what_was_before_the_call(p: Run) -> None:
+    class Held:
+        pass
+
+    held, w = Held(), p.g(3)
+
+    @p.static
+    def function(x: Any) -> Any:
+        (g,) = paddle.grad((held.h * held.h * x).sum(), [held.h])
+        return g
+
+    for scale in (2.0, 3.0, 4.0):
+        held.h = w * scale
+        p.call(function, p.t(3))
