@@ -1025,3 +1025,205 @@ def parts_of_low_precision(p: Run) -> None:
 
     some_steps(p, step, net)
     p.note([np.asarray(t.numpy()) for t in optimizer._master_weights.values()])
+
+
+class Doubled(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensor()
+        return grad * 2 + x * 0.1
+
+
+@program()
+def rules_and_hooks_of_ones_own_in_a_step(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        hidden = net[0](x)
+        hidden.register_hook(lambda grad: grad * 3)
+        loss = net[2](Doubled.apply(hidden)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    some_steps(p, step, net)
+
+
+@program()
+def recomputed_parts_in_a_step(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = net[2](paddle.distributed.fleet.utils.recompute(net[0], x)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    some_steps(p, step, net)
+
+
+@program()
+def recurrent_layers_in_a_step(p: Run) -> None:
+    net = nn.LSTM(3, 4)
+    optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        outputs, _ = net(x)
+        loss = outputs.square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    p.watch(net)
+    for length in (3, 3, 5):
+        p.call(step, p.t(2, length, 3))
+        p.note(gradients(net))
+
+
+@program(whole=False)
+def a_loop_of_tensors_in_a_step(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.Adam(0.01, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any, n: Any) -> Any:
+        i = paddle.zeros([], dtype="int64")
+        while i < n:
+            x = x + net[0](x)[:, :3]
+            i = i + 1
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    p.watch(net)
+    for count in (2, 3, 0, 1):
+        p.call(step, p.t(4, 3), paddle.to_tensor(count))
+        p.note(gradients(net))
+
+
+@program()
+def writes_and_views_in_a_step(p: Run) -> None:
+    net = nn.Sequential(nn.Conv2D(1, 2, 3), nn.BatchNorm2D(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2))
+    optimizer = paddle.optimizer.Momentum(0.01, parameters=net.parameters())
+
+    @p.static
+    def step(x: Any) -> Any:
+        y = net(x)
+        y[:, 0] = y[:, 1] * 2
+        y.add_(paddle.ones([2]))
+        loss = F.softmax(y).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss, y.detach()
+
+    p.watch(net)
+    for rows in (3, 3, 4):
+        p.call(step, p.t(rows, 1, 4, 4))
+        p.note(gradients(net))
+
+
+@program()
+def a_graph_that_is_kept_for_a_second_backward(p: Run) -> None:
+    net = a_net()
+
+    @p.static
+    def step(x: Any) -> Any:
+        y = net(x)
+        y.sum().backward(retain_graph=True)
+        y.square().sum().backward()
+        paddle.autograd.backward([net(x).sum(), net(x * 2).mean()])
+        return y
+
+    some_steps(p, step, net)
+
+
+@program(whole=False)
+def a_second_backward_of_a_graph_that_is_gone(p: Run) -> None:
+    net = a_net()
+
+    @p.static
+    def step(x: Any) -> Any:
+        y = net(x)
+        y.sum().backward()
+        y.square().sum().backward()
+
+    def is_refused(x: Any) -> bool:
+        try:
+            step(x)
+        except RuntimeError:
+            return True
+        return False
+
+    for _ in range(3):
+        p.call(is_refused, p.t(4, 3))
+
+
+@program()
+def a_function_in_a_function_takes_the_step(p: Run) -> None:
+    net = p.static(a_net())
+    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+
+    def update(loss: Any) -> None:
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+    @p.static
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        update(loss)
+        return loss
+
+    some_steps(p, step, net)
+
+
+@program(whole=False)
+def the_step_is_taken_for_whoever_was_called_before(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    @p.static
+    def update(loss: Any) -> None:
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+    p.watch(net, optimizer)
+    for _ in range(3):
+        loss = net(p.t(4, 3)).square().mean()
+        p.call(update, loss)
+        p.note(gradients(net))
+
+
+@program()
+def only_the_update_is_compiled(p: Run) -> None:
+    net = a_net()
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters(), grad_clip=nn.ClipGradByGlobalNorm(0.1))
+
+    @p.static
+    def update() -> None:
+        optimizer.step()
+        optimizer.clear_grad()
+
+    p.watch(net, optimizer)
+    for _ in range(3):
+        net(p.t(4, 3)).square().mean().backward()
+        kept = net[0].weight.grad
+        p.call(update)
+        p.note([kept, *gradients(net)])
