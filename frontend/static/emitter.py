@@ -18,7 +18,7 @@ from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import TensorType
 from polyreme.jit.capture.bodies import CapturedBody
-from polyreme.jit.capture.trace import Trace
+from polyreme.jit.capture.trace import Trace, are_positions, keeps_elements
 from polyreme.recorder import Recorder
 from polyreme.tensor import Tensor
 
@@ -42,13 +42,24 @@ def source_tensor(source: ProgramSource) -> Tensor:
     return Tensor._wrap(source, source.type)
 
 
+# Ops that read or write at positions along an axis, and which of their operands has these.
+_READS_AT: dict[type[Op], int] = {ops.Gather: 1, ops.Scatter: 2, ops.ScatterAdd: 1}
+
+
 class Emitter(Recorder):
-    """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere."""
+    """A recorder that appends ops to `block`, and asks `imported(source)` for an argument of it for whatever comes from elsewhere.
+
+    With `fed` a run tells of positions that are none of an axis, but for these: the names of what is fed and looked at before, with the
+    size of the axis and whether they may count from its end.
+    """
 
     taped = True
 
-    def __init__(self, imported: Callable[[ProgramSource], Value]):
+    def __init__(self, imported: Callable[[ProgramSource], Value], fed: frozenset[tuple[str, int, bool]] | None = None):
         self.imported = imported
+        self.fed = fed
+        self.feeds: dict[Value, str] = {}  # the arguments that are fed, by name
+        self.within: dict[tuple[Value, Dim, bool], Tensor] = {}  # positions that a run tells of
         self.block = Block()
         self.builder = Builder.at_end(self.block)
         self.location: Location = UNKNOWN
@@ -72,9 +83,17 @@ class Emitter(Recorder):
 
     def value_of(self, tensor: Tensor) -> Value:
         source = self.source_of(tensor)
-        return tensor._value if source is None else self.imported(source)
+        if source is None:
+            made: Value = tensor._value
+            return made
+        value = self.imported(source)
+        if source.kind == "feed":
+            self.feeds[value] = source.name
+        return value
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        if self.fed is not None and cls in _READS_AT:
+            operands = self._looked_at(cls, operands, attributes)
         values = [
             None if o is None else [self.value_of(t) for t in o] if isinstance(o, (list, tuple)) else self.value_of(o) for o in operands
         ]
@@ -91,11 +110,32 @@ class Emitter(Recorder):
         tensor._node, tensor._index = value._node, value._index
         tensor._version += 1
 
+    def _looked_at(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Sequence[Any]:
+        """The operands of an op that reads or writes at positions, of which a run tells: programs keep such ops, and not the checks of
+        the functions that made them.
+        """
+        place = _READS_AT[cls]
+        size = attributes["size"] if cls is ops.ScatterAdd else operands[0].type.shape[attributes.get("axis", 0)]
+        index = self.check_within(operands[place], size, IndexError, True)
+        return [*operands[:place], index, *operands[place + 1 :]]
+
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
-        """A run tells of positions that it computes; what is fed is looked at in front of it (`feeding/positions.py`)."""
-        if not isinstance(positions._value, OpResult) or positions.type.dtype.kind not in "iu":
+        """A run tells of positions that are computed, and of those fed that nobody looks at before."""
+        if self.fed is None or positions.type.dtype.kind not in "iu":
             return positions
-        return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location))
+        value = self.value_of(positions)
+        origin = value
+        while (op := origin.producer()) is not None and (keeps_elements(op) or isinstance(op, ops.Within)):
+            if isinstance(op, ops.Within) and op.size == size and op.wraps <= wraps:
+                return positions
+            origin = op.operands[0]
+        fed = self.feeds.get(origin, "")
+        if isinstance(size, int) and not self.fed.isdisjoint({(fed, size, False), (fed, size, wraps)}) or are_positions(value, size):
+            return positions
+        key = value, size, wraps
+        if key not in self.within:
+            self.within[key] = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location))
+        return self.within[key]
 
     def fresh_size(self) -> Dim:
         self.sizes_named += 1

@@ -28,6 +28,7 @@ from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes
 from polyreme.static.concurrency.channels import session
 from polyreme.static.concurrency.host_calls import HostCalls, has_channels, shared_names
 from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
+from polyreme.static.feeding.positions import fed_positions
 from polyreme.static.kinds import with_numbers
 from polyreme.static.lod.travel import LOD, is_level
 from polyreme.static.nested.uses import block_of
@@ -170,7 +171,8 @@ class _Translation(BlockValues):
         self.sources: dict[Any, tuple[ProgramSource, Value]] = {}  # the arguments, by their keys
         self.direct: dict[Any, ProgramSource] = {}  # what is fetched or kept as it came in
         self.results: dict[Value, tuple[str, int]] = {}  # the keys of what the function returns
-        self.emitter = Emitter(self._argument)
+        fed = frozenset((place.name, place.count, place.backward) for place in fed_positions(program)) if block is None else frozenset()
+        self.emitter = Emitter(self._argument, fed)
         self.calls = self.emitter.host_calls = HostCalls(shared_names(program), self._go_plan)
 
     # --- values that come from outside, and that go there

@@ -77,17 +77,17 @@ class _Outside(tape.Node):
         )
 
 
-def _keeps_elements(op: Op) -> bool:
+def keeps_elements(op: Op) -> bool:
     """Whether the op's result has the elements of its operand, as whole numbers, in another order or form."""
     if isinstance(op, ops.Cast):
         return op.operands[0].type.dtype.kind in "iu" and op.results[0].type.dtype.bits >= op.operands[0].type.dtype.bits
     return isinstance(op, (ops.Reshape, ops.Transpose, ops.BroadcastTo, ops.StopGradient))
 
 
-def _are_positions(value: Value, size: Dim) -> bool:
+def are_positions(value: Value, size: Dim) -> bool:
     """Whether they are sure to be those of an axis of this size, as what sorts it, or finds its greatest element, gives."""
     op = value.producer()
-    while op is not None and (isinstance(op, ops.Slice) or _keeps_elements(op)):
+    while op is not None and (isinstance(op, ops.Slice) or keeps_elements(op)):
         op = op.operands[0].producer() if isinstance(op.operands[0], Value) else None
     if isinstance(op, ops.Iota):
         return bool(op.shape[op.axis] == size)
@@ -647,14 +647,14 @@ class Trace(Recorder):
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """Inputs have ranges; a run tells of positions that are computed."""
         value: Any = positions._value
-        while isinstance(value, Value) and (op := value.producer()) is not None and _keeps_elements(op):
+        while isinstance(value, Value) and (op := value.producer()) is not None and keeps_elements(op):
             value = op.operands[0]
         if isinstance(size, int) and isinstance(value, Value) and value in self.block.args:
             number = self.block.args.index(value)
             if self.roles[number] == "input" and value.type.dtype.kind in "iu":
                 self.ranges[Range(self.arg_names[number], -size if wraps else 0, size, str(self.location()))] = None
                 return positions
-        if not isinstance(value, Value) or _are_positions(value, size):
+        if not isinstance(value, Value) or are_positions(value, size):
             return positions
         return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
 

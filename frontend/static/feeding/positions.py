@@ -1,7 +1,7 @@
 """Classes and rows that are fed: an operator that looks them up in a table of known size is asked before the run whether they are there.
 
-Compiled code does not look: a position outside of the table gives some element, without an error. What is fed is small enough to be looked
-at, and it is where words outside of the vocabulary and labels that start at 1 come from.
+A run tells of positions outside of a table once it has ended (`static/emitter.py`). What is fed is small enough to be looked at before, by
+name, and it is where words outside of the vocabulary and labels that start at 1 come from.
 """
 
 from __future__ import annotations
