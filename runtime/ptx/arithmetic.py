@@ -155,6 +155,12 @@ def convert(x: Any, target: str, source: str, rounding: str | None) -> Array:
     return a.astype(dtype)
 
 
+def two_halves(upper: Any, lower: Any) -> Array:
+    """cvt.rn.f16x2: two floats in one word of 32 bits, each rounded to float16."""
+    words = [np.asarray(x).astype("f2").view("u2").astype("u4") for x in (upper, lower)]
+    return words[0] << np.uint32(16) | words[1]
+
+
 def round_tf32(x: Array) -> Array:
     """cvt.rna.tf32: to 10 fraction bits, halves away from zero; the bits of the float32."""
     bits = x.view("u4")

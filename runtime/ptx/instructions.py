@@ -134,8 +134,13 @@ def _make_selp(place: Place, parts: list[str], result: Operand, a: Operand, b: O
     return applied(place.write(result), np.where, place.read(p, TYPES["pred"]), *place.reads((a, b), place.dtype()))
 
 
-def _make_cvt(place: Place, parts: list[str], result: Operand, source: Operand) -> Step:
+def _make_cvt(place: Place, parts: list[str], result: Operand, source: Operand, *more: Operand) -> Step:
     target, origin = parts[-2], parts[-1]
+    if target == "f16x2" and len(more) == 1:
+        place.check_parts(parts[1:-2], ("rn",))
+        return applied(place.write(result), arithmetic.two_halves, *place.reads((source, *more), TYPES[origin]))
+    if more:
+        raise place.fail("expected a conversion of one number, or of two into f16x2")
     rounding = parts[1] if len(parts) > 3 else None
     place.check_parts(parts[1:-2], ("rn", "rna", "rz", "rni", "rzi", "rmi", "rpi"))
     if rounding == "rz":

@@ -111,3 +111,33 @@ def test_an_emulated_gpu_casts_without_a_flag() -> None:
         assert np.allclose(layer.weight.numpy(), 0.4, atol=1e-3)
     finally:
         paddle.set_device("cpu")
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_an_emulated_gpu_trains_in_half_precision_as_a_cpu_does() -> None:
+    def losses(device: str) -> list[float]:
+        paddle.set_device(device)
+        rng = np.random.default_rng(0)
+        net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.LayerNorm(8), paddle.nn.Linear(8, 3))
+        for weight in net.parameters():
+            weight.set_value(rng.standard_normal(weight.shape, "float32") * 0.5)
+        adam = paddle.optimizer.AdamW(0.01, parameters=net.parameters(), grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0))
+        net, adam = paddle.amp.decorate(net, adam, level="O2")
+        scaler = paddle.amp.GradScaler(init_loss_scaling=128.0)
+        found = []
+        for _ in range(3):
+            x, labels = paddle.to_tensor(rng.random((5, 4), "float32")), paddle.to_tensor(rng.integers(0, 3, 5))
+            with paddle.amp.auto_cast(level="O2"):
+                loss = paddle.nn.functional.cross_entropy(net(x), labels)
+            scaler.scale(loss).backward()
+            scaler.step(adam)
+            scaler.update()
+            adam.clear_grad()
+            found.append(loss.item())
+        return found
+
+    try:
+        on_gpu = losses("gpu-emulated")
+    finally:
+        paddle.set_device("cpu")
+    np.testing.assert_allclose(on_gpu, losses("cpu"), atol=4e-3)

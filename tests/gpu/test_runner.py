@@ -52,6 +52,24 @@ def run_text(body, arrays, grid=(1,), block=(32,), **options):
     return arrays
 
 
+@pytest.mark.filterwarnings("error")
+def test_two_floats_become_halves_of_one_word():
+    x = np.array([1.0, -2.5, 1e9, 2.0**-24, 1.0 + 2.0**-11, -0.0, np.nan, -np.inf] * 8, np.float32)
+    body = """
+\tadd.s64 \t%rd21, %rd1, %rd20;
+\tld.global.b32 \t%r2, [%rd21];
+\tld.global.b32 \t%r3, [%rd21+128];
+\tcvt.rn.f16x2.f32 \t%r4, %r2, %r3;
+\tadd.s64 \t%rd22, %rd2, %rd20;
+\tst.global.b32 \t[%rd22], %r4;"""
+    _, words = run_text(body, [x, np.zeros(32, np.uint32)])
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    halves = words.view(np.float16).reshape(32, 2)
+    np.testing.assert_array_equal(halves[:, 1], expected[:32])
+    np.testing.assert_array_equal(halves[:, 0], expected[32:])
+
+
 # --- faults
 
 
