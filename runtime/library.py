@@ -41,8 +41,8 @@ WEIGHTS_MAGIC = b"polyreme-weights"
 WEIGHTS_HEADER = struct.Struct("<16s32sQ8s")
 
 
-# The table of a library in parts: the three functions of each.
-PARTS = "polyreme_parts"
+# The table of a library, and that of one in parts: the three functions of each. Those of a level of several have its name in front.
+TABLE, PARTS = "polyreme_library", "polyreme_parts"
 
 
 class _Table(ctypes.Structure):
@@ -69,7 +69,7 @@ class LibraryFile(NamedTuple):
 
     manifest: Manifest
     identity: bytes
-    table: str = "polyreme_library"
+    table: str = TABLE
 
 
 # Where `extra` of a manifest has what differs by the level of the processor, if the library has several.
@@ -177,7 +177,7 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> E
     if not found.manifest.steps:
         functions_of_model = ModelFunctions(table.run, table.arena_bytes, table.output_shapes)
         return Executable(found.manifest, functions_of_model, address_of(constants), pool, keep)
-    addresses = (ctypes.c_void_p * (3 * len(found.manifest.parts))).in_dll(library, PARTS)
+    addresses = (ctypes.c_void_p * (3 * len(found.manifest.parts))).in_dll(library, found.table.removesuffix(TABLE) + PARTS)
     parts = []
     for i, part in enumerate(found.manifest.parts):
         run, arena_bytes, output_shapes = (at or 0 for at in addresses[3 * i : 3 * i + 3])

@@ -275,7 +275,7 @@ def write_library(
         extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
     manifest = replace(without_folders(artifact.manifest, folders), name=name, extra=extra)
     identity = identity_of(manifest, artifact)
-    texts = _interfaces(manifest, name, place, identity)
+    texts = interfaces(manifest, name, place, identity)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         # It looks at the processor before anything else runs, and so takes no more than all of them have.
@@ -369,7 +369,7 @@ def _without_folder(spec: Spec) -> Spec:
     return spec if found is None else spec._replace(what=found[1] + found[2])
 
 
-def _interfaces(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> dict[str, str]:
+def interfaces(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> dict[str, str]:
     """The text of the C interface by the name of its object file."""
     if manifest.steps:
         return interfaces_in_parts(manifest, name, weights, identity)

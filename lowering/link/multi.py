@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.link.artifact import (
     MAX_INSIDE_BYTES,
     base_of,
@@ -22,16 +21,17 @@ from polyreme.lowering.link.artifact import (
     constants_text,
     headers,
     identity_of,
+    interfaces,
     native_object,
     pool_text,
     without_folders,
     write_files,
 )
-from polyreme.lowering.link.c_interface import Weights, c_interface, c_name_of
+from polyreme.lowering.link.c_interface import Weights, c_name_of
 from polyreme.lowering.link.parts import moved
 from polyreme.lowering.link.processor import base_features, choice_of
 from polyreme.lowering.link.relocatable import archive, link_object, own_names
-from polyreme.lowering.link.runtime import ALIGNMENT, LEVELS_KEY, Artifact, TargetSpec, library_bytes, weights_header, weights_sum
+from polyreme.lowering.link.runtime import ALIGNMENT, LEVELS_KEY, PARTS, Artifact, TargetSpec, library_bytes, weights_header, weights_sum
 from polyreme.lowering.link.shared_library import link_shared
 from polyreme.lowering.machines.targets import Target, find_target
 
@@ -61,12 +61,6 @@ def write_multi(
     targets = level_targets()
     form = check_form(path, targets[0], form)
     name = c_name_of(path.name.split(".")[0])
-    if any(artifact.manifest.steps for artifact in artifacts):
-        raise PolyremeError(
-            f"expected a model in one piece for several processors but sizes of '{name}' are known after parts of it have run: compile it "
-            "for one (--target)",
-            code="E0008",
-        )
     data = b""
     manifests = []
     for artifact in artifacts:
@@ -87,14 +81,14 @@ def write_multi(
     for level, artifact, manifest, target in zip(LEVELS, artifacts, manifests, targets, strict=True):
         own = f"{name}__{level}"
         identity = identity_of(manifest, artifact)
-        text = c_interface(manifest, own, place, identity)
+        texts = interfaces(manifest, own, place, identity)
         functions = [
             (found["type"], found["name"].removeprefix(f"{own}_"), found["parameters"])
-            for found in _DEFINED.finditer(text)
+            for found in _DEFINED.finditer(texts["interface.o"])
             if found["name"].startswith(f"{own}_")
         ]
         parts = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {
-            "interface.o": native_object(text, base_of(target)),
+            **{file: native_object(text, base_of(target)) for file, text in texts.items()},
             "pool.o": native_object(pool_text(target), target),
         }
         objects |= own_names(parts, own)
@@ -104,7 +98,10 @@ def write_multi(
         objects["constants.o"] = native_object(constants_text(data), targets[0])
     first = replace(manifests[0], extra={**manifests[0].extra, LEVELS_KEY: json.dumps(levels, separators=(",", ":"))})
     if form == "shared":
-        exports = [*(f"{name}_{function}" for _, function, _ in functions), *(str(level["table"]) for level in levels)]
+        tables = [str(level["table"]) for level in levels]
+        if manifests[0].steps:
+            tables += [f"{name}__{level}__{PARTS}" for level in LEVELS]
+        exports = [*(f"{name}_{function}" for _, function, _ in functions), *tables]
         code = library_bytes(link_shared(objects, exports, path.name, targets[0]), first, bytes.fromhex(str(levels[0]["identity"])))
     else:
         renamed = own_names(objects, name)

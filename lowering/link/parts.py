@@ -115,5 +115,6 @@ def _names(op: Op) -> tuple[str, ...]:
 
 
 def moved(part: Manifest, offset: int) -> Manifest:
-    """A part whose constants stand so many bytes further behind."""
-    return replace(part, constants=tuple(c._replace(offset=c.offset + offset) for c in part.constants), objects=())
+    """A part, with its own ones, whose constants stand so many bytes further behind."""
+    constants = tuple(c._replace(offset=c.offset + offset) for c in part.constants)
+    return replace(part, constants=constants, parts=tuple(moved(own, offset) for own in part.parts), objects=())

@@ -27,6 +27,7 @@ from polyreme.lowering.link.processor import base_features
 from polyreme.lowering.link.relocatable import defined, link_object
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.lowering.pipeline import compile_module
+from polyreme.runtime import library as library_module
 from polyreme.runtime.checksum import SUM_LANES, weights_sum
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.library import load_compiled, read_library
@@ -282,6 +283,50 @@ def test_a_library_for_several_processors_takes_the_best_level_here(tmp_path: Pa
         (tmp_path / "net.weights").write_bytes(data)
         with pytest.raises(ArtifactError, match="the file is damaged"):
             load_compiled(tmp_path / "net.so")
+
+
+class Kept(paddle.nn.Layer):
+    """A model in parts: a mask tells a size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = paddle.nn.Linear(8, 4), paddle.nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x)
+        return self.second(paddle.gather(y, paddle.nonzero(x[:, 0] > 0)[:, 0]))
+
+
+@pytest.mark.skipif(host().arch != "x86_64", reason="levels are of x86-64")
+@pytest.mark.parametrize("weights", ["inside", "beside"])
+def test_a_model_in_parts_is_for_several_processors_too(tmp_path: Path, monkeypatch: Any, weights: str) -> None:
+    net = Kept()
+    traced = trace_model(net, [paddle.static.InputSpec([None, 8], "float32", "x")])
+    artifacts = [compile_module(traced.frozen(), target, name="net").artifact.settled() for target in level_targets()]
+    write_multi(artifacts, tmp_path / "net.so", weights=weights)
+    x = (np.arange(32) % 7 - 2).astype("float32").reshape(4, 8)
+    check = library_module.check_runs_here
+    for best in [target for target in level_targets() if runs_here(target)]:
+
+        def up_to(target: Any, name: str, best: Any = best) -> None:
+            if target.cpu > best.cpu:
+                raise ArtifactError("another level")
+            check(target, name)
+
+        monkeypatch.setattr(library_module, "check_runs_here", up_to)
+        library = load_compiled(tmp_path / "net.so")
+        assert library.manifest.target.cpu == best.cpu and library.manifest.steps
+        np.testing.assert_allclose(library(x), net(paddle.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    native = opened(tmp_path / "net.so")
+    model = ctypes.c_void_p(native.net_create(1, None))
+    room, sizes = np.zeros((4, 3), "float32"), (ctypes.c_int64 * 2)()
+    pointers, shape = ctypes.c_void_p * 1, (ctypes.c_int64 * 2)(4, 8)
+    count = (ctypes.c_int64 * 1)(12)
+    assert native.net_check_weights(model) == 0
+    inputs, shapes, outputs = (pointers(at) for at in (x.ctypes.data, ctypes.addressof(shape), room.ctypes.data))
+    assert native.net_run_sized(model, inputs, shapes, outputs, count, pointers(ctypes.addressof(sizes))) == 0
+    np.testing.assert_allclose(room[: sizes[0]], net(paddle.to_tensor(x)).numpy(), rtol=1e-5, atol=1e-6)
+    native.net_destroy(model)
 
 
 @needs_cc
