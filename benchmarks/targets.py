@@ -63,7 +63,8 @@ def runner_for(target: str) -> list[str]:
             raise NotHere(f"{tool} is not installed")
     if not root.is_dir():
         raise NotHere(f"there is no C library for {found.arch} in {root}")
-    return [emulator, "-L", str(root), str(_program(compiler))]
+    processor = ["-cpu", "rv64,v=true,vlen=128"] if "+v" in found.features.split(",") else []
+    return [emulator, *processor, "-L", str(root), str(_program(compiler))]
 
 
 def suffix_for(target: str) -> str:

