@@ -79,7 +79,7 @@ def read_from_array(
 
 
 @operator(legacy=spelled("tensor_array_to_tensor", {"X": "array"}, "Out OutIndex"))
-def tensor_array_to_tensor(array: Tensor, *, axis: int = 1, use_stack: bool = False) -> tuple[Tensor, Tensor]:
+def tensor_array_to_tensor(array: Tensor, *, axis: int = 0, use_stack: bool = False) -> tuple[Tensor, Tensor]:
     """The elements of an array one behind the other along `axis`, or along a new axis there; and the size along `axis` of each, int32."""
     count, *sizes = array.type.shape
     rank = len(sizes)
