@@ -46,8 +46,8 @@ class auto_cast(Shown):
         dtype: Any = "float16",
         use_promote: bool = True,
     ):
-        self.enable, self.level, self.use_promote = bool(enable), level.upper(), bool(use_promote)
-        self.dtype: str = dtype.lower() if isinstance(dtype, str) else dtype.name
+        self.enable, self.level, self.use_promote = bool(enable), str(level).upper(), bool(use_promote)
+        self.dtype: str = dtype.lower() if isinstance(dtype, str) else getattr(dtype, "name", repr(dtype))
         if self.level not in casts.LEVELS:
             raise ValueError(f"level should be O0, OD, O1 or O2, but got {level!r}")
         if self.enable and self.dtype not in casts.HALVES:

@@ -124,5 +124,6 @@ def command(
     if chosen.code == "ptx":
         note(f"{output}: for {chosen.name}")
         return
-    beside = ".mjs" if chosen.arch == "wasm32" else ".h"
-    note(f"{output} and {output.with_suffix(beside)}: {library if library is not None else 'for ' + chosen.triple}")
+    beside = output.with_suffix(".mjs" if chosen.arch == "wasm32" else ".h")
+    written = f"{output}, {beside} and {output.with_suffix('.hpp')}" if cpp else f"{output} and {beside}"
+    note(f"{written}: {library if library is not None else 'for ' + chosen.triple}")

@@ -235,7 +235,9 @@ def test_a_program_is_written_with_its_casts() -> None:
 def test_mistakes_are_errors() -> None:
     for options, error in (
         ({"level": "O3"}, "level should be"),
+        ({"level": 2}, "level should be.*but got 2"),
         ({"dtype": "float32"}, "dtype should be"),
+        ({"dtype": None}, "dtype should be.*None"),
         ({"custom_white_list": {"relu"}, "custom_black_list": {"relu"}}, "overlap.*relu"),
     ):
         with pytest.raises(ValueError, match=error):

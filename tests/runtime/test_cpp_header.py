@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme.cli import run_command
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.text import parse_module
 
@@ -264,3 +265,10 @@ def test_tensors_may_be_called_as_the_header_calls_things(tmp_path: Path) -> Non
     program = f"{arrays}\n  net::Model model;\n  auto found = model.run({given});\n{shown}"
     (line,) = run(tmp_path, f'#include "net.hpp"\n#include <cstdio>\nint main() {{\n{program}\n}}\n')
     assert [-float(number) for number in line.split()] == list(range(len(names)))
+
+
+def test_the_command_names_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    paddle.jit.save(nn.Linear(3, 2), "net", input_spec=[Spec([None, 3], "float32", "x")])
+    assert run_command(["compile", "net", "-o", "net.so", "--c++"]) == 0
+    assert capsys.readouterr().err.startswith("net.so, net.h and net.hpp: ") and (tmp_path / "net.hpp").is_file()
