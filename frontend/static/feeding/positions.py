@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyreme.static.operator import Operator
-from polyreme.static.program import Block, Program
+if TYPE_CHECKING:
+    from polyreme.static.operator import Operator
+    from polyreme.static.program import Block, Program
 
 __all__ = ["UNBOUNDED", "FedPositions", "fed_positions", "misplaced"]
 
