@@ -37,6 +37,17 @@ def _same_dtype(x: Tensor, updates: Tensor, function: str) -> None:
         raise TypeError(f"{function} expected x and updates of one dtype but got {x.dtype.name} and {updates.dtype.name}")
 
 
+def gradient_of_rows(ids: Tensor, table: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of a table [height, width] whose rows at `ids` were read, out of the gradient [*ids, width] of what was read: as large as
+    the table. That of `padding_idx` is in it, too, as in Paddle. As rows: `tensor_kinds/selected_rows.py`.
+    """
+    height, *row = table.type.shape
+    flat = dispatch.call(ops.Reshape, gradient, shape=(product(ids.type.shape), *row))
+    positions = dispatch.call(ops.Reshape, ids, shape=(product(ids.type.shape),))
+    made: Tensor = dispatch.call(ops.ScatterAdd, flat, positions, axis=0, size=height)
+    return made
+
+
 @operator("scatter")
 def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, name: str | None = None) -> Tensor:
     """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""

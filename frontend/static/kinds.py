@@ -20,6 +20,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import caller_location, did_you_mean
 from polyreme.ir.dims import Expr, substitute
 from polyreme.ir.types import TensorType, i64
+from polyreme.math.scattering import gradient_of_rows
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError as NoMeaningError
 from polyreme.operators.table import LEGACY, apply_legacy, find_legacy, name_of_nn_op
@@ -29,7 +30,6 @@ from polyreme.static.lod.read_rows import READ_ROWS, is_read_by_rows
 from polyreme.static.lod.travel import LOD
 from polyreme.static.operator import ROLE_NAMES, Operator, OperatorError
 from polyreme.tensor import Tensor
-from polyreme.tensor_kinds.selected_rows import gradient_of_rows
 
 __all__ = [
     "Applied",

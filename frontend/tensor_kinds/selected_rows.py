@@ -12,13 +12,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from polyreme.dialects import nn as ops
-from polyreme.ir.dims import product
 from polyreme.printing import tensor_text
 from polyreme.provided import provided
 from polyreme.tensor import Tensor
 
-__all__ = ["SelectedRows", "added", "gives_rows", "gradient_of_rows", "on_values", "rows_of", "values_of", "whole", "whole_gradients"]
+__all__ = ["SelectedRows", "added", "gives_rows", "on_values", "rows_of", "values_of", "whole", "whole_gradients"]
 
 Array = np.ndarray[Any, Any]
 
@@ -238,15 +236,6 @@ def rows_of(table: Tensor, positions: Array, gradient: Tensor) -> SelectedRows:
     height, *row = table.type.shape
     values = gradient._array("the gradient of a table").reshape(-1, *row).astype(table.type.dtype.np, copy=False)
     return SelectedRows(positions.reshape(-1).astype(np.int64), Tensor._wrap(values), int(height))
-
-
-def gradient_of_rows(ids: Tensor, table: Tensor, gradient: Tensor) -> Tensor:
-    """The same as a whole table, by ops: in programs, and for gradients of gradients. That of `padding_idx` is in it, too, as in Paddle."""
-    height, *row = table.type.shape
-    flat = provided.call(ops.Reshape, gradient, shape=(product(ids.type.shape), *row))
-    positions = provided.call(ops.Reshape, ids, shape=(product(ids.type.shape),))
-    made: Tensor = provided.call(ops.ScatterAdd, flat, positions, axis=0, size=height)
-    return made
 
 
 def values_of(gradients: Iterable[Tensor]) -> list[Tensor]:

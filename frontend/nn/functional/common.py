@@ -21,10 +21,10 @@ from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqr
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import broadcast_tensors, concat, flip, reshape, span, transpose, unsqueeze
 from polyreme.math.reduction import norm, sum
-from polyreme.math.scattering import scatter
+from polyreme.math.scattering import gradient_of_rows, scatter
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor, capturing, shape_dims
-from polyreme.tensor_kinds.selected_rows import gives_rows, gradient_of_rows, rows_of
+from polyreme.tensor_kinds.selected_rows import gives_rows, rows_of
 
 __all__ = [
     "alpha_dropout", "bilinear", "cosine_similarity", "dropout", "dropout2d", "dropout3d", "embedding", "label_smooth", "linear",
