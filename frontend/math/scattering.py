@@ -38,8 +38,9 @@ def _same_dtype(x: Tensor, updates: Tensor, function: str) -> None:
 
 
 def gradient_of_rows(ids: Tensor, table: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of a table [height, width] whose rows at `ids` were read, out of the gradient [*ids, width] of what was read: as large as
-    the table. That of `padding_idx` is in it, too, as in Paddle. As rows: `tensor_kinds/selected_rows.py`.
+    """The gradient of a table [height, width] whose rows at `ids` were read, out of the gradient [*ids, width] of what was read.
+
+    It is as large as the table, and that of `padding_idx` is in it, too, as in Paddle. As rows: `tensor_kinds/selected_rows.py`.
     """
     height, *row = table.type.shape
     flat = dispatch.call(ops.Reshape, gradient, shape=(product(ids.type.shape), *row))

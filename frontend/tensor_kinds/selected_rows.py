@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from polyreme.printing import tensor_text
-from polyreme.provided import provided
 from polyreme.tensor import Tensor
 
 __all__ = ["SelectedRows", "added", "gives_rows", "on_values", "rows_of", "values_of", "whole", "whole_gradients"]
