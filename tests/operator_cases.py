@@ -413,15 +413,16 @@ case("huber_loss", {"delta": 0.5}, "Out Residual", X=LOGITS, Y=LOGITS)
 
 # Operators of Paddle 1.8.5 that Paddle 3 does not declare any more, or declares otherwise.
 OF_FLUID = {
-    "accuracy", "adadelta", "adagrad", "adam", "adamax", "adamw", "array_to_lod_tensor", "average_accumulates", "bpr_loss", "clip_by_norm",
-    "cos_sim", "cross_entropy", "cross_entropy2", "decayed_adagrad", "delete_var", "expand", "expand_as", "ftrl",
+    "accuracy", "adadelta", "adagrad", "adam", "adamax", "adamw", "array_to_lod_tensor", "auc", "average_accumulates", "bpr_loss",
+    "clip_by_norm", "cos_sim", "cross_entropy", "cross_entropy2", "decayed_adagrad", "delete_var", "expand", "expand_as", "ftrl",
     "get_tensor_from_selected_rows", "gru", "gru_unit", "hinge_loss", "isfinite", "isinf", "isnan", "label_smooth", "lamb", "lars_momentum",
     "lod_array_length", "lod_rank_table", "lod_reset", "lod_tensor_to_array", "log_loss", "lrn", "lstm", "lstm_unit", "lstmp",
     "margin_rank_loss", "max_sequence_len", "merge_lod_tensor", "merge_selected_rows", "momentum", "multiclass_nms2", "one_hot",
     "rank_loss", "read_from_array", "reorder_lod_tensor_by_rank", "rmsprop", "rnn_memory_helper", "select_input", "select_output",
     "sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_mask", "sequence_pad",
     "sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_slice", "sequence_softmax", "sequence_unpad", "sgd",
-    "shrink_rnn_memory", "smooth_l1_loss", "soft_relu", "split_lod_tensor", "unique_with_counts", "write_to_array",
+    "shrink_rnn_memory", "smooth_l1_loss", "soft_relu", "split_lod_tensor", "tensor_array_to_tensor", "unique_with_counts",
+    "write_to_array",
 }  # fmt: skip
 # What no Paddle has: of these `DynamicRNN` is made.
 OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}

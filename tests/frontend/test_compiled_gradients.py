@@ -491,12 +491,6 @@ weight = paddle.ones([2, 3])
 weight.stop_gradient = False
 
 
-def backward_inside(x: Any) -> Any:
-    loss = (x * weight).sum()
-    loss.backward()
-    return loss
-
-
 def appending(x: Any) -> Any:
     h = x * 2
     h.register_hook(lambda g: log.append(g))
@@ -571,7 +565,6 @@ class Reading(Counting):
     ("function", "message"),
     [
         (keeping, "retain_grads"),
-        (backward_inside, "'Tensor.backward' is used"),
         (appending, "a list is changed in a branch, a loop or a rule of gradients"),
         (by_another_function, "a list is changed in a branch, a loop or a rule of gradients"),
         (Recorder().call, "a Recorder is changed in a branch, a loop or a rule of gradients"),

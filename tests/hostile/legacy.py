@@ -206,7 +206,7 @@ def attributes() -> Iterator[File]:
     yield "10,000 attributes", scaled(*(attribute(f"a{i}", 0, number(3, 1)) for i in range(10_000))), "no attribute"
     yield "an attribute of a million numbers", lambda: scaled(attribute("odd", 3, held(6, b"\x01" * 1_000_000))), "no attribute"
     yield "a text of two megabytes", lambda: scaled(attribute("op_namescope", 2, held(5, b"a" * (2 << 20)))), "bytes of text"
-    yield "a variable as an attribute", scaled(attribute("scale", 13, held(17, b"x"))), "is a variable"
+    yield "a variable as an attribute", scaled(attribute("scale", 13, held(17, b"x"))), "X's size = 4"
     for name, given in {
         "reshape2": [attribute("shape", 3, *(number(6, (1 << 64) - 1) for _ in range(5)))],
         "expand_v2": [attribute("shape", 3, number(6, 1 << 31), number(6, 1 << 31), number(6, 4))],

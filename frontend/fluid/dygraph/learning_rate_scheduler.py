@@ -17,8 +17,11 @@ from polyreme.fluid.decays import (
     ReduceLROnPlateau,
     StepDecay,
 )
+from polyreme.names import listed
 
 __all__ = [
     "CosineDecay", "ExponentialDecay", "InverseTimeDecay", "LambdaDecay", "LearningRateDecay", "LinearLrWarmup", "MultiStepDecay",
     "NaturalExpDecay", "NoamDecay", "PiecewiseDecay", "PolynomialDecay", "ReduceLROnPlateau", "StepDecay",
 ]  # fmt: skip
+
+__dir__ = listed(__name__)
