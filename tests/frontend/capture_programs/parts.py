@@ -227,7 +227,8 @@ def other_threads_compute_with_what_is_gathered(p: Run) -> None:
             parts = list(workers.map(lambda i: (layer(h[i]) * h[i]).sum() * i, range(8)))
         total = paddle.stack(parts).sum() + h.sum()
         logged: list[float] = []
-        logger = threading.Thread(target=lambda: logged.append(float((total * 2).detach())))
+        # The sum of now: `total` is another one by the time that the thread asks.
+        logger = threading.Thread(target=lambda now: logged.append(float((now * 2).detach())), args=(total,))
         logger.start()
         for _ in range(20):
             total = total * 0.9 + h.mean()
