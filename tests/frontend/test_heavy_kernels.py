@@ -126,3 +126,10 @@ def test_small_work_stays_with_the_reference(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_empty_batch_is_computed_too() -> None:
     assert functional.conv2d(random(0, 3, 9, 8), random(4, 3, 3, 3)).shape == [0, 4, 7, 6]
+
+
+@pytest.mark.parametrize(("pool", "numpy"), [(functional.avg_pool2d, np.mean), (functional.max_pool2d, np.max)])
+def test_windows_may_be_as_large_as_the_image(pool: Any, numpy: Any) -> None:
+    x = random(3, 6, 4, 4)
+    found = paddle.jit.to_static(lambda x: pool(x, 4, stride=1), full_graph=True)(x)
+    np.testing.assert_allclose(found.numpy(), numpy(x.numpy(), axis=(2, 3), keepdims=True), rtol=1e-5, atol=1e-6)

@@ -106,6 +106,8 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
     window = (op.a if contracts else op.x).producer(tensor.Window)
     if window is None or element_type(op.result.type) not in (f32, f64) or element_type(window.x.type) != element_type(op.result.type):
         return None
+    if shape_of(op.result)[-1] == 1:  # no vectors of neighbouring pixels
+        return None
     epilogue = find_epilogue(request, op)
     rank = len(shape_of(window.x))
     if epilogue is None or epilogue.pools or window.axes != (rank - 2, rank - 1) or 0 in shape_of(op.result):

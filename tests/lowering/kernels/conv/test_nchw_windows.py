@@ -112,7 +112,8 @@ def cases(draw: Any) -> Case:
     pair = lambda least, most: st.tuples(st.integers(least, most), st.integers(least, most))
     taps, dilation = draw(pair(1, 4)), draw(pair(1, 2))
     stride, pad = (draw(st.integers(1, 3)), draw(st.integers(1, 2))), (draw(pair(0, 3)), draw(pair(0, 3)))
-    sizes = [max(1, (k - 1) * d + 1 - sum(p) + draw(st.integers(0, most))) for k, d, p, most in zip(taps, dilation, pad, (16, 40))]
+    more = st.integers(0, 16), st.integers(2, 40)  # at least two pixels in a row
+    sizes = [max(1 + i, (k - 1) * d + 1 - sum(p) + draw(more[i])) for i, (k, d, p) in enumerate(zip(taps, dilation, pad))]
     if taps == (1, 1):
         taps = (2, 1)
         sizes[0] += dilation[0]
@@ -190,6 +191,8 @@ def test_a_nan_shows_in_the_windows_that_see_it_alone() -> None:
         Case((1, 4, 20, 20), (3, 3), (1, 3)),
         Case((1, 4, 20, 20), (8, 8)),
         Case((1, 4, 20, 20), (1, 1)),
+        Case((2, 4, 7, 7), (7, 7), fn="add"),
+        Case((2, 4, 9, 3), (3, 3)),
     ],
     ids=str,
 )
