@@ -199,6 +199,7 @@ class _Kernel:
         group = max(1, prod(n for n in outer if isinstance(n, int)) // ENOUGH_TASKS)
         few = group == 1 and estimate_pixels(count) < ENOUGH_TASKS
         piece: Dim = step if few else height
+        pieces = ceildiv(height, step) if few else 1
         vectors = estimate_pixels(w.along.places) / self.lanes + 1
         cycles = vectors * (taps / 2 + 3) * estimate_pixels(piece) * group
 
@@ -207,7 +208,6 @@ class _Kernel:
             end = code.min(code.add(first, group), count)
             lo = code.mul(places[1].scalar(code), piece)
             hi = code.min(code.add(lo, piece), height) if few else height
-
 
             def channel(lanes: int, narrow: bool, number: Position, carried: list[Value]) -> list[Value]:
                 self._channel([position(i) for i in code.split(number.scalar(code), list(outer))], lo, hi, lanes, narrow)
@@ -218,7 +218,7 @@ class _Kernel:
 
             self._by_width(self.lanes, channels)
 
-        each(code, self.request.target, [ceildiv(count, group), ceildiv(height, piece)], cycles, body)
+        each(code, self.request.target, [ceildiv(count, group), pieces], cycles, body)
 
     def _by_width(self, lanes: int, channels: Callable[[int, bool], None]) -> None:
         """`channels` for rows of at least `lanes` results, or for narrower ones, which are one vector."""
