@@ -406,11 +406,6 @@ def watch(leaf: Tensor, watcher: Watcher) -> None:
     _watched[key] = (weakref.ref(leaf, lambda _: forget(key, None)), weakref.ref(watcher))
 
 
-def has_watchers() -> bool:
-    """Whether there are leaves that are watched."""
-    return bool(_watched)
-
-
 def watcher_of(leaf: Tensor) -> Any:
     """Who watches `leaf`, or None."""
     entry = _watched.get(id(leaf))

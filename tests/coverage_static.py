@@ -36,7 +36,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
             "ParallelExecutor.drop_local_exe_scopes", "ParallelExecutor.run",
         )
     },
-    "paddle.static.nn.nce": ("tests/frontend/test_static_nn.py", "the formula: draws are of another generator in Paddle"),
     "paddle.static.set_ipu_shard": ("tests/frontend/test_static_nn.py", "a refusal: Paddle lets it pass, and fails at the run"),
 }  # fmt: skip
 UNTESTED: dict[str, str] = {}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polyreme as paddle
+from polyreme import tape
 
 
 def a_training(optimizer: str, clips: bool, schedules: bool) -> tuple[Any, Any, Any]:
@@ -118,3 +119,41 @@ def test_a_step_of_each_optimizer_is_one_program(name: str) -> None:
         assert len(state) == len(made_state)
         for a, b in zip([*weights, *state], [*made_weights, *made_state], strict=True):
             assert np.allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+class _Listening:
+    """A watcher, as data parallel is one: which gradients were complete."""
+
+    def __init__(self) -> None:
+        self.ready_ones: list[Any] = []
+
+    def begin(self, edges: Any) -> None: ...
+
+    def ready(self, leaf: Any) -> None:
+        self.ready_ones.append(leaf.grad.numpy())
+
+    def finish(self) -> None: ...
+
+
+@pytest.mark.parametrize("compiled_before", [False, True])
+def test_gradients_that_are_watched_are_told_of_and_others_do_not_matter(compiled_before: bool) -> None:
+    net, other = paddle.nn.Linear(2, 1), paddle.nn.Linear(2, 1)
+    elsewhere, listening = _Listening(), _Listening()
+    tape.watch(other.weight, elsewhere)
+
+    @paddle.jit.to_static
+    def step(x: Any) -> Any:
+        loss = net(x).sum()
+        loss.backward()
+        net.clear_gradients()
+        return loss
+
+    x = paddle.ones([3, 2])
+    if compiled_before:
+        step(x)
+        step(x)
+        assert len(step.programs()) == 1
+    tape.watch(net.weight, listening)
+    step(x)
+    assert [g.tolist() for g in listening.ready_ones] == [[[3.0], [3.0]]]
+    assert not elsewhere.ready_ones

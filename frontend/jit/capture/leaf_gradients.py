@@ -135,13 +135,13 @@ class LeafGradients:
         """Before gradients are sent back from these: all steps on the way belong to the capture."""
         if MANNER.paddle_1:
             raise NotWhole("gradients of tensors that are no leaves are kept, in the manner of Paddle 1")
-        if tape.has_watchers():
-            raise NotWhole("gradients are sent to other ranks while they are computed")
         nodes = _nodes_before(outputs)
         if any(node.sequence < self.trace.start for node in nodes):
             raise NotWhole("gradients go on to what was computed before the call")
-        leaves = [edge for node in nodes for edge in node.edges if isinstance(edge, Tensor)]
-        if any(self.given.get(id(leaf), leaf)._hooks for leaf in leaves):
+        leaves = [self.given.get(id(edge), edge) for node in nodes for edge in node.edges if isinstance(edge, Tensor)]
+        if any(tape.watcher_of(leaf) is not None for leaf in leaves):
+            raise NotWhole("gradients are sent to other ranks while they are computed")
+        if any(leaf._hooks for leaf in leaves):
             raise NotWhole("a hook from before the call is called with a gradient")
         trace = self.trace
         op = undecided(trace.block, [arg for arg in trace.block.args if arg in trace.differentiable], trace.unset)
@@ -158,7 +158,7 @@ class LeafGradients:
         moving = [leaf for leaf in self.leaves.values() if leaf.source is not None]
         made = []
         if fixed:
-            check = Computed(lambda: all(_holds(real, kind) for real, kind in fixed), "parameters")
+            check = Computed(lambda: all(_holds(real, kind) and tape.watcher_of(real) is None for real, kind in fixed), "parameters")
             made.append(Guard(check, "{0}", (), "have gradients, or none, as they had"))
         for leaf in moving:
             made.append(Guard(leaf.source_or_self, "{1}({0}, {2})", (_holds, leaf.kind), "has a gradient, or none, as it had"))
