@@ -314,7 +314,6 @@ class Optimizer(Shown, UpdateProtocol):
                 found += [self._rate_factor(parameter, group), *self._parameter_options(parameter, self._options | group).values()]
         return tuple(found)
 
-
     def _step_on_cpu(
         self,
         update: Any,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,18 @@ class UpdateProtocol:
     _accumulators: dict[str, dict[str, Tensor]]
     _master_weights: dict[str, Tensor]
     _loaded: dict[str, Any]
+    _groups: list[dict[str, Any]]
+    _grad_clip: ClipGradBase | None
+
+    if TYPE_CHECKING:  # what `Optimizer` brings
+
+        def get_lr(self) -> float: ...
+        def _rate_factor(self, parameter: Any, group: Mapping[str, Any]) -> float: ...
+        def _make_state(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None: ...
+        def _update(self, parameter: Any, gradient: Tensor, group: dict[str, Any]) -> None: ...
+        @staticmethod
+        def _filled(tensor: Tensor, loaded: Any) -> Tensor: ...
+        def _regularizer(self, parameter: Any, group: Mapping[str, Any]) -> Any: ...
 
     # --- to be overridden
 
@@ -43,10 +55,10 @@ class UpdateProtocol:
         pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
         if getattr(self, "rule", None) is None:
             raise NotImplementedError('Class "Optimizer" cannot be used directly as an optimizer, please use its subclasses such as "Adam"')
-        groups: list[dict[str, Any]] = self._groups  # type: ignore[attr-defined]
-        group: dict[str, Any] = next((g for g in groups if any(p is pair[0] for p in g["params"])), {"params": []})
-        self._make_state([pair[0]], group)  # type: ignore[attr-defined]
-        self._update(*pair, group)  # type: ignore[attr-defined]
+        group: dict[str, Any] = next((g for g in self._groups if any(p is pair[0] for p in g["params"])), {"params": []})
+        self._make_state([pair[0]], group)
+        parameter, gradient = pair
+        self._update(parameter, gradient, group)
 
     def _finish_update(self, block: Any, parameters_and_grads: Any) -> None:
         """Called when all parameters of a step (of a group, where there are several) are updated."""
@@ -69,7 +81,7 @@ class UpdateProtocol:
             made = Tensor._wrap(np.full(tuple(param.shape if shape is None else shape), fill_value, kind.np))
             made.name = unique_name.generate(f"{param.name}_{self._prefixed(name)}")
             made.persistable = True
-            kept[param.name] = self._filled(made, self._loaded.get(made.name))  # type: ignore[attr-defined]
+            kept[param.name] = self._filled(made, self._loaded.get(made.name))
         return kept[param.name]
 
     def _get_accumulator(self, name: str, param: Any) -> Tensor:
@@ -93,10 +105,10 @@ class UpdateProtocol:
     def _create_param_lr(self, param_and_grad: Any) -> Tensor:
         """The rate of this step for one parameter, as a 0-D float32 tensor."""
         pair = param_and_grad["params"] if isinstance(param_and_grad, Mapping) else param_and_grad
-        return self._rate_tensor(self._rate_factor(pair[0], {}))  # type: ignore[attr-defined]
+        return self._rate_tensor(self._rate_factor(pair[0], {}))
 
     def _rate_tensor(self, factor: float) -> Tensor:
-        make = lambda: Tensor._wrap(np.asarray(self.get_lr() * factor, np.float32))  # type: ignore[attr-defined]
+        make = lambda: Tensor._wrap(np.asarray(self.get_lr() * factor, np.float32))
         trace = active_trace()
         return make() if trace is None else trace.each_time((id(self), "float32", factor), make, f"the rate of {type(self).__name__}")
 
@@ -117,7 +129,7 @@ class UpdateProtocol:
         from polyreme.static.current import default_main_program
 
         block = default_main_program().global_block()
-        clip: ClipGradBase | None = group.get("grad_clip", self._grad_clip)  # type: ignore[attr-defined]
+        clip: ClipGradBase | None = group.get("grad_clip", self._grad_clip)
         pairs = list(found if clip is None else clip(found))
         if getattr(self, "rule", None) is None:  # whose update adds the decay itself
             pairs = [(p, self._decayed(p, g, group)) for p, g in pairs]
@@ -132,5 +144,5 @@ class UpdateProtocol:
     def _decayed(self, parameter: Any, gradient: Tensor, group: Mapping[str, Any]) -> Tensor:
         from polyreme import math as xp
 
-        decay = self._regularizer(parameter, group)  # type: ignore[attr-defined]
+        decay = self._regularizer(parameter, group)
         return gradient if decay is None else whole(gradient) + decay.gradient(parameter, xp)

@@ -30,7 +30,7 @@ def undone_on_error(build: Callable[[], Any]) -> Any:
     unique_name.switch(names.copy())
     try:
         return build()
-    except Exception:
+    except BaseException:
         unique_name.switch(names)
         program.current_block_idx = index
         del program.blocks[len(counts) :]
