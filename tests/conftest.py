@@ -101,10 +101,19 @@ def pytest_configure(config: pytest.Config) -> None:
 _CRASHES = "POLYREME_CRASHES"
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Crashes of workers are told of in the summary, not in the midst of what the others print. pytest has its own way until here."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-        faulthandler.enable((Path(os.environ[_CRASHES]) / f"{worker}-{os.getpid()}").open("w"))
+        file = (Path(os.environ[_CRASHES]) / f"{worker}-{os.getpid()}").open("w")
+        faulthandler.enable(file)
+        # What C code prints before it aborts is in the file without a name that pytest gathers the standard error in: its last words stand
+        # before the crash's stack if that file is one that outlives the worker.
+        gathered = getattr(getattr(session.config.pluginmanager.getplugin("capturemanager"), "_global_capturing", None), "err", None)
+        if isinstance(getattr(gathered, "targetfd", None), int):
+            said = os.open(f"{file.name}.stderr", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            os.dup2(said, gathered.tmpfile.fileno())
+            os.dup2(said, gathered.targetfd)
+            os.close(said)
 
 
 @pytest.hookimpl(trylast=True)
@@ -113,9 +122,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     for path in sorted(Path(os.environ[_CRASHES]).glob("*")):
-        if text := path.read_text():
+        if path.suffix != ".stderr" and (text := path.read_text()):
             terminalreporter.section(f"crash of {path.name}")
-            terminalreporter.write(text)
+            said = path.with_name(f"{path.name}.stderr")
+            terminalreporter.write((said.read_text(errors="replace") if said.exists() else "") + text)
     shutil.rmtree(os.environ[_CRASHES])
 
 

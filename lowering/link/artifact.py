@@ -213,7 +213,9 @@ def _jit() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(host().triple).create_target_machine(reloc="pic", codemodel="default", jit=True)
-    return llvm.create_lljit_compiler(machine)
+    # JITLink lays the pieces of an object side by side; the older linker asks for memory piece by piece, and where a process has gigabytes
+    # mapped they come to lie further apart than instructions reach.
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
 
 
 _loaded = 0
