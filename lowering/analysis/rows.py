@@ -136,3 +136,15 @@ def _axes_of(op: Op, level: dict[Value, int], axes: dict[Value, Axes], space: tu
     if len(found) != len(shape) or any(n not in (1, space[a]) for n, a in zip(shape, found, strict=True)):
         return None
     return found
+
+
+def needed_ops(ops: Sequence[Op], values: Sequence[Value]) -> list[Op]:
+    """The ops that the values are made by, in order."""
+    wanted: set[Op] = set()
+    pending = list(values)
+    while pending:
+        op = pending.pop().producer()
+        if op is not None and op not in wanted:
+            wanted.add(op)
+            pending += op.operands
+    return [op for op in ops if op in wanted]

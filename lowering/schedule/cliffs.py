@@ -21,7 +21,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
 from polyreme.ir.dims import Dim, product, substitute, symbols
 from polyreme.ir.types import BufferType, Type, VectorType, element_type, index
-from polyreme.lowering.kernels.general.loops import EXPENSIVE
+from polyreme.lowering.kernels.general.row_schedule import EXPENSIVE
 from polyreme.lowering.kernels.plan import KernelPlan, Request, title
 from polyreme.lowering.machines.targets import Target
 

@@ -14,6 +14,7 @@ import polyreme as paddle
 import polyreme.fluid as fluid
 from polyreme.distributed import DataParallel
 from polyreme.distributed.fleet.utils import recompute
+from polyreme.distributed.fleet.utils.hybrid_parallel_util import fused_allreduce_gradients
 from polyreme.distributed.group import Group
 from polyreme.jit.static_function import LOCATED_CALLS
 from polyreme.serialization import SaveError
@@ -303,6 +304,20 @@ def test_a_table_that_ranks_do_not_know_of_is_refused() -> None:
         with pytest.raises(NotImplementedError, match="those of nn.Embedding layers.*'table.weight' is none"):
             (parallel(paddle.to_tensor(BATCHES[0, 0])) ** 2).mean().backward()
         return True
+
+    assert run_ranks(2, rank) == [True, True]
+
+
+def test_rows_are_not_averaged_by_hand() -> None:
+    def rank(group: Group) -> Any:
+        net = Model()
+        parallel = DataParallel(net, group=group)
+        with parallel.no_sync():
+            (parallel(paddle.to_tensor(BATCHES[0, group.rank])) ** 2).mean().backward()
+        before = net.table.weight.grad.numpy()
+        with pytest.raises(NotImplementedError, match="expected whole gradients to average but that of '.*' is the rows"):
+            fused_allreduce_gradients(list(net.parameters()), group)
+        return np.array_equal(net.table.weight.grad.numpy(), before)
 
     assert run_ranks(2, rank) == [True, True]
 

@@ -9,10 +9,10 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, mod, product
 from polyreme.ir.types import TensorType
-from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.analysis.rows import needed_ops, shape_of
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
-from polyreme.lowering.kernels.general.loops import describe, needed_ops
+from polyreme.lowering.kernels.general.loops import describe
 from polyreme.lowering.kernels.gpu.grid import VECTOR_BYTES, GridKernel, aligned_leaf, blocks_for, places_of
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position

@@ -18,11 +18,11 @@ from polyreme.ir.dims import ceildiv, product
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType
 from polyreme.lowering.analysis.estimates import estimate
-from polyreme.lowering.analysis.rows import Rows, rows_of, shape_of
+from polyreme.lowering.analysis.rows import Rows, needed_ops, rows_of, shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf, convert, linear, store
-from polyreme.lowering.kernels.general.loops import accumulator_of, describe, needed_ops, register_leaf
+from polyreme.lowering.kernels.general.loops import accumulator_of, describe, register_leaf
 from polyreme.lowering.kernels.gpu.grid import WARP, GridKernel, blocks_for, both, ordered, places_of, reduce_block, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, scratch
 from polyreme.lowering.kernels.positions import Position

@@ -14,11 +14,11 @@ from polyreme.ir.builtin import Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType, element_type, i1
-from polyreme.lowering.analysis.rows import shape_of
+from polyreme.lowering.analysis.rows import needed_ops, shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, buffer_leaf, linear, store
-from polyreme.lowering.kernels.general.loops import describe, needed_ops
+from polyreme.lowering.kernels.general.loops import describe
 from polyreme.lowering.kernels.gpu.grid import GridKernel, blocks_for, both, truth
 from polyreme.lowering.kernels.plan import KernelPlan, Request, operand, result
 from polyreme.lowering.kernels.positions import Position
