@@ -23,6 +23,7 @@ EXAMPLES = (
     ("The module after one of them, with the lines of the model", "polyreme inspect examples/lenet.py:LeNet --after fuse --locations"),
     ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
     ("Which buffers share memory, and when the most is live", "polyreme inspect examples/lenet.py:LeNet --memory"),
+    ("Who computes what, and how", "polyreme inspect examples/lenet.py:LeNet --schedules --input 'image=f32[8,1,28,28]'"),
     ("The machine code that compile makes of it", "polyreme inspect examples/lenet.py:LeNet --frozen --level asm"),
     ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
 )
@@ -39,6 +40,7 @@ EXAMPLES = (
 @click.option(
     "--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes."
 )
+@click.option("--schedules", is_flag=True, help="Report how each root is computed: who took it, what was chosen, its kernels.")
 @click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
 @target_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
@@ -53,6 +55,7 @@ def command(
     passes: bool,
     constraints: bool,
     memory: bool,
+    schedules: bool,
     frozen: bool,
     target: str,
     output: Path | None,
@@ -78,6 +81,8 @@ def command(
             text = str(seen.constraints)
         elif memory:
             text = str(seen.memory)
+        elif schedules:
+            text = seen.schedules
         elif after is not None:
             text = seen.after(after, **form)
         else:
@@ -85,7 +90,7 @@ def command(
     if output is not None:
         with writing(output):
             output.write_text(text, encoding="utf-8")
-    elif passes or constraints or memory:
+    elif passes or constraints or memory or schedules:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         print_text(text, color, _language(level, seen.target.code) if after is None else "ir")

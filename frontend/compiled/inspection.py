@@ -121,6 +121,21 @@ class Inspection:
         return memory_report(lower(self._frozen(), self.target, to="kernel"))
 
     @cached_property
+    def schedules(self) -> str:
+        """How each root of the fused module is computed: who took it, what was chosen, the kernels and their memory. A loaded model runs
+        with its weights in the code, and so it is told of here.
+        """
+        from polyreme.lowering.kernels.plan import schedule_text
+        from polyreme.lowering.pipeline import pipeline
+
+        told: list[str] = []
+        frozen = self._frozen() if self._frozen is not None and self.target.code == "llvm" else None
+        prepare = "" if frozen is not None else self._prepare
+        watched = pipeline(self.target, prepare, watch=lambda request, plan, calls: told.append(schedule_text(request, plan)))
+        PassManager(watched).run((frozen or self.module).clone())
+        return "".join(f"{text}\n" for text in told)
+
+    @cached_property
     def schedule(self) -> str:
         """Compiled regions with what the host does between them, as it runs: of a `DataParallel` model its backward, with the starts of
         collective calls and the waits; of a static Program's module its step, with the calls of Python functions too.

@@ -139,7 +139,8 @@ class KernelPlan:
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the
     same element of the result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch
     buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `result_order` is the
-    order of the result's last axis; None: as it is.
+    order of the result's last axis; None: as it is. `schedule` is what was chosen before the steps were written, as text, if that is a
+    value of its own.
     """
 
     steps: tuple[Step, ...]
@@ -149,6 +150,7 @@ class KernelPlan:
     in_place: tuple[tuple[int, int], ...] = ()
     of_thread: tuple[tuple[int, int], ...] = ()
     result_order: AxisOrder | None = None
+    schedule: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,10 +292,17 @@ def title(request: Request) -> str:
     return f"'{op_names(request)}'{f' at {request.func.location}' if request.func.location else ''}"
 
 
+def told(kind: str, **facts: object) -> str:
+    """What was chosen, `kind<name = value, …>`, without what is "", False or None."""
+    said = ", ".join(name if value is True else f"{name} = {value}" for name, value in facts.items() if value not in ("", False, None))
+    return f"{kind}<{said}>" if said else kind
+
+
 def schedule_text(request: Request, plan: KernelPlan) -> str:
-    """A plan as text: its steps with the memory they work on, and under them the packs and the scratch memory."""
+    """A plan as text: what was chosen, the steps with the memory they work on, the packs and the scratch memory."""
     slot = lambda s: f"{s.kind} {s.index}"
     lines = [f"// schedule of {title(request)}{f' by {plan.builder}' if plan.builder else ''} for {request.target.name}"]
+    lines += [f"//   {line}" for line in plan.schedule.splitlines()]
     for step in plan.steps:
         grid = f", grid [{', '.join(map(str, step.grid))}] of blocks [{', '.join(map(str, step.block))}]" if step.block else ""
         lines.append(f"//   @{step.func.sym_name}({', '.join(map(slot, step.slots))}){grid}")

@@ -122,6 +122,16 @@ def test_inspect_after_a_pass_and_the_list_of_passes(polyreme: Any) -> None:
     assert wrong.code == 1 and "did you mean 'nn-to-tensor'" in wrong.err
 
 
+def test_inspect_says_who_computes_each_root_and_what_was_chosen(polyreme: Any) -> None:
+    seen = polyreme("inspect", "net.py:Net", "--schedules", "--target", "x86-64-avx2", "--input", "x=f32[64,4]")
+    assert seen.code == 0, seen.err
+    (first, chosen, call, *_) = seen.out.splitlines()
+    assert first.startswith("// schedule of 'contract") and "net.py" in first and first.endswith("by contract for x86-64-avx2")
+    assert chosen.startswith("//   gemm<sizes = 64x4x") and call.startswith("//   @contract_")
+    doubled = polyreme("inspect", "net.py:double", "--schedules", "--target", "x86-64-avx2", "--input", "x=f32[B,9]").out
+    assert "by loops for x86-64-avx2\n//   rows<space = " in doubled
+
+
 def test_input_replaces_the_models_own_spec(polyreme: Any) -> None:
     assert "tensor<7x4xf32>" in polyreme("inspect", "net.py:Net", "--input", "x=f32[7,4]").out
     assert "tensor<Bx9xf64>" in polyreme("inspect", "net.py:double", "--input", "x=float64[B,9]").out

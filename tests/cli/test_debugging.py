@@ -107,7 +107,10 @@ RUNGS = {
         r"%    emit-llvm$",
     ),
     2: (r"^// cost of 'add full max' at x\.tir:4:8: 8\*N operations, 16\*N\+16 bytes read, 16\*N written$",),
-    3: (r"^// schedule of 'add full max' at x\.tir:4:8 .*for native\n//   @\w+\(operand 0, operand 1, result 0\)$",),
+    3: (
+        r"^// schedule of 'add full max' at x\.tir:4:8 .*for native\n//   rows<space = Nx4; .*>\n"
+        r"//   @\w+\(operand 0, operand 1, result 0\)$",
+    ),
     4: (r"^define void @polyreme_model_run\(",),
     5: (r"^// after the stage tensor$",),
     6: (rf"^// after {step('fuse')}$", r"^// after 05-cse \(unchanged\)$"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.goldens.compare import CHOICES, FILE, MACHINES, differing, read, read_choices, rows, texts, write, write_choices
+from tests.goldens.compare import FILE, MACHINES, SCHEDULES, differing, read, read_choices, rows, texts, write, write_choices
 from tests.goldens.networks import NETWORKS
 
 
@@ -27,9 +27,9 @@ def main() -> int:
         for row, choices in rows([network]):
             made[row.network, row.machine] = row
             chosen += choices
-        kept = [c for c in read_choices() if (c.network, c.machine) in made]
+        names = dict.fromkeys(row.network for row in made.values())
         other_rows = [row for key, row in made.items() if known.get(key) != row]
-        other_choices = differing(kept, chosen)
+        other_choices = differing([c for name in names for c in read_choices(name)], chosen)
         for line in (*(f"{row.network}, {row.machine}: other kernels" for row in other_rows), *other_choices):
             print(line, flush=True)
         changed += len(other_rows)
@@ -37,8 +37,9 @@ def main() -> int:
         if options.write:
             # After each network, so that what was found is there if this is interrupted.
             write({**known, **made})
-            write_choices([*(c for c in read_choices() if (c.network, c.machine) not in made), *chosen])
-    print(f"{changed} rows differ from {FILE.name}, {told} from {CHOICES.name}", flush=True)
+            for name in names:
+                write_choices(name, [c for c in chosen if c.network == name])
+    print(f"{changed} rows differ from {FILE.name}, {told} lines from {SCHEDULES.name}/", flush=True)
     return 0 if options.write or not (changed or told) else 1
 
 

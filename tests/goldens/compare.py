@@ -17,14 +17,14 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.builtin import Module
 from polyreme.ir.passes import PassManager
 from polyreme.ir.text import print_module
-from polyreme.lowering.kernels.plan import Request, op_names, structure
+from polyreme.lowering.kernels.plan import KernelPlan, Request, op_names, structure
 from polyreme.lowering.machines.targets import TARGETS, Target, core_of
 from polyreme.lowering.pipeline import pipeline
-from tests.goldens.networks import NETWORKS, Network
+from tests.goldens.networks import Network
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("kernels.csv")
-CHOICES = Path(__file__).with_name("choices.csv")
+SCHEDULES = Path(__file__).with_name("schedules")
 _WIDE = replace(TARGETS["x86-64-avx512"], caches=(32 << 10, 1 << 20, 32 << 20))
 _ZEN4 = core_of(replace(_WIDE, name="znver4", cpu="znver4"))
 _TILES = core_of(
@@ -60,15 +60,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which builders take the roots of a network, on one machine, that have the same ops and a result of this type, in their order.
-    `place` is where the first of them comes from, which the file does not keep.
+    """How the roots of a network, on one machine, that have the same ops and a result of this type are computed, in their order: who takes
+    them, and what is chosen. `place` is where the first of them comes from, which the file does not keep.
     """
 
     network: str
     machine: str
     root: str
     result: str
-    builders: str
+    schedule: str
     place: str = field(default="", compare=False)
 
 
@@ -87,29 +87,31 @@ def rows(networks: Iterable[Network]) -> Iterator[tuple[Row, list[Choice]]]:
             for part, (module, prepare) in enumerate(modules):
                 name = network.name + (" backward" if part else "")
                 made, taken = _lowered(module, prepare, target)
-                counts = sorted(Counter(builder for _, builder in taken).items())
+                counts = sorted(Counter(plan.builder or "none" for _, plan in taken).items())
                 row = Row(name, target.name, _digest(made), " ".join(f"{builder}:{n}" for builder, n in counts))
                 yield row, list(_choices(name, target.name, taken))
         print(f"{network.name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def _lowered(module: Any, prepare: str, target: Target) -> tuple[Module, list[tuple[Request, str]]]:
-    """The module at kernel level, and who took each root."""
-    taken: list[tuple[Request, str]] = []
+def _lowered(module: Any, prepare: str, target: Target) -> tuple[Module, list[tuple[Request, KernelPlan]]]:
+    """The module at kernel level, and how each root is computed."""
+    taken: list[tuple[Request, KernelPlan]] = []
     made = module.clone()
-    PassManager(pipeline(target, prepare, watch=lambda request, plan, calls: taken.append((request, plan.builder or "none")))).run(made)
+    PassManager(pipeline(target, prepare, watch=lambda request, plan, calls: taken.append((request, plan)))).run(made)
     return made, taken
 
 
-def _choices(network: str, machine: str, taken: Iterable[tuple[Request, str]]) -> Iterator[Choice]:
+def _choices(network: str, machine: str, taken: Iterable[tuple[Request, KernelPlan]]) -> Iterator[Choice]:
     alike: dict[tuple[str, str], list[tuple[Request, str]]] = {}
-    for request, builder in taken:
-        alike.setdefault((op_names(request), ", ".join(map(str, request.result_types))), []).append((request, builder))
+    for request, plan in taken:
+        builder, chosen = plan.builder or "none", " + ".join(plan.schedule.splitlines())
+        said = chosen if chosen.startswith(f"{builder}<") else f"{builder} {chosen}".strip()
+        alike.setdefault((op_names(request), ", ".join(map(str, request.result_types))), []).append((request, said))
     for (root, result), found in alike.items():
-        runs = [(name, len(list(run))) for name, run in groupby(builder for _, builder in found)]
-        builders = ", ".join(name if n == 1 else f"{n} {name}" for name, n in runs)
+        runs = [(said, len(list(run))) for said, run in groupby(said for _, said in found)]
+        schedule = " | ".join(said if n == 1 else f"{n} of {said}" for said, n in runs)
         place = found[0][0].func.location
-        yield Choice(network, machine, root, result, builders, str(place).removeprefix(f"{ROOT}/") if place else "")
+        yield Choice(network, machine, root, result, schedule, str(place).removeprefix(f"{ROOT}/") if place else "")
 
 
 def differing(known: Iterable[Choice], made: Iterable[Choice]) -> list[str]:
@@ -118,7 +120,7 @@ def differing(known: Iterable[Choice], made: Iterable[Choice]) -> list[str]:
     before, now = {key(c): c for c in known}, {key(c): c for c in made}
     return [
         f"{network}, {machine}: '{root}' to {result}{f' at {now[k].place}' if k in now and now[k].place else ''}: "
-        f"was {before[k].builders if k in before else 'not there'}, is {now[k].builders if k in now else 'not there'}"
+        f"was {before[k].schedule if k in before else 'not there'}, is {now[k].schedule if k in now else 'not there'}"
         for k in dict.fromkeys((*before, *now))
         for network, machine, root, result in [k]
         if before.get(k) != now.get(k)
@@ -147,31 +149,34 @@ def read() -> dict[tuple[str, str], Row]:
         return {(row["network"], row["machine"]): Row(**row) for row in csv.DictReader(lines)}
 
 
-def read_choices() -> list[Choice]:
-    """What the file of choices says."""
-    if not CHOICES.exists():
-        return []
-    with CHOICES.open(newline="", encoding="utf-8") as lines:
-        return [
-            Choice(row["network"], machine, row["root"], row["result"], row[machine])
-            for row in csv.DictReader(lines)
-            for machine in MACHINES
-            if row[machine]
-        ]
+def _file(network: str) -> Path:
+    return SCHEDULES / f"{network.replace(' ', '_')}.txt"
 
 
-def write_choices(made: Iterable[Choice]) -> None:
-    """Write the file of choices anew: a row for roots that are alike, a column for each machine."""
-    table: dict[tuple[str, str, str], dict[str, str]] = {}
+def read_choices(network: str) -> list[Choice]:
+    """What the file of a network's schedules says."""
+    file, found, root = _file(network), [], ""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
+        machines, _, schedule = line.strip().partition(": ")
+        if line.startswith(" "):
+            found += [Choice(network, machine, *root.split(" -> "), schedule) for machine in machines.split(", ")]
+        else:
+            root = line
+    return found
+
+
+def write_choices(network: str, made: Iterable[Choice]) -> None:
+    """Write the file of a network's schedules anew: a line for roots that are alike, and under it one for machines that choose alike."""
+    table: dict[tuple[str, str], dict[str, list[str]]] = {}
     for c in made:
-        table.setdefault((c.network, c.root, c.result), {})[c.machine] = c.builders
-    # Roots that only some machines have stand with the others of their network.
-    order = [name for n in NETWORKS for name in (n.name, f"{n.name} backward")]
-    ordered = sorted(table, key=lambda key: order.index(key[0]))
-    with CHOICES.open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.writer(lines, lineterminator="\n")
-        writer.writerow(["network", "root", "result", *MACHINES])
-        writer.writerows([*key, *(table[key].get(machine, "") for machine in MACHINES)] for key in ordered)
+        table.setdefault((c.root, c.result), {}).setdefault(c.schedule, []).append(c.machine)
+    lines = [
+        line
+        for (root, result), schedules in table.items()
+        for line in (f"{root} -> {result}", *(f"  {', '.join(machines)}: {schedule}" for schedule, machines in schedules.items()))
+    ]
+    SCHEDULES.mkdir(exist_ok=True)
+    _file(network).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def write(made: Mapping[tuple[str, str], Row]) -> None:

@@ -14,23 +14,24 @@ HOW = "`python -m tests.goldens --write` writes the files anew"
 
 
 @pytest.mark.parametrize("network", [pytest.param(n, marks=() if n.name in QUICK else pytest.mark.slow, id=n.name) for n in NETWORKS])
-def test_builders_and_kernels_are_those_of_the_files(network: Network) -> None:
+def test_schedules_and_kernels_are_those_of_the_files(network: Network) -> None:
     known, made = read(), list(rows([network]))
     assert {row.machine for row, _ in made} == set(MACHINES)
     names = {row.network for row, _ in made}
-    told = differing([c for c in read_choices() if c.network in names], [c for _, choices in made for c in choices])
-    assert not told, "\n".join(["other builders take", *told, HOW])
+    told = differing([c for name in names for c in read_choices(name)], [c for _, choices in made for c in choices])
+    assert not told, "\n".join(["other schedules", *told, HOW])
     for row, _ in made:
         prints = f"`python -m tests.goldens --text '{network.name}' {row.machine}` prints them"
         assert row == known[row.network, row.machine], f"{row.network} on {row.machine}: other kernels; {prints}; {HOW}"
 
 
 def test_another_choice_is_told_with_its_place() -> None:
-    was = Choice("net", "aarch64", "contract add", "tensor<4x8xf32>", "2 contract, strassen")
-    now = replace(was, builders="contract, 2 strassen", place="net.py:7:9")
-    gone = replace(was, root="pad", builders="loops")
+    was = Choice("net", "aarch64", "contract add", "tensor<4x8xf32>", "2 of contract gemm<tile = 4x4> | strassen")
+    now = replace(was, schedule="2 of contract gemm<tile = 6x4> | strassen", place="net.py:7:9")
+    gone = replace(was, root="pad", schedule="loops")
     assert differing([was], [replace(was, place="net.py:9:9")]) == []
     assert differing([was, gone], [now]) == [
-        "net, aarch64: 'contract add' to tensor<4x8xf32> at net.py:7:9: was 2 contract, strassen, is contract, 2 strassen",
+        "net, aarch64: 'contract add' to tensor<4x8xf32> at net.py:7:9: "
+        "was 2 of contract gemm<tile = 4x4> | strassen, is 2 of contract gemm<tile = 6x4> | strassen",
         "net, aarch64: 'pad' to tensor<4x8xf32>: was loops, is not there",
     ]

@@ -35,7 +35,7 @@ from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
 from polyreme.lowering.kernels.packing import Panels, PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
@@ -336,7 +336,9 @@ class ChannelwiseKernel:
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("depthwise" if weights else "pool")
+        along = plan.window_axes[-1]
+        widths = " ".join(f"{t.count}x{t.width}" for t in _tiles(plan)) if along.known else "chosen at run time"
+        return self.parts.plan("depthwise" if weights else "pool", schedule=told("channelwise", lanes=self.lanes.count, tiles=widths))
 
     def panels(self) -> list[Slot]:
         """The panels of weights; none for a pooling."""

@@ -53,7 +53,7 @@ from polyreme.lowering.kernels.microkernel import (
     zeros,
 )
 from polyreme.lowering.kernels.padded_copy import PaddedCopy
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
@@ -131,7 +131,16 @@ def _build(direct: Direct) -> KernelPlan:
         run(0, [], [])
     code.b.insert(Return([]))
     parts.steps.append(Step(func, tuple(slots)))
-    return parts.plan("direct")
+    chosen = told(
+        "direct",
+        tile="x".join(map(str, direct.tile)),
+        lanes=direct.lanes,
+        pixels="x".join(map(str, size)),
+        panels=chunk,
+        amx=direct.in_blocks,
+        numbered=direct.numbered,
+    )
+    return parts.plan("direct", schedule=chosen)
 
 
 def _larger(code: Code, a: Index, b: Index) -> Index:

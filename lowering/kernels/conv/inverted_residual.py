@@ -45,7 +45,7 @@ from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import run
 from polyreme.lowering.kernels.microkernel import Axis, rank_tiles, tile_heights
 from polyreme.lowering.kernels.packing import Panels, PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Problem, Product, find_product, typical
 
@@ -474,7 +474,8 @@ class _ResidualKernel:
                     )
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("inverted_residual")
+        chosen = told("inverted_residual", rows=c.rows, groups=c.groups, last=c.last is not None)
+        return self.parts.plan("inverted_residual", schedule=chosen)
 
     def _epilogues(self) -> list[Epilogue]:
         return [self.c.depthwise.epilogue, *(p.epilogue for p in self.c.problems)]

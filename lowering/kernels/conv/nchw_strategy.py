@@ -15,7 +15,7 @@ from polyreme.lowering.kernels.elements import Leaf, linear, load
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result
+from polyreme.lowering.kernels.plan import KernelPlan, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, Problem, typical
 
@@ -153,7 +153,8 @@ class Strategy:
                     Task(self, code, func.args, *here, rest).run()
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("conv")
+        chosen = told(type(self).__name__, lanes=self.lanes, channels=at_once, rows=piece, pieces=pieces)
+        return self.parts.plan("conv", schedule=chosen)
 
 
 class Task:

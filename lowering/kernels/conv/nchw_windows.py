@@ -30,7 +30,7 @@ from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import each, run
 from polyreme.lowering.kernels.packing import PlanParts
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
@@ -187,7 +187,7 @@ class _Kernel:
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan(name)
+        return self.parts.plan(name, schedule=told("windows", lanes=self.lanes, rows=self.rows))
 
     def _nest(self) -> None:
         """Channels on threads, and pieces of rows where channels are few."""

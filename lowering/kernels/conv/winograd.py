@@ -110,7 +110,8 @@ def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
         cuts = [replace(cut, least=0) if cut.least == least else cut for cut in cuts]
     for cut in cuts:
         _WinogradBuilder(image, cut, parts).build()
-    return parts.plan("winograd")
+    chosen = [*(["direct"] if direct is not None else []), *map(str, cuts)]
+    return parts.plan("winograd", schedule="\n".join(chosen))
 
 
 def if_so_many(code: Code, image: WinogradImage, least: int, below: int | None, tasks: Index) -> Value:

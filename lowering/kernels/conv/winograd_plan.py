@@ -18,7 +18,7 @@ from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.estimates import ASSUMED_PIXELS, estimate
 from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
 from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_cycles
-from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.plan import Request, told
 from polyreme.lowering.kernels.problem import PIECES, Problem, find_problem
 
 ACCURACY = {
@@ -266,6 +266,20 @@ class Blocking:
     transforms_first: bool = False
     least: int = 0
     below: int | None = None
+
+    def __str__(self) -> str:
+        return told(
+            "winograd",
+            pixels=f"{self.size}x{self.size}",
+            pieces=self.pieces,
+            depth=self.depth,
+            vectors=self.vectors,
+            panels=self.panels,
+            tile=self.rows,
+            transforms_first=self.transforms_first,
+            from_pixels=self.least,
+            below_pixels=self.below,
+        )
 
     @cached_property
     def transforms(self) -> Transforms:

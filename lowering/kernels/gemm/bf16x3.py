@@ -96,7 +96,7 @@ class Bf16x3Builder:
             few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
             assert few is not None
             self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))
-        return self.parts.plan("bf16x3")
+        return self.parts.plan("bf16x3", schedule=str(plan))
 
     def _weights(self) -> Slot:
         """B as [panel][step of the axis][lane], as a pack."""

@@ -12,10 +12,10 @@ from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
-from polyreme.lowering.kernels.gemm.contract import L2_WAYS, PAGE_BYTES
+from polyreme.lowering.kernels.gemm.contract_schedule import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.plan import Request, told
 from polyreme.lowering.kernels.problem import find_product, typical
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target
@@ -117,6 +117,18 @@ class Bf16x3Plan:
         problem = self.matrices.product.problem
         source = problem.right.source
         return isinstance(source, BlockArgument) and source.index in problem.request.constant
+
+    def __str__(self) -> str:
+        return told(
+            "bf16x3",
+            sizes=f"{self.m}x{self.matrices.k}x{self.matrices.n}",
+            rows=self.height,
+            tiles_of_chunk=self.chunk,
+            steps=STEPS * self.block,
+            runs=self.runs if self.runs > 1 else None,
+            panels=self.panels,
+            in_place=self.in_place,
+        )
 
     @cached_property
     def in_place(self) -> bool:

@@ -121,7 +121,7 @@ class StrassenBuilder:
         if self.cut.chunk is not None:
             StrassenBuilder(self.cut.chunk, self.parts).add_steps("strassen_chunks", source)
         self.add_steps("strassen", source)
-        return self.parts.plan("strassen")
+        return self.parts.plan("strassen", schedule=str(self.cut))
 
     def add_steps(self, name: str, source: Slot) -> None:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""

@@ -15,7 +15,7 @@ from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
-from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.plan import Request, told
 from polyreme.lowering.kernels.problem import Product, find_product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.targets import Target
@@ -295,6 +295,18 @@ class Cut:
     most: int = 0
     chunk: Cut | None = None
     half_packed: bool = False
+
+    def __str__(self) -> str:
+        return told(
+            "strassen",
+            schemes=" of ".join(f"{s.rows}x{s.steps}x{s.lanes} by {s.products}" for s in self.schemes),
+            tile=f"{self.rows}x{self.vectors}",
+            rows=self.piece,
+            blocks=self.blocks,
+            from_rows=self.least,
+            half_packed=self.half_packed,
+            chunks=self.chunk,
+        )
 
     @property
     def of_few(self) -> Cut:

@@ -50,7 +50,7 @@ from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradI
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.microkernel import PART, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, told
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.machines.targets import Target
 
@@ -116,6 +116,18 @@ class WinogradInnerProduct:
     k: int
     n: int
     lanes: int
+
+    def __str__(self) -> str:
+        return told(
+            "winograd_inner_product",
+            sizes=f"{self.m}x{self.k}x{self.n}",
+            lanes=self.lanes,
+            tiles=self.tiles,
+            rows=self.most_high,
+            panels=self.panels,
+            rows_in_l3=self.rows_in_l3,
+            packed="by each task" if self.packs_per_task else "",
+        )
 
     @cached_property
     def groups(self) -> int:
@@ -381,7 +393,7 @@ class _WinogradInnerProductBuilder:
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("winograd_inner_product", c.result_order)
+        return self.parts.plan("winograd_inner_product", c.result_order, str(c))
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""

@@ -23,7 +23,7 @@ from polyreme.lowering.analysis.rows import Rows, needed_ops, rows_of, shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.collapse_axes import collapse_axes
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, Positions, VectorLeaf, buffer_leaf, convert, linear, load, store, wide
-from polyreme.lowering.kernels.general.row_schedule import Nest, block_of, choose_schedule
+from polyreme.lowering.kernels.general.row_schedule import Nest, RowSchedule, block_of, choose_schedule
 from polyreme.lowering.kernels.general.scatter import write_updates
 from polyreme.lowering.kernels.general.take import take_elements, taken_elements
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
@@ -57,11 +57,11 @@ def build_loops(request: Request) -> KernelPlan | None:
     code = Code(Builder.at_end(made.block, made.location))
     inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
     results = func.block.terminator.operands
-    _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
+    schedules = _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))
     code.b(Return, ())
     clean_up_kernel(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
-    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request))
+    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request), schedule="\n".join(map(str, schedules)))
 
 
 def _goes_by_elements(request: Request) -> bool:
@@ -107,44 +107,52 @@ def describe(func: Func) -> str:
     return "_".join(words[-3:]) or "copy"
 
 
-def _emit(code: Code, request: Request, func: Func, inputs: dict[Value, Value], results: list[tuple[Value, Value]]) -> None:
+def _emit(
+    code: Code, request: Request, func: Func, inputs: dict[Value, Value], results: list[tuple[Value, Value]]
+) -> list[RowSchedule]:
+    """Writes the loops; their schedules."""
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in inputs.items()}
     ops = [op for op in func.block if not isinstance(op, Return)]
     scatter = results[0][0].producer(tensor.Scatter)
     if scatter is not None:
         alone = Rows(shape_of(scatter.x), (), (), {}, {scatter.x: tuple(range(len(shape_of(scatter.x))))})
-        _RowLoops(code, request, ops, leaves, [(scatter.x, results[0][1])], alone).emit()
+        schedules = [_RowLoops(code, request, ops, leaves, [(scatter.x, results[0][1])], alone).emit()]
         write_updates(code, request.target, ElementEmitter(code, leaves), scatter, results[0][1])
-        return
+        return schedules
     take = taken_elements([v for v, _ in results])
     if take is not None:
         take_elements(code, request.target, leaves, take, results[0][1])
-        return
+        return []
     rows = rows_of(ops, [v for v, _ in results])
     concat = results[0][0].producer(tensor.Concat) if len(results) == 1 else None
     if concat is not None and rows is not None and not rows.staged:
-        _emit_concat(code, request, ops, leaves, concat, results[0][1])
-    elif rows is not None:
-        _RowLoops(code, request, ops, leaves, results, rows, inputs=inputs).emit()
-    else:
-        for value, buffer in results:
-            alone = Rows(shape_of(value), (), (), {}, {value: tuple(range(len(shape_of(value))))})
-            _RowLoops(code, request, ops, leaves, [(value, buffer)], alone).emit()
+        return _emit_concat(code, request, ops, leaves, concat, results[0][1])
+    if rows is not None:
+        return [_RowLoops(code, request, ops, leaves, results, rows, inputs=inputs).emit()]
+    schedules = []
+    for value, buffer in results:
+        alone = Rows(shape_of(value), (), (), {}, {value: tuple(range(len(shape_of(value))))})
+        schedules.append(_RowLoops(code, request, ops, leaves, [(value, buffer)], alone).emit())
+    return schedules
 
 
-def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value) -> None:
+def _emit_concat(
+    code: Code, request: Request, ops: Sequence[Op], leaves: dict[Value, Leaf], concat: tensor.Concat, buffer: Value
+) -> list[RowSchedule]:
     """Each operand is written where it belongs, so no element asks which operand it is from; row by row, where all have the same rows, to
     which single columns count as well.
     """
     start: Dim = 0
     in_rows = all(n == 1 for n in shape_of(concat.result)[concat.axis + 1 :]) and any(shape_of(x)[concat.axis] != 1 for x in concat.xs)
     parts: list[list[Work]] = []
+    schedules: list[RowSchedule] = []
     for x in concat.xs:
         shape = shape_of(x)
         alone = Rows(shape, (), (), {}, {x: tuple(range(len(shape)))})
         axis, whole, shift = concat.axis if in_rows else None, shape_of(concat.result), {concat.axis: start}
         loops = _RowLoops(code, request, ops, leaves, [(x, buffer)], alone, axis, stored=whole, shift=shift)
         parts.append(loops.works())
+        schedules.append(loops.schedule)
         start = start + shape[concat.axis]
     works = [work for part in parts for work in part]
     sizes = works[0][0].sizes
@@ -158,6 +166,7 @@ def _emit_concat(code: Code, request: Request, ops: Sequence[Op], leaves: dict[V
     else:
         for nest, body in works:
             each(code, request.target, nest.sizes, nest.cycles, body)
+    return schedules
 
 
 class _RowLoops:
@@ -180,9 +189,10 @@ class _RowLoops:
 
     # --- the nest
 
-    def emit(self) -> None:
+    def emit(self) -> RowSchedule:
         for nest, body in self.works():
             each(self.code, self.target, nest.sizes, nest.cycles, body)
+        return self.schedule
 
     def works(self) -> list[Work]:
         """What computes the results, mostly one nest."""

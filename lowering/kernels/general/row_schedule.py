@@ -129,10 +129,10 @@ def choose_schedule(
     """How `results` are computed by `ops`, all of which they need: along `axis`, by default the last one with several places. `stored` is
     the shape of what they are stored into, where it is not their own.
     """
-    return _Choices(target, ops, results, rows, axis, stored).schedule()
+    return _RowChoices(target, ops, results, rows, axis, stored).schedule()
 
 
-class _Choices:
+class _RowChoices:
     """The choices, in the order in which they need each other."""
 
     def __init__(

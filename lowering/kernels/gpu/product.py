@@ -28,7 +28,7 @@ from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue
 from polyreme.lowering.kernels.gpu.elementwise import build_elements
 from polyreme.lowering.kernels.gpu.grid import GridKernel
 from polyreme.lowering.kernels.gpu.reductions import build_rows
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch
+from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, scratch, told
 from polyreme.lowering.kernels.positions import Position
 
 # Products with so few rows or columns, and so little depth, are computed element by element: depthwise convolutions, say, would leave most
@@ -171,6 +171,7 @@ Sink = Callable[[GridKernel, dict[str, Position], Leaf, int], None]
 class ProductKernelClass(Protocol):
     """A class of kernels, made of a product, a tile, where results go, the launch's slots, the number of parts and the slots' types."""
 
+    __name__: str
 
     def __call__(
         self, p: GpuProduct, tile: GpuTile, sink: Sink, slots: list[Slot], parts: int, types: list[TensorType | BufferType], /
@@ -184,12 +185,13 @@ def plan_product(p: GpuProduct, tile: GpuTile, make: ProductKernelClass) -> Kern
     request = p.request
     epilogue = find_epilogue(request, p.contract)
     parts = parts_of(p, tile)
+    chosen = told(make.__name__, tile=f"{tile.rows}x{tile.columns}x{tile.depth}", thread=f"{tile.tall}x{tile.wide}", parts=parts)
     operands: list[Slot] = [operand(i) for i in range(len(request.func.args))]
     types: list[TensorType | BufferType] = list(request.operand_types)
     if epilogue is not None and not epilogue.pools and parts == 1:
         outputs = [result(i) for i in range(len(epilogue.values))]
         step = make(p, tile, _epilogue_sink(p, epilogue), [*operands, *outputs], 1, [*types, *(v.type for v in request.results)]).build()
-        return KernelPlan((step,), builder="product")
+        return KernelPlan((step,), builder="product", schedule=chosen)
     kept = sum_type(p)
     board = BufferType((parts, *p.out_shape), kept)
     step = make(p, tile, _board_sink(p), [*operands, scratch(0)], parts, [*types, board]).build()
@@ -197,7 +199,7 @@ def plan_product(p: GpuProduct, tile: GpuTile, make: ProductKernelClass) -> Kern
     plan = build_rows(rest) or build_elements(rest)
     moved = {operand(len(operands)): scratch(0), **{scratch(i): scratch(i + 1) for i in range(len(plan.scratch))}}
     steps = [Step(s.func, tuple(moved.get(slot, slot) for slot in s.slots), s.grid, s.block) for s in plan.steps]
-    return KernelPlan((step, *steps), scratch=(board, *plan.scratch), builder="product")
+    return KernelPlan((step, *steps), scratch=(board, *plan.scratch), builder="product", schedule=chosen)
 
 
 def sum_type(p: GpuProduct) -> ScalarType:

@@ -36,7 +36,7 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, VectorLeaf, buffer_leaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.contract import FAST_L3_BYTES
+from polyreme.lowering.kernels.gemm.contract_schedule import FAST_L3_BYTES
 from polyreme.lowering.kernels.gemm.product_tile import Prefetching
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
@@ -72,7 +72,7 @@ def build_attention(request: Request) -> KernelPlan | None:
     few = unit and isinstance(queries, int) and queries <= max(1, lanes // 4)
     kernel = (_FewQueries if few else _ManyQueries)(request, found)
     slots = [operand(a.index) for a in request.func.args] + [result(0)]
-    return KernelPlan((Step(kernel.emit(), tuple(slots)),), builder="attention")
+    return KernelPlan((Step(kernel.emit(), tuple(slots)),), builder="attention", schedule="few_queries" if few else "many_queries")
 
 
 class _AttentionKernel:

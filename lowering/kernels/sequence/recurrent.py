@@ -26,7 +26,7 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, tile_rows, zeros
-from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
+from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch, told
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
 from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column, has_square_tiles, reads_for_two
@@ -207,7 +207,17 @@ class _RecurrentKernel:
         self._write()
         code.b.insert(Return([]))
         clean_up_kernel(func)
-        return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
+        tile = self.tile
+        chosen = told(
+            "recurrent",
+            lanes=tile.lanes,
+            vectors=tile.vectors,
+            rows=tile.rows,
+            panels=tile.panels,
+            two_steps=self.two_steps,
+            short_weights=self.short,
+        )
+        return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent", schedule=chosen)
 
     def _add(self, slot: Slot, type: BufferType) -> None:
         self.slots.append(slot)

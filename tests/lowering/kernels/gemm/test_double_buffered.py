@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from polyreme.dialects import kernel
 from polyreme.ir.passes import PassManager, Stage
 from polyreme.ir.types import ScalarType, f32, f64
-from polyreme.lowering.kernels.gemm.contract import ProductBuilder, build_contract
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.gemm.contract_schedule import BufferedTasks, schedule_product
 from polyreme.lowering.kernels.gemm.double_buffered import BufferBlocks, BufferShare, DoubleBufferPlan, _even_depth
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED
 from polyreme.lowering.kernels.plan import KernelPlan, Request
@@ -34,7 +35,8 @@ def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
     def build(request: Request) -> KernelPlan | None:
         found = find_product(request)
         assert found is not None
-        plans.append(ProductBuilder(found).double_buffer)
+        packed = schedule_product(found).packed
+        plans.append(packed.plan if isinstance(packed, BufferedTasks) else None)
         return build_contract(request)
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(case.build()[0])

@@ -1,0 +1,78 @@
+"""What is chosen about matrix products, as it prints; the table of docs/kernels/matrix_products.md, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from polyreme.ir.dims import symbol
+from polyreme.ir.passes import PassManager, Stage
+from polyreme.lowering.kernels.gemm.contract import build_contract
+from polyreme.lowering.kernels.gemm.contract_schedule import schedule_product
+from polyreme.lowering.kernels.plan import KernelPlan, Request
+from polyreme.lowering.kernels.problem import find_product
+from polyreme.lowering.machines.targets import TARGETS
+from polyreme.lowering.schedule.bufferize import TensorToKernel
+from tests.lowering.kernels.gemm.test_matrix_products import Case
+
+N = symbol("N")
+PLAIN, TURNED = "mk,kn->mn", "mk,nk->mn"
+
+
+def schedule_of(case: Case, target: str) -> str:
+    texts: list[str] = []
+
+    def build(request: Request) -> KernelPlan | None:
+        found = find_product(request, halves=True)
+        assert found is not None
+        texts.append(str(schedule_product(found)))
+        return build_contract(request)
+
+    PassManager([Stage("kernel", TensorToKernel(TARGETS[target], (build,)))]).run(case.build()[0])
+    (text,) = texts
+    return text
+
+
+CASES = {
+    "constant": (
+        Case(PLAIN, (64, 256), (256, 512), constant=True), "x86-64-avx512",
+        "gemm<sizes = 64x256x512, tile = 8x3, lanes = 16, packed = tiles<panels = packed, rows = 32>>",
+    ),
+    "constant, one row": (
+        Case(PLAIN, (1, 256), (256, 500), constant=True), "x86-64-avx512",
+        "gemm<sizes = 1x256x500, tile = 1x4, lanes = 16, packed = tiles<panels = packed>>",
+    ),
+    "constant, many rows": (
+        Case(PLAIN, (4096, 256), (256, 512), constant=True), "x86-64-avx512",
+        "gemm<sizes = 4096x256x512, tile = 8x3, lanes = 16, packed = tiles<panels = packed, rows = 192, order = rows>>",
+    ),
+    "few rows": (
+        Case(PLAIN, (8, 256), (256, 512)), "x86-64-avx512",
+        "gemm<sizes = 8x256x512, tile = 8x3, lanes = 16, in_place = tiles>",
+    ),
+    "few rows, steps contiguous": (
+        Case(TURNED, (8, 256), (512, 256)), "x86-64-avx512",
+        "gemm<sizes = 8x256x512, lanes = 16, in_place = dots<along = k, rows = 4, columns = 6>>",
+    ),
+    "known sizes, 32 registers": (
+        Case(PLAIN, (200, 256), (256, 512)), "x86-64-avx512",
+        "gemm<sizes = 200x256x512, tile = 5x4, lanes = 16, packed = double_buffered<steps = 256>>",
+    ),
+    "known sizes, 16 registers": (
+        Case(PLAIN, (200, 256), (256, 512)), "x86-64-avx2",
+        "gemm<sizes = 200x256x512, tile = 4x3, lanes = 8, packed = tiles<panels = packed by each task, steps = 88>>",
+    ),
+    "long steps": (
+        Case(PLAIN, (200, 4096), (4096, 512)), "x86-64-avx2",
+        "gemm<sizes = 200x4096x512, tile = 4x3, lanes = 8, packed = tiles<panels = packed by each task, steps = 112>>",
+    ),
+    "an unknown number of rows": (
+        Case(PLAIN, (N, 256), (256, 512)), "x86-64-avx2",
+        "gemm<sizes = Nx256x512, tile = 6x2, lanes = 8, packed = tiles<panels = packed, rows = 66, alternates>, "
+        "in_place = tiles<rows = 66>, packed_from_rows = 48>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "target", "text"), CASES.values(), ids=CASES)
+def test_a_schedule_says_what_is_chosen(case: Case, target: str, text: str) -> None:
+    assert schedule_of(case, target) == text
