@@ -40,6 +40,7 @@ def is_cleared(gradient: Tensor) -> bool:
     return array.__class__ is np.ndarray and _ZEROS.get((array.shape, array.dtype)) is array
 
 
+@provides
 def has_own_gradient(tensor: Tensor) -> bool:
     """Whether the gradient of `tensor` is a tensor that `backward` has made for it."""
     return tensor._grad is not None and tensor._grad._name == f"{tensor._name or tensor.name}@GRAD"

@@ -73,7 +73,11 @@ class ClipGradByNorm(ClipGradBase):
 
 
 class ClipGradByGlobalNorm(ClipGradBase):
-    """All gradients are scaled by one factor, so that their joint 2-norm is at most `clip_norm`."""
+    """All gradients are scaled by one factor, so that their joint 2-norm is at most `clip_norm`.
+
+    In dynamic mode that is done in place: what is clipped stands in `.grad` of the parameters, and the next `backward` adds to it. Gradients
+    of numbers and rows of tables stay as they are there.
+    """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False):
         self.clip_norm = float(clip_norm)
@@ -92,7 +96,19 @@ class ClipGradByGlobalNorm(ClipGradBase):
             total = total + square
         norm = elementwise.sqrt(total)
         factor = self.clip_norm / elementwise.maximum(norm, _number(self.clip_norm, norm))
-        return [(p, _times(g, factor) if getattr(p, "need_clip", True) else g) for p, g in pairs]
+        return [(p, _scaled(p, g, factor) if getattr(p, "need_clip", True) else g) for p, g in pairs]
+
+
+def _scaled(parameter: Any, gradient: Tensor, factor: Tensor) -> Tensor:
+    """The gradient of a parameter times a factor, in place where it can be."""
+    scaled = _times(gradient, factor)
+    if type(gradient) is not Tensor or not gradient.shape:  # rows of a table, a variable of a program, a number
+        return scaled
+    if parameter.grad is not gradient or provided.has_own_gradient(parameter):
+        provided.assign(gradient, scaled)
+        return gradient
+    parameter.grad = scaled  # one that the user has put there stays the user's
+    return scaled
 
 
 def _times(gradient: Tensor, factor: Tensor) -> Tensor:

@@ -371,11 +371,7 @@ class Optimizer(Shown, UpdateProtocol):
     def _make_state(self, parameters: Sequence[Any], group: Mapping[str, Any]) -> None:
         options = {**self._options, **group}
         for parameter in parameters:
-            if (
-                self._multi_precision
-                and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION
-                and parameter.name not in self._master_weights
-            ):
+            if self._lacks_master_weight(parameter):
                 master = Tensor._wrap(parameter._value.astype(np.float32))
                 master.name = unique_name.generate(parameter.name + "_fp32_master")
                 self._master_weights[parameter.name] = self._filled(master, self._loaded.get("master_weights", {}).get(parameter.name))
@@ -384,12 +380,17 @@ class Optimizer(Shown, UpdateProtocol):
             for parameter in parameters:
                 if parameter.name in kept:
                     continue
-                like = self._master_weights.get(parameter.name, parameter)._value
-                kind = slot.dtype or self.rule.kind_of_state(like.dtype)
+                like = self._master_weights.get(parameter.name, parameter).type
+                kind = slot.dtype or self.rule.kind_of_state(np.dtype(like.dtype.np))
                 tensor = Tensor._wrap(np.full(slot.shape(like.shape, options), slot.start(options), kind))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True
                 kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))
+
+    def _lacks_master_weight(self, parameter: Any) -> bool:
+        """Whether the first step of a parameter of half precision makes a float32 copy of it."""
+        half = self._multi_precision and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION
+        return half and parameter.name not in self._master_weights
 
     @staticmethod
     def _filled(tensor: Tensor, loaded: Any) -> Tensor:

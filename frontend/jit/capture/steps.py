@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 from polyreme import dispatch, tape
+from polyreme.ir.core import Value
 from polyreme.jit.capture.branches import Branches
 from polyreme.jit.capture.kinds import CONSTANTS, is_ours, module_name
 from polyreme.jit.capture.leaf_gradients import LeafGradients
@@ -168,6 +169,8 @@ class Steps(Branches):
         for parameter in optimizer._parameter_list:
             if not parameter.stop_gradient:
                 gradients.look(parameter)
+            if isinstance(parameter._value, Value) and parameter._grad is not None and optimizer._lacks_master_weight(parameter):
+                raise NotWhole(f"'{said}.step' makes the master weight of '{parameter.name}', which the function has written to before")
         gradients.trains = True
         return run()
 

@@ -144,18 +144,17 @@ def softmax_with_cross_entropy(
     place = axis_of(axis, logits.ndim, "softmax_with_cross_entropy")
     if label.ndim == logits.ndim - 1 and not soft_label:
         label = unsqueeze(label, place)
-    _check_labels(label, logits, place, soft_label, ignore_index)  # the loss of one that is computed, and no class, is nan
     label = label.detach()
+    if not soft_label and _are_alike(logits, label, place):
+        label = _classes(label, logits, place, int(ignore_index))
     loss = dispatch.call(ops.CrossEntropy, logits, label, axis=place, soft_label=bool(soft_label), ignore_index=int(ignore_index))
     return (loss, softmax(logits, place)) if return_softmax else loss
 
 
-def _check_labels(
-    label: Tensor, logits: Tensor, axis: int, soft_label: bool, ignore_index: int, error: type[Exception] = IndexError
-) -> None:
+def _check_labels(label: Tensor, logits: Tensor, axis: int, ignore_index: int, error: type[Exception]) -> None:
     """Refuse labels that are no class of `logits`. Labels of another shape are left to the op, which says so with the user's line."""
     classes = logits.type.shape[axis]
-    if soft_label or not _are_alike(logits, label, axis) or not isinstance(label._held(), np.ndarray) or not isinstance(classes, int):
+    if not _are_alike(logits, label, axis) or not isinstance(label._held(), np.ndarray) or not isinstance(classes, int):
         return
     values = label._held()
     wrong = (values != ignore_index) & ((values < 0) | (values >= classes))
@@ -168,7 +167,7 @@ def _check_labels(
 
 def _classes(label: Tensor, scores: Tensor, axis: int, ignore_index: int, error: type[Exception] = IndexError) -> Tensor:
     """Labels that are classes of `scores` or `ignore_index`; they are looked at after a run that computes them."""
-    _check_labels(label, scores, axis, False, ignore_index, error)
+    _check_labels(label, scores, axis, ignore_index, error)
     if isinstance(label._held(), np.ndarray) or label.type.dtype.kind not in "iu":
         return label
     ignored = dispatch.call(ops.Equal, label, number_like(label, ignore_index))
