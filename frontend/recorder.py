@@ -112,6 +112,10 @@ class Recorder(ABC):
         """What `make` gives whenever the ops run; `key` is another one for each thing that it may give."""
         return make()
 
+    def expect(self, condition: Tensor) -> bool:
+        """Whether a step of training may go on as for calls in which `condition` holds."""
+        return bool(condition)
+
     def create_parameter(self, name: str, shape: tuple[int, ...], dtype: ScalarType, initializer: Any) -> Any:
         """A parameter that lives where the ops go, filled by `initializer` before they run; None to make an eager one."""
         return None

@@ -10,8 +10,10 @@ import numpy as np
 
 from polyreme.casting.state import last_dtype, suspended, takes_effect
 from polyreme.device import current_place
+from polyreme.dispatch import active_trace, assign
 from polyreme.math.creation import to_tensor
 from polyreme.math.elementwise import cast, isfinite, multiply
+from polyreme.math.manipulation import reshape, stack
 from polyreme.math.reduction import all as all_
 from polyreme.static.mode import in_dynamic_mode
 from polyreme.tape import no_grad
@@ -87,10 +89,13 @@ class AmpScaler(Shown):
             raise TypeError(f"expected a Tensor for scale() but got {type(var).__name__}")
         if self._enable and self._use_dynamic_loss_scaling and last_dtype() != "float16":
             self._enable, self._use_dynamic_loss_scaling, self._init_loss_scaling = False, False, 1.0
-            warnings.warn(
-                f"It is not recommended to use dynamic loss scaling for {last_dtype()}, so GradScaler is disable by default.", stacklevel=2
-            )
+            self._warn_of(last_dtype())
         return multiply(var, self._scale) if self._enable else var
+
+    def _warn_of(self, dtype: str) -> None:
+        warnings.warn(
+            f"It is not recommended to use dynamic loss scaling for {dtype}, so GradScaler is disable by default.", stacklevel=3
+        )
 
     def minimize(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.minimize(...)` of gradients that are divided by the scale first, unless they are not finite; then the scale moves."""
@@ -104,7 +109,6 @@ class AmpScaler(Shown):
         self._forget()
         return made
 
-    @no_grad()
     def _unscale(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, and note whether all of them are finite."""
         if not self._enable:
@@ -114,18 +118,21 @@ class AmpScaler(Shown):
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state is OptimizerState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        factor = np.float32(1.0) / np.float32(self._scale.item())
-        finite = True
-        with suspended():
-            for parameter in optimizer._parameter_list:
-                if parameter.grad is None:
-                    continue
-                gradient = parameter.grad.get_tensor()  # of rows of a table their values
-                finite = finite and bool(all_(isfinite(gradient)))
-                wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
-                gradient.set_value(cast(wide * float(factor), gradient.dtype))
-        self._finite[id(optimizer)] = finite
+        self._finite[id(optimizer)] = self._divide(optimizer)
         self._states[id(optimizer)] = OptimizerState.UNSCALED
+
+    @no_grad()
+    def _divide(self, optimizer: Any) -> bool:
+        """Divide gradients by the scale. Returns whether all of them are finite; a program of a step is for those that are."""
+        found = [parameter.grad.get_tensor() for parameter in optimizer._parameter_list if parameter.grad is not None]  # of rows the values
+        with suspended():
+            factor = reshape(1.0 / self._scale, [])
+            finite = [all_(isfinite(gradient)) for gradient in found]
+            for gradient in found:
+                wide = cast(gradient, "float32") if gradient.dtype.name in ("float16", "bfloat16") else gradient
+                assign(gradient, cast(wide * cast(factor, wide.dtype), gradient.dtype))
+            recorder = active_trace()
+            return all(map(bool, finite)) if recorder is None else not finite or recorder.expect(all_(stack(finite)))
 
     def _forget(self) -> None:
         """All optimizers may unscale and step anew."""

@@ -75,8 +75,8 @@ class ClipGradByNorm(ClipGradBase):
 class ClipGradByGlobalNorm(ClipGradBase):
     """All gradients are scaled by one factor, so that their joint 2-norm is at most `clip_norm`.
 
-    In dynamic mode that is done in place: what is clipped stands in `.grad` of the parameters, and the next `backward` adds to it. Gradients
-    of numbers and rows of tables stay as they are there.
+    In dynamic mode that is done in place: what is clipped stands in `.grad` of the parameters, and the next `backward` adds to it. Rows of
+    tables and gradients of numbers stay as they are there.
     """
 
     def __init__(self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False):

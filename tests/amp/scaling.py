@@ -18,7 +18,9 @@ FACTORS = [1.0, 2.0, float("inf"), 0.5, float("nan"), float("-inf"), 1.5, 1.0, 0
 WAYS = ("step", "minimize", "unscale_ first")
 
 
-def run(paddle: Any, settings: dict[str, Any], way: str, optimizer: str = "SGD", dtype: str = "float32") -> list[list[Any]]:
+def run(
+    paddle: Any, settings: dict[str, Any], way: str, optimizer: str = "SGD", dtype: str = "float32", compiled: bool = False
+) -> list[list[Any]]:
     """Each step's scale, counts, gradients after the step and parameters."""
     with paddle.amp.auto_cast(dtype="float16"):
         pass
@@ -26,9 +28,8 @@ def run(paddle: Any, settings: dict[str, Any], way: str, optimizer: str = "SGD",
     step = getattr(paddle.optimizer, optimizer)(0.125, parameters=weights)
     scaler = paddle.amp.GradScaler(enable=True, **settings)
     seen: list[list[Any]] = []
-    for number, factor in enumerate(FACTORS):
-        # Gradients of one parameter alone are not finite.
-        factors = [paddle.to_tensor(np.array([0.5, factor if place == number % 2 else 1.0], dtype)) for place in (0, 1)]
+
+    def one(*factors: Any) -> None:
         loss = sum((w * f).sum() for w, f in zip(weights, factors))
         scaled = scaler.scale(loss)
         scaled.backward()
@@ -39,6 +40,12 @@ def run(paddle: Any, settings: dict[str, Any], way: str, optimizer: str = "SGD",
                 scaler.unscale_(step)
             scaler.step(step)
             scaler.update()
+
+    if compiled:
+        one = paddle.jit.to_static(one, full_graph=True)
+    for number, factor in enumerate(FACTORS):
+        # Gradients of one parameter alone are not finite.
+        one(*[paddle.to_tensor(np.array([0.5, factor if place == number % 2 else 1.0], dtype)) for place in (0, 1)])
         state = scaler.state_dict()
         gradients = [w.grad.numpy().astype("float64").tolist() for w in weights]
         kept = [w.numpy().astype("float64").tolist() for w in weights]

@@ -29,6 +29,47 @@ def test_steps_are_those_of_paddle(settings: str, way: str) -> None:
 
 
 @pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize(
+    ("settings", "way"),
+    [
+        ("grows soon", "step"),
+        *[pytest.param(settings, way, marks=pytest.mark.slow) for settings in scaling.SETTINGS for way in scaling.WAYS],
+    ],
+)
+def test_compiled_steps_are_those_of_eager_mode(settings: str, way: str) -> None:
+    for optimizer in ("SGD", "Adam"):
+        eager, compiled = (scaling.run(paddle, scaling.SETTINGS[settings], way, optimizer, compiled=compiled) for compiled in (False, True))
+        for step, (wanted, found) in enumerate(zip(eager, compiled, strict=True)):
+            assert found[:3] == wanted[:3], (step, "scale and counts")
+            assert np.allclose(found[4], wanted[4], rtol=1e-6), (step, "parameters")
+            assert np.allclose(found[3], wanted[3], equal_nan=True), (step, "gradients")
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_compiled_step_is_one_program_while_the_scale_moves() -> None:
+    net = paddle.nn.Linear(2, 1)
+    optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+    scaler = paddle.amp.GradScaler(init_loss_scaling=4.0, incr_every_n_steps=1)
+
+    @paddle.jit.to_static(full_graph=True)
+    def step(x: Any) -> Any:
+        with paddle.amp.auto_cast():
+            loss = net(x).astype("float32").square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.clear_grad()
+        return loss
+
+    scales = []
+    for factor in (1.0, 1.0, math.inf, 1.0):
+        step(paddle.full([3, 2], factor))
+        scales.append(float(scaler.state_dict()["scale"][0]))
+    assert scales == [8.0, 16.0, 8.0, 16.0]
+    assert len(step.programs()) == 1
+
+
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("optimizer", ["Momentum", "Adam", "AdamW", "Lamb"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_step_that_is_not_finite_leaves_parameters_alone(optimizer: str, dtype: str) -> None:

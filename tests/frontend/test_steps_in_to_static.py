@@ -157,3 +157,46 @@ def test_gradients_that_are_watched_are_told_of_and_others_do_not_matter(compile
     step(x)
     assert [g.tolist() for g in listening.ready_ones] == [[[3.0], [3.0]]]
     assert not elsewhere.ready_ones
+
+
+def of_two_optimizers(names: tuple[str, str], compiled: bool) -> Any:
+    weight = paddle.create_parameter([3], "float32", default_initializer=paddle.nn.initializer.Constant(2.0))
+    first, second = (getattr(paddle.optimizer, name)(0.1, parameters=[weight]) for name in names)
+
+    def step(x: Any) -> None:
+        (weight * x).square().sum().backward()
+        first.step()
+        second.step()
+        first.clear_grad()
+
+    run: Any = paddle.jit.to_static(step, full_graph=True) if compiled else step
+    for factor in (1.0, 2.0, -1.0):
+        run(paddle.full([3], factor))
+    return weight.numpy()
+
+
+@pytest.mark.parametrize("names", [("Adam", "Adam"), ("Momentum", "RMSProp")])
+def test_two_optimizers_step_one_parameter_in_one_program(names: tuple[str, str]) -> None:
+    np.testing.assert_allclose(of_two_optimizers(names, True), of_two_optimizers(names, False), rtol=1e-5)
+
+
+def test_a_step_with_a_label_that_is_no_class_changes_nothing() -> None:
+    net = paddle.nn.Linear(4, 3)
+    optimizer = paddle.optimizer.Adam(0.1, parameters=net.parameters())
+
+    @paddle.jit.to_static(full_graph=True)
+    def step(x: Any, labels: Any) -> Any:
+        loss = paddle.nn.functional.cross_entropy(net(x), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    x = paddle.ones([2, 4])
+    step(x, paddle.to_tensor([0, -100]))
+    before = net.weight.numpy()
+    for wrong in (3, -1):
+        with pytest.raises(IndexError, match=rf"label value\({wrong}\)"):
+            step(x, paddle.to_tensor([0, wrong]))
+    np.testing.assert_array_equal(net.weight.numpy(), before)
+    assert len(step.programs()) == 1

@@ -18,6 +18,7 @@ import numpy as np
 from polyreme import device, dtypes
 from polyreme.amp.grad_scaler import AmpScaler
 from polyreme.autograd.py_layer import PyLayer, PyLayerContext
+from polyreme.casting.state import last_dtype
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Expr
@@ -48,7 +49,8 @@ from polyreme.jit.capture.kinds import (
     module_of,
 )
 from polyreme.jit.capture.rules import WatchedRule
-from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, Steps
+from polyreme.jit.capture.sources import Computed
+from polyreme.jit.capture.steps import GRADIENT_FUNCTIONS, GRADIENT_METHODS, SCALER_METHODS, Steps
 from polyreme.jit.capture.watched import NotWhole
 from polyreme.jit.compiled_function import CompiledFunction
 from polyreme.nn.layer import Layer
@@ -135,6 +137,10 @@ class Watch(Steps):
         if isinstance(held, LRScheduler) and is_ours(plain):
             return self.of_schedule(held, plain, args, kwargs)
         if isinstance(held, AmpScaler) and is_ours(plain):
+            if plain.__name__ in SCALER_METHODS:
+                return self.of_scaler(held, plain, args)
+            if plain.__name__ != "_forget":
+                self.check_scale(held)
             return self._call_twin(plain, (held, *args), kwargs)
         if isinstance(held, PyLayerContext):
             return plain(held, *args, **kwargs)
@@ -290,6 +296,9 @@ class Watch(Steps):
             outputs = [value for value in flat([args, list(kwargs.values())]) if isinstance(value, Tensor)]
             self.send_back(outputs, lambda: function(*args, **kwargs))
             return None
+        if function is last_dtype:
+            dtype = last_dtype()
+            return dtype if self.state.casts else self.state.note(dtype, Computed(last_dtype, "the dtype of the last 'auto_cast'"))
         if not module.startswith(TRUSTED) or _makes_parameters(function, module):
             raise NotWhole(f"'{module}.{function.__qualname__}' is called")
         if self.state.kinds_of_numbers or self.state.rounded_numbers:
@@ -482,6 +491,9 @@ class Watch(Steps):
             return function(*args, **kwargs)
         if function is hash:
             raise NotWhole("a hash is asked for")
+        if function is id and not isinstance(args[0], Tensor) and id(args[0]) in self.state.sources:
+            self.state.guard(self.state.sources[id(args[0])], "{0} is {1}", args[0], message=f"is the same {type(args[0]).__name__}")
+            return id(args[0])
         if function in PURE:
             values = [self._spread(value) for value in args]
             named = {key: self._spread(value) for key, value in kwargs.items()}

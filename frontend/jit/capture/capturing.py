@@ -41,7 +41,7 @@ from polyreme.jit.capture.effects import (
     passes,
     snapshot,
 )
-from polyreme.jit.capture.kinds import LISTS, flat, has_free_size
+from polyreme.jit.capture.kinds import LISTS, flat, has_free_size, is_enumeration
 from polyreme.jit.capture.leaf_gradients import LeafGradients, is_freed
 from polyreme.jit.capture.sources import Argument, Attribute, Computed, Fixed, Guard, Guards, Item, Renamed, Source
 from polyreme.jit.capture.trace import Trace, Traced, TraceError, size_error, trace
@@ -163,6 +163,11 @@ class _CaptureTrace(Trace):
             self.each[key] = made = make()
             self.state.note(made, Computed(make, name))
         return self.each[key]
+
+    def expect(self, condition: Tensor) -> bool:
+        """The program is for calls in which the condition holds: another one is run by Python, and nothing is written before."""
+        self.state.effect("check", None, (None, self.location()), condition)
+        return True
 
     def is_outside(self, held: Tensor) -> bool:
         """Whether a tensor may have other values at the next call. Other threads' reads are nothing of this capture's."""
@@ -765,7 +770,7 @@ class _Recipes:
             return self.output(value)
         if has_free_size(value):
             raise NotWhole(f"the free size '{value}' outlives the call")
-        if isinstance(value, _PLAIN) or type(value).__module__.startswith("polyreme.dtypes"):
+        if isinstance(value, _PLAIN) or is_enumeration(value) or type(value).__module__.startswith("polyreme.dtypes"):
             return KnownValue(value)
         known = self.made.get(id(value))
         if known is None:

@@ -11,6 +11,7 @@ import types
 from typing import Any
 
 from polyreme import dispatch, tape
+from polyreme.amp.grad_scaler import AmpScaler
 from polyreme.ir.core import Value
 from polyreme.jit.capture.branches import Branches
 from polyreme.jit.capture.kinds import CONSTANTS, is_ours, module_name
@@ -22,9 +23,10 @@ from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.optimizer import Optimizer
 from polyreme.tensor import Tensor
 
-__all__ = ["GRADIENT_FUNCTIONS", "GRADIENT_METHODS", "Steps"]
+__all__ = ["GRADIENT_FUNCTIONS", "GRADIENT_METHODS", "SCALER_METHODS", "Steps"]
 
 GRADIENT_METHODS = frozenset({"backward", "clear_grad", "clear_gradient", "zero_grad"})
+SCALER_METHODS = frozenset({"_divide", "_update", "_warn_of"})
 # Functions of the framework that are watched as the user's own: they look at gradients.
 GRADIENT_FUNCTIONS = frozenset({"clip_grad_norm_", "clip_grad_value_", "_gradients"})
 # Methods of optimizers for subclasses of one's own, which look at nothing but the optimizer.
@@ -173,6 +175,30 @@ class Steps(Branches):
                 raise NotWhole(f"'{said}.step' makes the master weight of '{parameter.name}', which the function has written to before")
         gradients.trains = True
         return run()
+
+    # --- scaled losses
+
+    def of_scaler(self, scaler: AmpScaler, plain: types.FunctionType, args: tuple[Any, ...]) -> Any:
+        """One of the `SCALER_METHODS`. Gradients of the program are finite, and the scale moves when it has run."""
+        gradients = self._gradients(f"'{type(scaler).__name__}' on")
+        if plain.__name__ != "_divide":
+            if plain.__name__ == "_update":
+                gradients.scaled.append(scaler)
+            self.state.effect("method", scaler, plain.__name__, *args)
+            return None
+        (optimizer,) = args
+        self._check_known(optimizer)
+        for parameter in optimizer._parameter_list:
+            gradients.look(parameter)
+        self.attribute(scaler, "_scale")  # it is found there at each call
+        gradients.trains = True
+        return plain(scaler, optimizer)
+
+    def check_scale(self, scaler: AmpScaler) -> None:
+        """Before one of its other methods is called, which are watched as the user's own."""
+        trace = dispatch.active_trace()
+        if isinstance(trace, Trace) and trace.gradients is not None and any(moved is scaler for moved in trace.gradients.scaled):
+            raise NotWhole(f"a {type(scaler).__name__} is used when its scale has moved")
 
     def of_schedule(self, schedule: LRScheduler, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A method of a schedule: its step is taken when the program has run."""

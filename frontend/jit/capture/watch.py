@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, dtypes, tape
+from polyreme.amp.regions import auto_cast
 from polyreme.autograd.py_layer import PyLayerContext
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import caller_location
@@ -617,6 +618,7 @@ class Reads(abc.ABC):
             isinstance(value, (tape.no_grad, tape.enable_grad, tape.set_grad_enabled, contextlib.nullcontext))
             or module_name(type(value)) in ("polyreme.grad_mode", "polyreme.amp.regions")
         ):
+            self.state.casts |= isinstance(value, auto_cast)
             return value
         raise NotWhole(f"a {type(value).__name__} is entered by 'with'")
 

@@ -65,6 +65,7 @@ class Watched:
         self.journal = Journal()
         self.effects: list[tuple[str, Any, Any, tuple[Any, ...]]] = []
         self.optimizers: dict[Any, Any] = {}  # whose steps the function takes, or whose gradients it clears, and their state before
+        self.casts = False  # whether the function enters a region that casts
         self.names: dict[str, int] | None = None  # how far names were counted before that
         self.inner: set[types.CodeType] = set()
         self.elements = 0
