@@ -9,7 +9,6 @@ from polyreme.amp import GradScaler, auto_cast, decorate
 from polyreme.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm
 from polyreme.nn.layer import Layer
 from polyreme.optimizer import Optimizer
-from polyreme.tensor import Tensor
 
 __all__ = ["MixedPrecision", "mixed_precision"]
 
@@ -32,13 +31,6 @@ class MixedPrecision:
         if self._scaler is None:
             self._scaler = GradScaler(**self.scaling)
         return self._scaler
-
-    def step(self, loss: Tensor, optimizer: Optimizer, update: bool) -> None:
-        """Gradients of the scaled loss, and the step by them unless they are not finite."""
-        scaled = self.scaler.scale(loss)
-        scaled.backward()
-        if update:
-            self.scaler.minimize(optimizer, scaled)
 
 
 def mixed_precision(given: Any, network: Layer, optimizer: Optimizer | None) -> MixedPrecision | None:

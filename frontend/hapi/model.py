@@ -14,11 +14,12 @@ import numpy as np
 from polyreme import jit
 from polyreme.callbacks import CallbackList, EarlyStopping, with_defaults
 from polyreme.hapi.mixed_precision import MixedPrecision, mixed_precision
+from polyreme.hapi.steps import TrainingStep
 from polyreme.hapi.summary import summary
 from polyreme.io import DataLoader, Dataset, DistributedBatchSampler, IterableDataset
 from polyreme.ir import config
 from polyreme.jit import StaticFunction
-from polyreme.math import add_n, to_tensor
+from polyreme.math import to_tensor
 from polyreme.metric import Metric
 from polyreme.nn.layer import Layer
 from polyreme.optimizer import Optimizer
@@ -69,6 +70,7 @@ class Model(Shown):
         self._labels = _specs(labels)
         self._seen: list[InputSpec] | None = None
         self._accumulate = 1
+        self._step: TrainingStep | None = None
 
     def _shown(self) -> dict[str, Any]:
         parts = {"optimizer": self._optimizer, "loss": self._loss, "metrics": self._metrics, "inputs": self._inputs, "labels": self._labels}
@@ -92,22 +94,18 @@ class Model(Shown):
     # --- one batch
 
     def train_batch(self, inputs: Any, labels: Any = None, update: bool = True) -> Any:
-        """A step of training on a batch: [losses] as arrays, or ([losses], [metrics]). Without `update` gradients are only gathered."""
+        """A step of training on a batch: [losses] as arrays, or ([losses], [metrics]). Without `update` gradients are only gathered.
+
+        Of a network under `paddle.jit.to_static` the whole step is compiled, gradients and updates with it, wherever that can be.
+        """
         if self._optimizer is None or self._loss is None:
             raise AssertionError("model not ready, please call `model.prepare()` first, with an optimizer and a loss")
         self.network.train()
-        outputs, targets = self._outputs(inputs, self._mixed), _tensors(labels)
-        losses = _list(self._loss(*outputs, *targets))
-        total = add_n(losses)
-        if self._mixed is not None:
-            self._mixed.step(total, self._optimizer, update)
-        else:
-            total.backward()
-            if update:
-                self._optimizer.minimize(total)
-        if update:
-            self._optimizer.clear_grad()
-            self.network.clear_gradients()
+        given, targets = self._given(inputs), _tensors(labels)
+        parts = self.network, self._optimizer, self._loss, self._mixed
+        if self._step is None or not self._step.is_for(*parts):
+            self._step = TrainingStep(*parts)
+        losses, outputs = self._step(given, targets, update)
         found = [loss.numpy() for loss in losses]
         return (found, self._measured(outputs, targets)) if self._metrics else found
 
@@ -128,14 +126,17 @@ class Model(Shown):
         self.network.eval()
         return [output.numpy() for output in self._outputs(inputs)]
 
-    def _outputs(self, inputs: Any, mixed: MixedPrecision | None = None) -> list[Any]:
-        """What the network makes of a batch: in the region of training, and of a network in half precision always."""
-        given = _tensors(inputs)
-        if mixed is None and self._mixed is not None and self._mixed.level == "O2":
-            mixed = self._mixed
-        self._seen = [InputSpec(list(x.shape), x.dtype, name) for x, name in zip(given, self._arguments, strict=False)]
-        with nullcontext() if mixed is None else mixed.region():
+    def _outputs(self, inputs: Any) -> list[Any]:
+        """What the network makes of a batch: of a network in half precision in the region of training."""
+        given, mixed = self._given(inputs), self._mixed
+        with nullcontext() if mixed is None or mixed.level != "O2" else mixed.region():
             return _list(self.network(*given))
+
+    def _given(self, inputs: Any) -> list[Tensor]:
+        """The inputs of a batch as tensors, whose types are remembered."""
+        given = _tensors(inputs)
+        self._seen = [InputSpec(list(x.shape), x.dtype, name) for x, name in zip(given, self._arguments, strict=False)]
+        return given
 
     def _measured(self, outputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         with no_grad():

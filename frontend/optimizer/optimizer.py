@@ -179,9 +179,10 @@ class Optimizer(Shown, UpdateProtocol):
 
             return minimize(self, loss, startup_program, parameters, no_grad_set)  # type: ignore[arg-type]
         pairs = self._with_gradients(parameters or self._parameter_list)
-        for group in self._groups:
-            own = {id(p) for p in group["params"]}
-            self._step_group([pair for pair in pairs if id(pair[0]) in own], group)
+        with tape.no_grad():
+            for group in self._groups:
+                own = {id(p) for p in group["params"]}
+                self._step_group([pair for pair in pairs if id(pair[0]) in own], group)
         return None, pairs
 
     @staticmethod

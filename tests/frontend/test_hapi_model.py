@@ -61,6 +61,66 @@ def test_fit_gives_the_losses_of_a_loop_written_by_hand() -> None:
         np.testing.assert_array_equal(ours.numpy(), other.numpy())
 
 
+class Measured(paddle.callbacks.Callback):
+    """Keeps losses and accuracies."""
+
+    def __init__(self) -> None:
+        self.found: list[list[float]] = []
+
+    def on_train_batch_end(self, step: int, logs: dict[str, Any] | None = None) -> None:
+        assert logs is not None
+        self.found.append([*logs["loss"], logs["acc"]])
+
+    def on_eval_end(self, logs: dict[str, Any] | None = None) -> None:
+        self.on_train_batch_end(0, logs)
+
+
+class Descent(paddle.optimizer.Optimizer):
+    """An optimizer of a user's own."""
+
+    def _append_optimize_op(self, block: Any, param_and_grad: Any) -> None:
+        parameter, gradient = param_and_grad
+        paddle.assign(parameter - gradient * self._create_param_lr(param_and_grad), parameter)
+
+
+COMPILED: dict[str, dict[str, Any]] = {
+    "gathered": {"fit": {"accumulate_grad_batches": 2}},
+    "scaled": {"amp": {"level": "O1", "init_loss_scaling": 64.0}},
+    "of an own optimizer": {"optimizer": lambda made: Descent(0.1, made.parameters())},
+    "of a schedule": {
+        "optimizer": lambda made: paddle.optimizer.AdamW(paddle.optimizer.lr.StepDecay(0.05, 2), parameters=made.parameters())
+    },
+    "in half precision": {"amp": "O2"},
+    "of a part": {"optimizer": lambda made: paddle.optimizer.Momentum(0.05, parameters=made.network[2].parameters())},
+}
+
+
+@pytest.mark.parametrize("case", ["scaled", *[pytest.param(c, marks=pytest.mark.slow) for c in COMPILED if c != "scaled"]])
+def test_compiled_steps_of_fit_are_those_of_eager_mode(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    how, found = COMPILED[case], []
+    monkeypatch.setattr("polyreme.casting.state.REGIONS.on_cpu", "amp" in how)
+    draw = np.random.default_rng(0)
+    rows, labels = draw.normal(size=(20, 4)).astype("float32"), draw.integers(0, 3, 20)
+    data = paddle.io.TensorDataset([paddle.to_tensor(rows), paddle.to_tensor(labels)])
+    for compiled in (False, True):
+        paddle.seed(1)
+        # A bias before the norm would have gradients of nothing but roundings.
+        net = paddle.nn.Sequential(paddle.nn.Linear(4, 6, bias_attr=False), paddle.nn.BatchNorm1D(6), paddle.nn.Linear(6, 3))
+        fitted = paddle.Model(paddle.jit.to_static(net) if compiled else net)
+        optimizer = how.get("optimizer", lambda made: paddle.optimizer.Adam(0.05, parameters=made.parameters()))(fitted)
+        fitted.prepare(optimizer, paddle.nn.CrossEntropyLoss(), paddle.metric.Accuracy(), amp_configs=how.get("amp"))
+        seen = Measured()
+        fitted.fit(data, data, batch_size=6, epochs=2, verbose=0, shuffle=False, callbacks=[seen], **how.get("fit", {}))
+        step = fitted._step
+        assert step is not None and (step.compiled is not None) is compiled
+        assert step.compiled is None or "0 of parts" in str(paddle.jit.explain(step.compiled))
+        found.append((seen.found, [p.astype("float32").numpy() for p in (*fitted.parameters(), *net.buffers())]))
+    (losses, parameters), (others, made) = found
+    np.testing.assert_allclose(others, losses, rtol=1e-4)
+    for a, b in zip(parameters, made, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-5)
+
+
 def test_evaluation_is_that_of_the_whole_set() -> None:
     data, fitted = some_digits(), model()
     fitted.fit(data, batch_size=BATCH, verbose=0)

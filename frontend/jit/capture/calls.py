@@ -283,7 +283,7 @@ class Watch(Steps):
         if module.startswith(("polyreme.nn.layer", "polyreme.nn.container")) or module == "polyreme.nn.recurrence":
             # Methods of Layers, called with the Layer.
             return self._call_twin(function, args, kwargs)
-        if module == "polyreme.nn.utils" and function.__name__ in GRADIENT_FUNCTIONS:
+        if module == "polyreme.nn.utils" and function.__name__ in GRADIENT_FUNCTIONS or module == "polyreme.hapi.steps":
             return self._call_twin(function, args, kwargs)
         if module in FLOW:
             return function(*map(self._body, args), **{name: self._body(value) for name, value in kwargs.items()})

@@ -121,6 +121,9 @@ class Steps(Branches):
             return self._step(optimizer, plain, gradients)
         if name == "minimize" and not optimizer._is_of_ones_own():
             return self._by_ops(optimizer, gradients, lambda: plain(optimizer, *args, **kwargs))
+        if name == "minimize" and len(args) == 1 and not kwargs:
+            self._step(optimizer, plain, gradients)
+            return None, optimizer._with_gradients(optimizer._parameter_list)
         raise NotWhole(f"'{type(optimizer).__name__}.{name}' is called")
 
     def _check_known(self, optimizer: Optimizer) -> None:
