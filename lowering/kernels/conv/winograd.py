@@ -59,7 +59,7 @@ from polyreme.lowering.kernels.conv.winograd_plan import (
 from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.winograd_inner_product import find_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import (
     Accumulators,
     Axis,

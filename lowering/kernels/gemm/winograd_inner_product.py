@@ -24,56 +24,50 @@ two, which round nothing. The products of all pairs together are then at most ab
 |a| |b|. (Rows whose squares would leave the range of floats are scaled to maxima of about one.) Every third step of a group is negated on
 both sides, so that the products of A's elements alone, and of B's, cancel between the two pairs. A result is within `ACCURACY` of the exact
 one. An infinity or nan spoils its row or column. Results do not depend on how rows are cut, nor on the number of threads.
+
+`winograd_inner_product_plan.py` chooses; here it is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config, dims
+from polyreme.ir import dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
-from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, f64, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.gemm.winograd_inner_product_packing import Packing
-from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import (
+    GROUP,
+    MOST_ROWS,
+    PERIOD,
+    WinogradInnerProduct,
+    find_winograd_inner_product,
+)
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.microkernel import PART, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
-from polyreme.lowering.machines.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 """Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
 
-LANES, GROUP = 16, 6
-# Steps after which groups begin with a vector again.
-PERIOD = 48
 # Of each step of a period: its sign, and whether it begins a pair.
 FACTS = [[1.0, 1.0, -1.0, 1.0, 1.0, 1.0] * (PERIOD // GROUP), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0] * (PERIOD // GROUP)]
-# Rows of a tile.
-MOST_ROWS = 15
-# Those of tiles for an unknown number of rows: few rows are one tile, any rest below the largest is two at most.
+# Rows of tiles for an unknown number of rows: few rows are one tile, any rest below the largest is two at most.
 HEIGHTS = (MOST_ROWS, 10, 8, 7, 6, 5, 4, 3, 2, 1)
-# So many rows are one tile: the multiply-adds of a row wait for each other, and fewer rows would not fill that time.
-ROWS_TOGETHER = 10
-# Using a row's copy takes at least so many times as long as copying it, for each thread that shares the panels.
-COPIES_SHARE = 40
 # Tiles of fewer rows leave prefetching to the hardware.
 MIN_ROWS_TO_PREFETCH = 4
-# Parts of L2, 1 / this, for a task's rows of A, and for all of B if it is small.
-ROWS_SHARE, WEIGHTS_SHARE = 2, 4
 # Bounds of the scales: they and their reciprocals are finite, and not denormal.
 LEAST_SCALE, MOST_SCALE = 2.0**-126, 2.0**126
 # Largest magnitudes of a row whose elements may be squared and summed.
@@ -82,239 +76,14 @@ SQUARED = (2.0**-40, 2.0**40)
 CHAINS = 4
 # Half of the mantissa's first bit, added to a float's bits, carries to the exponent if that rounds to the nearest power of two.
 HALF_BIT, EXPONENT = 0x400000, 0x7F800000
-# Estimated cycles: to copy or gather a vector of A's rows, of a row's own sums, of a vector of results, and of six steps for one.
-COPY_CYCLES, GATHER_CYCLES, ROW_CYCLES, RESULT_CYCLES, STEP_CYCLES = 4, 2, 30, 9, 4.3
-# The same of a vector of results by the plain product.
-DIRECT_RESULT_CYCLES = 5
-# To pack a vector of B at each call; if the panels exceed L3, too; what the plain product pays to transpose B.
-PACK_CYCLES, MEMORY_PACK_CYCLES, TRANSPOSE_CYCLES = 12, 40, 12
-# If the rows are more pieces than this, of which each fits into L2, a kernel in front makes the panels, unless they exceed L3.
-FEW_PIECES = 3
-# Parts of L3, 1 / this, for rows of A that are read from there for each panel, and for their copies.
-L3_SHARE_OF_ROWS, L3_SHARE_OF_COPIES = 4, 2
-# Of several products: tasks for each thread, and cycles that threads wait for the last ones.
-TASKS_OF_THREAD, END_CYCLES = 4, 3000
-# The estimate has to be at most this part of the plain product's; less for convolutions, whose rows have to be gathered.
-ADVANTAGE, ADVANTAGE_OF_WINDOWS = 0.93, 0.87
-# An unknown number of rows is planned for as many.
-USUAL_ROWS = 128
+# Of several products: tasks for each thread.
+TASKS_OF_THREAD = 4
 
 
 def build_winograd_inner_product(request: Request) -> KernelPlan | None:
     """The plan of a group around a product that gains by it; None for any other."""
     found = find_winograd_inner_product(request)
     return None if found is None else _WinogradInnerProductBuilder(found).build()
-
-
-@dataclass(frozen=True)
-class WinogradInnerProduct:
-    """A product as this file makes it: `m` rows, `k` steps, `n` lanes. What is estimated is for `usual` rows."""
-
-    rows: WinogradInnerProductRows
-    m: Dim
-    usual: int
-    k: int
-    n: int
-    lanes: int
-
-    def __str__(self) -> str:
-        return told(
-            "winograd_inner_product",
-            sizes=f"{self.m}x{self.k}x{self.n}",
-            lanes=self.lanes,
-            tiles=self.tiles,
-            rows=self.most_high,
-            panels=self.panels,
-            rows_in_l3=self.rows_in_l3,
-            packed="by each task" if self.packs_per_task else "",
-        )
-
-    @cached_property
-    def groups(self) -> int:
-        """Groups of steps."""
-        return -(-self.k // GROUP)
-
-    @cached_property
-    def line(self) -> int:
-        """Elements from one row of A's copy to the next: an odd number of vectors, so that rows do not meet in the same set of the cache.
-        """
-        return (-(-self.k // PERIOD) * PERIOD // self.lanes | 1) * self.lanes
-
-    @cached_property
-    def panels(self) -> int:
-        return -(-self.n // self.lanes)
-
-    @cached_property
-    def panel(self) -> int:
-        """Elements of a panel."""
-        return self.groups * GROUP * self.lanes
-
-    @cached_property
-    def tiles(self) -> Dim:
-        """Tiles of all rows: an even number where two threads share them, unless they are so few that each tile would wait for its own
-        sums.
-        """
-        each = MOST_ROWS if self.most_groups > 1 else 2 * MOST_ROWS
-        tiles = dims.minimum(dims.ceildiv(self.m, each) * (each // MOST_ROWS), dims.ceildiv(self.m, ROWS_TOGETHER))
-        return dims.minimum(self.m, tiles) if isinstance(self.m, int) else dims.maximum(tiles, 1)
-
-    @cached_property
-    def most_high(self) -> int:
-        """Rows of a tile, at most."""
-        return -(-self.m // self.tiles) if isinstance(self.m, int) and isinstance(self.tiles, int) else MOST_ROWS
-
-    @cached_property
-    def l2_tiles(self) -> int:
-        """Tiles whose rows of A fit into L2; if all of B fits there too, together with the rows of results."""
-        cache = self.target.caches[1]
-        row = self.line + (self.panels * self.lanes if self.panels * self.panel * f32.bytes <= cache // WEIGHTS_SHARE else 0)
-        room = cache // ROWS_SHARE if self.is_constant else cache * 3 // 4 - self.panel * f32.bytes
-        most = max(1, room // (self.most_high * row * f32.bytes))
-        return -(-self.tiles // -(-self.tiles // most)) if isinstance(self.tiles, int) else most
-
-    @property
-    def rows_bytes(self) -> int:
-        """Bytes of the copy of `usual` rows."""
-        return self.usual * self.line * f32.bytes
-
-    @cached_property
-    def rows_in_l3(self) -> bool:
-        """Whether tasks read rows of A from L3 for each panel, so that they pack each panel once for all rows."""
-        if self.is_constant or self.rows.outer or not isinstance(self.tiles, int):
-            return False
-        if self.rows_bytes > self.target.caches[2] // L3_SHARE_OF_ROWS:
-            return False
-        pieces = -(-self.tiles // self.l2_tiles)
-        return pieces > 1 and (pieces <= FEW_PIECES or not self.panels_fit_in_l3)
-
-    @property
-    def panels_fit_in_l3(self) -> bool:
-        """Whether all panels stay in L3, if a kernel packs them in front."""
-        return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
-
-    @property
-    def holds_all(self) -> bool:
-        """Whether tasks of one of several products pack all panels first, which stay in L2.
-
-        One tile's rows after another then meet all panels, so that A is read and results are written in the order of memory.
-        """
-        return bool(self.rows.outer) and self.panels * self.panel * f32.bytes <= self.target.caches[1] // WEIGHTS_SHARE
-
-    @cached_property
-    def most_tiles(self) -> int:
-        """Tiles whose rows of A a task has."""
-        return self.tiles if (self.rows_in_l3 or self.holds_all) and isinstance(self.tiles, int) else self.l2_tiles
-
-    @property
-    def copied_tiles(self) -> int:
-        """Tiles whose rows of A a task copies at a time."""
-        return 1 if self.holds_all else self.most_tiles
-
-    @property
-    def prefetches_results(self) -> bool:
-        """Whether results exceed L2, so that their lines are prefetched."""
-        return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
-
-    @property
-    def target(self) -> Target:
-        return self.rows.problem.request.target
-
-    @property
-    def copy_cycles(self) -> int:
-        """An estimate of a row's copy."""
-        return -(-self.k // self.lanes) * (COPY_CYCLES + GATHER_CYCLES * self.rows.are_gathered) + ROW_CYCLES
-
-    @property
-    def panel_cycles(self) -> float:
-        """An estimate of a row by all panels."""
-        return self.panels * (self.groups * STEP_CYCLES + RESULT_CYCLES)
-
-    @cached_property
-    def most_groups(self) -> int:
-        """Groups of panels that threads share."""
-        return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
-
-    @property
-    def copies(self) -> int:
-        """Copies of all rows that there is memory for, if they are read from L3: one for each group of panels."""
-        return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
-
-    @cached_property
-    def is_constant(self) -> bool:
-        """Whether B is packed before the call."""
-        problem = self.rows.problem
-        return isinstance(problem.right.source, BlockArgument) and problem.right.source.index in problem.request.constant
-
-    @cached_property
-    def result_order(self) -> AxisOrder | None:
-        """The order of the result's lanes, which the order of B's panels follows; None: row-major."""
-        problem = self.rows.problem
-        order, source = problem.request.preferred_order, problem.right.source
-        known = isinstance(source, BlockArgument) and source.index in problem.request.known
-        rows_end = (
-            len(problem.epilogue.values) == 1 and problem.out[-1] == self.rows.lane and problem.request.result_types[0].shape[-1] == self.n
-        )
-        return (
-            order
-            if order is not None and known and rows_end and self.n % (order.blocks * order.width) == 0 == order.width % self.lanes
-            else None
-        )
-
-    @property
-    def packs_per_task(self) -> bool:
-        """Whether tasks pack each panel of B just before its tiles: it stays in L2 then, and costs no memory."""
-        return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
-
-    @property
-    def pieces(self) -> int:
-        """Pieces of `usual` rows, each of which a task may have."""
-        return -(-self.usual // (self.most_tiles * self.most_high))
-
-    @property
-    def packing_cycles(self) -> float:
-        """The estimated cycles of packing B at each call, over those of the direct product."""
-        if self.is_constant:
-            return 0
-        vectors = self.panels * self.groups * GROUP
-        if self.packs_per_task:
-            return vectors * PACK_CYCLES * self.pieces
-        return vectors * (PACK_CYCLES if self.panels_fit_in_l3 else MEMORY_PACK_CYCLES)
-
-    @property
-    def cycles(self) -> float:
-        """An estimate."""
-        return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + END_CYCLES * bool(self.rows.outer)
-
-    @property
-    def direct_cycles(self) -> float:
-        """The estimated cycles of the direct product, whose last vector may be half of one."""
-        vectors = -(-2 * self.n // self.lanes) / 2
-        is_transposed = not self.is_constant and self.rows.problem.right.stride(self.rows.lane) != 1
-        products = self.usual * vectors * (self.k * self.rows.part_inside + DIRECT_RESULT_CYCLES)
-        return products + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
-
-
-def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
-    """The product of a group, if the method gains: by the machine, the number of steps, and of rows if B is packed at each call."""
-    target = request.target
-    if (
-        not target.strassen
-        or not config.strassen()
-        or not target.spare_adders
-        or target.multiply_adds >= 2
-        or not target.fma
-        or target.lanes(f32) != LANES
-    ):
-        return None
-    a = find_rows(request)
-    if a is None or a.m == 1:
-        return None
-    usual = a.m if isinstance(a.m, int) else USUAL_ROWS
-    found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
-    # A tile's rows stay in L2; they are on the stack.
-    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
-        return None
-    return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
 
 
 class _WinogradInnerProductBuilder:

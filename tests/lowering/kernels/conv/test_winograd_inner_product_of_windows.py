@@ -16,8 +16,9 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
 from polyreme.lowering.kernels.conv.winograd import build_winograd
-from polyreme.lowering.kernels.gemm import winograd_inner_product as winograd_inner_product
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, GROUP, build_winograd_inner_product, find_winograd_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product_plan
+from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, build_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import find_rows
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import host
@@ -128,7 +129,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     """Windows that reach out of the image on either side, or lie outside of it; channels that fill no vector; taps with gaps; and several
     tasks.
     """
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     target = replace(WORTH, caches=(WORTH.caches[0], 40_000, WORTH.caches[2]))
     lowered = to_kernels(case.module(inputs, constants), target, always)
@@ -139,7 +140,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE_OF_WINDOWS", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE_OF_WINDOWS", 1e9)
     inputs, constants = case.arrays()
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), case.bound(inputs, constants))

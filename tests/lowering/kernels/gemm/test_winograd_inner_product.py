@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from polyreme.ir.accuracy import Array
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import f32
-from polyreme.lowering.kernels.gemm import winograd_inner_product as winograd_inner_product
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, GROUP, build_winograd_inner_product, find_winograd_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product_plan
+from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, build_winograd_inner_product
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request
 from polyreme.lowering.machines.targets import TARGETS, host
 from polyreme.runtime.threads import get_num_threads, set_num_threads
@@ -55,7 +56,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
     """However many tiles of rows are copied at a time, and for rows and steps of very different sizes."""
     inputs, constants = case.arrays(spread)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
         target = replace(WORTH, caches=(WORTH.caches[0], room * 40_000, WORTH.caches[2]))
         lowered = to_kernels(case.module(inputs, constants), target, always)
         assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -76,7 +77,7 @@ def test_kernels_are_within_the_bound_and_touch_no_memory_outside_of_their_buffe
 def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     inputs, constants = case.arrays(2.0)
     lowered = to_kernels(case.module(inputs, constants), replace(host(), multiply_adds=1, spare_adders=True), always)
     bounds.check_machine_code(lowered, inputs, case.expected(inputs, constants), bound(case, inputs, constants))
@@ -84,7 +85,7 @@ def test_machine_code_is_within_the_bound_and_equal_on_one_and_two_threads(case:
 
 def test_rows_and_columns_of_any_magnitude_are_as_exact_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without scales, a row of 1e6 beside weights of 1e-3 would lose nine digits; a row of zeros gives (nearly) zeros."""
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     case = Case(8, 96, 40)
     inputs, constants = case.arrays()
     inputs[0] *= np.float32(10.0) ** np.linspace(-12, 12, 8, dtype=np.float32)[:, None]
@@ -119,7 +120,7 @@ def test_uneven_rows_are_as_exact_as_even_ones(kind: str, monkeypatch: pytest.Mo
 def test_kernels_for_any_number_of_rows_are_within_the_bound_and_touch_no_memory_outside_of_their_buffers(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     inputs, constants = case.arrays(2.0)
     lowered = to_kernels(
         case.module(inputs, constants, free=True), replace(WORTH, caches=(WORTH.caches[0], 30_000, WORTH.caches[2])), always
@@ -131,7 +132,7 @@ def test_any_number_of_rows_gives_the_bits_that_a_known_one_gives_on_any_number_
     """Tiles of all heights, one and several of them; none for no rows."""
     if host().vector_bytes != 64:
         pytest.skip("vectors of 64 bytes")
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     target, before = replace(host(), multiply_adds=1, spare_adders=True), get_num_threads()
     case = Case(500, 70, 40, bias=True)
     (x,), constants = case.arrays()
@@ -148,7 +149,7 @@ def test_any_number_of_rows_gives_the_bits_that_a_known_one_gives_on_any_number_
 
 def results(case: Case, x: Array, w: Array, monkeypatch: pytest.MonkeyPatch) -> Array:
     """x by w, by pairs."""
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     return evaluate(to_kernels(case.module([x], [w]), WORTH, always), [x])[0]
 
 
@@ -192,7 +193,7 @@ def test_an_infinity_or_nan_spoils_its_own_row_or_column_alone(value: float, mon
 
 @pytest.mark.parametrize("case", [Case(20, 36, 48), Case(20, 37, 70), Case(20, 50, 20, transposed=True)], ids=str)
 def test_the_kernel_that_packs_weights_that_may_change_does_what_the_pack_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     inputs, constants = case.arrays(2.0)
     packs: list[Pack] = []
 

@@ -17,8 +17,9 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.dims import symbol
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering.kernels.gemm import winograd_inner_product, winograd_inner_product_packing
-from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY, GROUP, find_winograd_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product, winograd_inner_product_packing, winograd_inner_product_plan
+from polyreme.lowering.kernels.gemm.winograd_inner_product import ACCURACY
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import GROUP, find_winograd_inner_product
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.machines.targets import host
 from tests.lowering import bounds
@@ -34,11 +35,11 @@ WAYS = ["front", "near", "far"]
 
 def choose(way: str, patch: pytest.MonkeyPatch) -> None:
     """Let all products go this way."""
-    patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
-    patch.setattr(winograd_inner_product, "FEW_PIECES", 99)
+    patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
+    patch.setattr(winograd_inner_product_plan, "FEW_PIECES", 99)
     if way != "near":
-        patch.setattr(winograd_inner_product.WinogradInnerProduct, "rows_in_l3", way == "far")
-        patch.setattr(winograd_inner_product.WinogradInnerProduct, "packs_per_task", way == "far")
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "rows_in_l3", way == "far")
+        patch.setattr(winograd_inner_product_plan.WinogradInnerProduct, "packs_per_task", way == "far")
 
 
 def module(case: Case, arguments: Sequence[Array], free: bool = False) -> Module:
@@ -177,7 +178,7 @@ def test_several_products_are_chosen_where_they_are_large(case: Several, is_take
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 77])
 def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     case = Case(rows, 50, 40)
     (x,), (w,) = case.arrays()
     lowered = to_kernels(module(case, [x, w], free=True), WORTH, always)
@@ -189,7 +190,7 @@ def test_any_number_of_rows_goes_by_panels_that_are_made_in_front(rows: int, mon
 def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
     exponent: int, transposed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40, transposed=transposed)
     (x,), (w,) = case.arrays()
     columns = np.ones(40)
@@ -204,7 +205,7 @@ def test_columns_whose_squares_leave_the_range_of_floats_are_as_exact_as_others(
 
 
 def test_zeros_give_zeros_and_an_infinity_or_nan_spoils_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+    monkeypatch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
     case = Case(6, 60, 40)
     (x,), (w,) = case.arrays()
     w[:, 9], w[5, 20], w[7, 30] = 0, np.inf, np.nan
@@ -218,8 +219,8 @@ def test_neighbouring_panels_are_filled_together_as_long_as_they_are_small() -> 
         found: list[int] = []
 
         def look(request: Request) -> None:
-            plan = winograd_inner_product.WinogradInnerProduct(
-                rows := winograd_inner_product.find_rows(request), rows.m, rows.m, case.k, case.n, 16
+            plan = winograd_inner_product_plan.WinogradInnerProduct(
+                rows := winograd_inner_product_plan.find_rows(request), rows.m, rows.m, case.k, case.n, 16
             )
             found.append(winograd_inner_product._WinogradInnerProductBuilder(plan).packing.together)
 

@@ -17,7 +17,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassManager
 from polyreme.ir.types import TensorType, f32
-from polyreme.lowering.kernels.gemm import winograd_inner_product as winograd_inner_product
+from polyreme.lowering.kernels.gemm import winograd_inner_product_plan
 from polyreme.lowering.kernels.gemm.winograd_inner_product import build_winograd_inner_product
 from polyreme.lowering.kernels.plan import AxisOrder, KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, host
@@ -59,7 +59,7 @@ def test_a_product_lays_its_lanes_in_the_preferred_order(m: int, k: int, order: 
         return plan
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
     assert [plan.result_order for plan in plans] == [preferred]
     places = [preferred.place(case.n, i) for i in range(case.n)]
@@ -77,7 +77,7 @@ def test_a_product_whose_panels_do_not_fit_an_order_keeps_the_usual_one(order: A
         return plans[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
         lowered = to_kernels(case.module(inputs, constants), SMALL, build_in_order)
     assert [plan.result_order for plan in plans if plan is not None] == [None]
     assert_within(evaluate(lowered, inputs)[0], case.expected(inputs, constants), bound(case, inputs, constants))
@@ -124,7 +124,7 @@ def orders_chosen(module: Module) -> list[AxisOrder | None]:
             found.append(plan.result_order)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
         PassManager(pipeline(SMALL, watch=watch)).run(module.clone())
     return found
 
@@ -146,7 +146,7 @@ def test_layers_read_each_gate_where_the_product_laid_it(kind: Any, units: int, 
     module, data = network(kind, steps, units, inputs, reverse)
     expected = evaluate(module, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(winograd_inner_product, "ADVANTAGE", 1e9)
+        patch.setattr(winograd_inner_product_plan, "ADVANTAGE", 1e9)
         assert orders_chosen(module)[0] is not None
         assert_near(evaluate(lower(module, SMALL, verify=True), data), expected, f32)
         if RUNS:
