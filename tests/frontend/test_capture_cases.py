@@ -22,6 +22,10 @@ from tests.frontend.capture_programs import (
     statements,
     tensors,
     training,
+    training_decisions,
+    training_gradients,
+    training_nets,
+    training_optimizers,
     writes,
 )
 from tests.frontend.capture_programs.driver import PROGRAMS, difference, run, said
@@ -47,12 +51,21 @@ SUBJECTS = (
     statements,
     tensors,
     training,
+    training_decisions,
+    training_gradients,
+    training_nets,
+    training_optimizers,
     writes,
 )
 
 
-# Whole steps take longer to compile: of those of `training` these always run.
-QUICK_STEPS = (training.a_step_of_momentum, training.an_argument_gets_gradients, training.a_step_that_fails_at_its_positions)
+# Whole steps take longer to compile: of those of `training…` these always run.
+STEPS = (training, training_decisions, training_gradients, training_nets, training_optimizers)
+QUICK_STEPS = (
+    training.a_step_of_momentum,
+    training_gradients.an_argument_gets_gradients,
+    training_decisions.a_step_that_fails_at_its_positions,
+)
 
 # Each of these makes a dozen kernels.
 LONG = {
@@ -70,7 +83,7 @@ LONG = {
 
 def is_slow(name: str) -> bool:
     function, _ = PROGRAMS[name]
-    return name in LONG or function.__module__ == training.__name__ and function not in QUICK_STEPS
+    return name in LONG or function.__module__ in {subject.__name__ for subject in STEPS} and function not in QUICK_STEPS
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if is_slow(name) else name for name in PROGRAMS])
