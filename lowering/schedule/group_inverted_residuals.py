@@ -15,7 +15,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.passes import FuncPass
-from polyreme.lowering.kernels.conv.inverted_residual import find_inverted_residual
+from polyreme.lowering.kernels.conv.inverted_residual_plan import find_inverted_residual
 from polyreme.lowering.kernels.plan import facts_of, request_of
 from polyreme.lowering.machines.targets import Target
 

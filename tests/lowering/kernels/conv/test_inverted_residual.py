@@ -19,7 +19,7 @@ from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.dims import product as size_of
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import ScalarType, TensorType, f32, f64
-from polyreme.lowering.kernels.conv import inverted_residual
+from polyreme.lowering.kernels.conv import inverted_residual, inverted_residual_plan
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
 from polyreme.lowering.machines.targets import TARGETS, Target, host
 from polyreme.lowering.pipeline import compile_module, lower
@@ -252,7 +252,7 @@ def test_tiles_of_one_vector_are_low_enough_to_be_finished_during_the_next_where
 
 
 def test_residuals_of_free_sizes_keep_to_the_memory_of_their_tasks_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inverted_residual, "MOST_OPEN_TASKS", 2)
+    monkeypatch.setattr(inverted_residual_plan, "MOST_OPEN_TASKS", 2)
     case = Case((131, 18), 8, 40, 24, residual=True, is_open=True)
     module, inputs = module_of(case)
     assert products.to_kernels(module, case.small(host()))[1][0] == "inverted_residual"
