@@ -15,9 +15,10 @@ from polyreme.hapi.progress import ProgressBar
 from polyreme.ir import config
 from polyreme.names import listed
 from polyreme.optimizer import lr
+from polyreme.utils.event_files import EventWriter
 from polyreme.utils.shown import Shown
 
-__all__ = ["Callback", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau"]
+__all__ = ["Callback", "EarlyStopping", "LRScheduler", "ModelCheckpoint", "ProgBarLogger", "ReduceLROnPlateau", "VisualDL"]
 
 Logs = dict[str, Any] | None
 
@@ -400,6 +401,62 @@ class ReduceLROnPlateau(_Monitor):
                 print(f"\nEpoch {self.epoch + 1}: ReduceLROnPlateau reducing learning rate to {optimizer.get_lr()}.")
             self.cooldown_counter = self.cooldown
             self.wait = 0
+
+
+class VisualDL(Callback):
+    """Writes losses and metrics to a file in `log_dir` that TensorBoard shows: `train/loss` and the like by the number of batches so far,
+    `eval/loss` by the epoch.
+
+    The first loss of several is written, and metrics that are numbers, or the first of a list.
+    """
+
+    def __init__(self, log_dir: str):
+        super().__init__()
+        self.log_dir = log_dir
+        self.epoch = self.train_step = 0
+        self.writer: EventWriter | None = None
+        self._metrics: dict[str, list[str]] = {}
+        self._fits = False
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._metrics["train"] = list(self.params["metrics"])
+        self._fits, self.train_step = True, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_end(self, step: int, logs: Logs = None) -> None:
+        self.train_step += 1
+        self._write("train", self.train_step, logs)
+
+    def on_eval_begin(self, logs: Logs = None) -> None:
+        self._metrics["eval"] = list((logs or {}).get("metrics", []))
+
+    def on_eval_end(self, logs: Logs = None) -> None:
+        self._write("eval", self.epoch, logs)
+        if not self._fits:
+            self._close()
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        self._fits = False
+        self._close()
+
+    def _write(self, mode: str, step: int, logs: Logs) -> None:
+        if not _is_first():
+            return
+        if self.writer is None:
+            self.writer = EventWriter(self.log_dir)
+        for name in self._metrics[mode]:
+            value = (logs or {}).get(name)
+            value = value[0] if isinstance(value, (list, tuple)) else value
+            if isinstance(value, numbers.Real):
+                self.writer.add_scalar(f"{mode}/{name}", float(value), step)
+        self.writer.flush()
+
+    def _close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
 
 
 __dir__ = listed(__name__)

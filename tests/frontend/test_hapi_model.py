@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme.hapi.progress import ProgressBar
+from polyreme.utils.event_files import _checksum
 
 COUNT, BATCH, EPOCHS, RATE = 320, 64, 4, 3e-3
 
@@ -247,3 +249,42 @@ def test_one_process_in_dynamic_mode_is_asked_for(monkeypatch: pytest.MonkeyPatc
         fitted.fit(some_digits())
     with pytest.raises(ValueError, match="should be 'O0', 'O1' or 'O2'"):
         fitted.prepare(amp_configs="O3")
+
+
+def events_of(path: Path) -> list[tuple[str, int, float]]:
+    """The scalars of a file of events, whose lengths and fields are read one after the other."""
+    data, found = path.read_bytes(), []
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        event, data = data[12 : 12 + length], data[16 + length :]
+        assert event[0] == 0x09  # the time
+        event = event[9:]
+        if event[0] == 0x1A:
+            assert event[2:] == b"brain.Event:2"
+            continue
+        assert event[0] == 0x10 and event[1] < 128 and event[2] == 0x2A and event[4] == 0x0A and event[6] == 0x0A
+        tag, scalar = event[8 : 8 + event[7]], event[8 + event[7] :]
+        assert scalar[0] == 0x15
+        found.append((tag.decode(), event[1], struct.unpack("<f", scalar[1:])[0]))
+    return found
+
+
+def test_losses_and_metrics_are_written_for_tensorboard(tmp_path: Path) -> None:
+    seen, data = Measured(), some_digits()
+    fitted = model()
+    fitted.fit(data, data, batch_size=64, epochs=2, verbose=0, callbacks=[paddle.callbacks.VisualDL(str(tmp_path / "log")), seen])
+    (path,) = (tmp_path / "log").iterdir()
+    assert path.name.startswith("events.out.tfevents.")
+    steps = [("train", n) for n in range(1, 6)] + [("eval", 0)] + [("train", n) for n in range(6, 11)] + [("eval", 1)]
+    wanted = [
+        (f"{mode}/{name}", step, np.float32(value))
+        for (mode, step), pair in zip(steps, seen.found, strict=True)
+        for name, value in zip(("loss", "acc"), pair, strict=True)
+    ]
+    assert events_of(path) == wanted
+    # CRC-32C of this text is 0xE3069283; it is turned by 15 bits, and moved.
+    turned = (0xE3069283 >> 15 | 0xE3069283 << 17) & 0xFFFFFFFF
+    assert _checksum(b"123456789") == struct.pack("<I", (turned + 0xA282EAD8) & 0xFFFFFFFF)
+    fitted.evaluate(data, verbose=0, batch_size=64, callbacks=[paddle.callbacks.VisualDL(str(tmp_path / "alone"))])
+    (path,) = (tmp_path / "alone").iterdir()
+    assert [(tag, step) for tag, step, _ in events_of(path)] == [("eval/loss", 0), ("eval/acc", 0)]
