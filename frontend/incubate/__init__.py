@@ -1,8 +1,8 @@
 """`paddle.incubate`: what Paddle keeps apart from its settled interface."""
 
-from polyreme.incubate import optimizer
+from polyreme.incubate import checkpoint, optimizer
 from polyreme.names import listed
 
-__all__ = ["optimizer"]
+__all__ = ["checkpoint", "optimizer"]
 
 __dir__ = listed(__name__)

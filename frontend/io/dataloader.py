@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from polyreme.io.collate import default_collate_fn, default_convert_fn, to_tensors
 from polyreme.io.dataset import DataError, IterableDataset
+from polyreme.io.random_state import numpy_state, plain_state
 from polyreme.io.sampler import BatchSampler, RandomSampler, SequenceSampler
 from polyreme.io.worker import Job, WorkerPool
 from polyreme.utils.shown import Shown, length_of
@@ -17,7 +18,8 @@ __all__ = ["DataLoader"]
 
 
 class DataLoader(Shown):
-    """An iterable of batches; each pass starts anew.
+    """An iterable of batches; each pass starts anew. `state_dict` tells where the last pass stands, for `set_state_dict` of another loader
+    of the same kind.
 
     Args:
         dataset: a `Dataset`, or a stream (`IterableDataset`).
@@ -74,6 +76,9 @@ class DataLoader(Shown):
         batched = batch_size is not None or batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate_fn if batched else default_convert_fn)
         self._kept: WorkerPool | None = None
+        self._start: dict[str, Any] = {}  # of the pass: what numpy and the sampler drew from, and the workers' seed where none was drawn
+        self._taken = 0  # batches of the pass
+        self._resumed: dict[str, Any] | None = None  # where the next pass begins
 
     def _batch_sampler(self, given: Any, shuffle: bool) -> Any:
         """What gives the indices: lists of them, single ones without batching, None for a stream."""
@@ -110,8 +115,33 @@ class DataLoader(Shown):
         return {"dataset": self.dataset, "batch_size": self.batch_size} | found | length_of(self.__len__)
 
     def __iter__(self) -> Iterator[Any]:
-        batches = self._from_workers() if self.num_workers else self._from_here()
-        return (self._finished(batch) for batch in batches)
+        start, self._resumed = self._resumed, None
+        return self._pass(start)
+
+    def _pass(self, start: dict[str, Any] | None) -> Iterator[Any]:
+        skipped, now = (0, None) if start is None else (int(start["taken"]), np.random.get_state())
+        if start is not None:
+            np.random.set_state(numpy_state(start["random"]))
+            if start["epoch"] is not None:
+                self.batch_sampler.epoch = start["epoch"]
+        self._start = {"random": plain_state(np.random.get_state()), "epoch": getattr(self.batch_sampler, "epoch", None), "seed": None}
+        self._taken = skipped
+        seed = None if start is None else start["seed"]
+        for batch in self._from_workers(skipped, seed, now) if self.num_workers else self._from_here(skipped, now):
+            self._taken += 1
+            yield self._finished(batch)
+        self._start, self._taken = {}, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the pass stands that was begun last: how many batches it has given, and what its order was drawn from."""
+        return {"taken": self._taken, **self._start}
+
+    def set_state_dict(self, state: dict[str, Any]) -> None:
+        """Begin the next pass where `state_dict` was taken: with the batches behind, in their order. numpy's random state is left as it is.
+
+        Batches before are not read again, but for those of a stream. What a dataset draws in workers is drawn anew.
+        """
+        self._resumed = dict(state) if state["taken"] else None
 
     def __call__(self) -> Iterator[Any]:
         return iter(self)
@@ -129,20 +159,27 @@ class DataLoader(Shown):
         names = [getattr(v, "name", v) for v in self.feed_list]
         return dict(zip(names, fields, strict=True))
 
-    def _from_here(self) -> Iterator[Any]:
+    def _from_here(self, skipped: int, now: Any) -> Iterator[Any]:
         job = self._job()
-        return map(job.fetch, self.batch_sampler) if job.indexed else job.stream()
+        if not job.indexed:
+            return _behind(job.stream(), skipped, now)
+        return map(job.fetch, _behind(self.batch_sampler, skipped, now))
 
-    def _from_workers(self) -> Iterator[Any]:
+    def _from_workers(self, skipped: int, seed: int | None, now: Any) -> Iterator[Any]:
         job = self._job()
         pool = self._kept
         self._kept = None
-        if pool is None:
+        if pool is not None:
+            self._start["seed"] = pool.seed
+        elif seed is not None:  # workers that were kept from a pass before
+            self._start["seed"] = seed
+            pool = WorkerPool(job, self.num_workers, seed, self.timeout)
+        else:
             # One seed per pass, from numpy's state: workers differ, and a seeded program repeats.
             pool = WorkerPool(job, self.num_workers, int(np.random.randint(0, 2**31 - 1)), self.timeout)
         finished = False
         try:
-            yield from self._indexed(pool) if job.indexed else self._streams(pool)
+            yield from self._indexed(pool, skipped, now) if job.indexed else _behind(self._streams(pool), skipped, now)
             finished = True
         finally:
             if finished and self.persistent_workers and job.indexed:
@@ -150,9 +187,9 @@ class DataLoader(Shown):
             else:
                 pool.close()
 
-    def _indexed(self, pool: WorkerPool) -> Iterator[Any]:
+    def _indexed(self, pool: WorkerPool, skipped: int, now: Any) -> Iterator[Any]:
         """Tasks go to the workers in turn; answers are put back in order."""
-        tasks = enumerate(self.batch_sampler)
+        tasks = enumerate(_behind(self.batch_sampler, skipped, now))
         sent = taken = 0
         waiting: dict[int, Any] = {}
         more = True
@@ -192,3 +229,14 @@ class DataLoader(Shown):
             pool.send(worker, 0, None)
             turn += 1
             yield batch
+
+
+def _behind(items: Iterable[Any], skipped: int, now: Any) -> Iterator[Any]:
+    """Without the first ones; then numpy goes on from the state `now`, if that is given."""
+    found = iter(items)
+    for _ in range(skipped):
+        if next(found, None) is None:
+            break
+    if now is not None:
+        np.random.set_state(now)
+    return found

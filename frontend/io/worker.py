@@ -128,7 +128,7 @@ class WorkerPool:
         # Forked where the system can: datasets need not be picklable then, as Paddle's users expect.
         forks = sys.platform == "linux"
         context: Any = multiprocessing.get_context("fork" if forks else "spawn")
-        self.timeout = timeout
+        self.timeout, self.seed = timeout, seed
         self.processes: list[Any] = []
         self.channels: list[Connection] = []
         for worker in range(count):

@@ -75,6 +75,7 @@ class Optimizer(Shown, UpdateProtocol):
         self._accumulators: dict[str, dict[str, Tensor]] = OrderedDict()
         self._master_weights: dict[str, Tensor] = {}
         self._loaded: dict[str, Any] = {}
+        self._used: set[str] = set()  # what of it was taken
         self._rate_variables: dict[int, Any] = {}  # of static programs
         self._groups: list[dict[str, Any]] = []
         given = list(parameters)
@@ -386,12 +387,26 @@ class Optimizer(Shown, UpdateProtocol):
                 tensor = Tensor._wrap(np.full(slot.shape(like.shape, options), slot.start(options), kind))
                 tensor.name = unique_name.generate(f"{parameter.name}_{slot.name}")
                 tensor.persistable = True
-                kept[parameter.name] = self._filled(tensor, self._loaded.get(tensor.name))
+                kept[parameter.name] = self._filled(tensor, self._loaded_for(tensor.name, f"{parameter.name}_{slot.name}"))
 
     def _lacks_master_weight(self, parameter: Any) -> bool:
         """Whether the first step of a parameter of half precision makes a float32 copy of it."""
         half = self._multi_precision and str(parameter.dtype).split(".")[-1] in _LOW_PRECISION
         return half and parameter.name not in self._master_weights
+
+    def _loaded_for(self, name: str, kind: str) -> Any:
+        """What was loaded for a state of this name. Another optimizer of the same parameters counted its name on: its state of this kind is
+        taken, where there is one. `AssertionError` where something was loaded, but nothing for it.
+        """
+        if name not in self._loaded:
+            alike = [key for key in self._loaded if key.startswith(f"{kind}_") and key[len(kind) + 1 :].isdigit()]
+            if len(alike) != 1:
+                if self._loaded.keys() - self._used - {"master_weights"}:
+                    raise AssertionError(f"Optimizer set error, {name} should in state dict")
+                return None
+            name = alike[0]
+        self._used.add(name)
+        return self._loaded[name]
 
     @staticmethod
     def _filled(tensor: Tensor, loaded: Any) -> Tensor:
@@ -418,12 +433,13 @@ class Optimizer(Shown, UpdateProtocol):
         """Take over what `state_dict` gave; accumulators that do not exist yet are filled when the first step makes them."""
         if isinstance(self._learning_rate, LRScheduler) and "LR_Scheduler" in state_dict:
             self._learning_rate.set_state_dict(state_dict["LR_Scheduler"])
-        self._loaded = {k: v for k, v in state_dict.items() if k != "LR_Scheduler"}
+        self._loaded, self._used = {k: v for k, v in state_dict.items() if k != "LR_Scheduler"}, set()
         for kept in self._accumulators.values():
             for tensor in kept.values():
                 if tensor.name not in self._loaded:
                     raise KeyError(f"expected the optimizer's state '{tensor.name}' in the state dict but it is not there")
                 self._filled(tensor, self._loaded[tensor.name])
+                self._used.add(tensor.name)
         for name, master in self._master_weights.items():
             self._filled(master, self._loaded.get("master_weights", {}).get(name))
 
