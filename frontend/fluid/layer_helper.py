@@ -240,6 +240,13 @@ class LayerHelper(Shown):
             return self._weight_normalized(chosen, name, sizes, kind, initializer)
         return self._parameter(chosen, name, sizes, kind, initializer, stop_gradient)
 
+    def get_parameter(self, name: str) -> Any:
+        """The parameter of this name that there is in the program; a ValueError where it is none."""
+        found = self.main_program.global_block().var(name)
+        if not found.is_parameter():
+            raise ValueError(f"{self.layer_type} expected the name of a parameter but got '{name}'")
+        return found
+
     def _parameter(self, attr: Any, name: str, shape: Any, dtype: Any, initializer: Any, stop_gradient: bool = False) -> Any:
         if in_dygraph_mode():
             made: Any = Parameter(initializer.values(tuple(shape), dtype.scalar), trainable=attr.trainable)

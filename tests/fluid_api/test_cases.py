@@ -15,7 +15,8 @@ from tests.fluid_api.table import differences, load
 
 ROOT = Path(__file__).parents[2]
 CASES = load()
-# Of the functions of layers, and of tables, which compile many programs each, these run by default.
+# Of the functions of layers, and of tables, which compile many programs each, those named below run by default.
+SLOW = ("cases_alignments", "cases_labelling", "cases_layers", "cases_levels", "cases_tables")
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
@@ -30,12 +31,13 @@ QUICK = {
     "sequences_are_expanded",
     "sequences_get_other_levels",
     "tables_under_declarative",
+    "ways_through_labels_cost",
 }
 
 
 def _marked(name: str) -> Any:
     function = CASES[name].function
-    longer = function.__module__.endswith(("cases_layers", "cases_levels", "cases_tables")) and function.__name__ not in QUICK
+    longer = function.__module__.endswith(SLOW) and function.__name__ not in QUICK
     return pytest.param(name, marks=pytest.mark.slow if longer else ())
 
 

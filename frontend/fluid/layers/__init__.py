@@ -6,6 +6,7 @@ from polyreme.fluid.layers import (
     elementwise,
     images,
     io,
+    labelling,
     learning_rate_scheduler,
     loss,
     metric_op,
@@ -20,6 +21,7 @@ from polyreme.fluid.layers.dynamic_rnn import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.images import *
 from polyreme.fluid.layers.io import *
+from polyreme.fluid.layers.labelling import *
 from polyreme.fluid.layers.learning_rate_scheduler import *
 from polyreme.fluid.layers.loss import *
 from polyreme.fluid.layers.metric_op import *
@@ -33,7 +35,8 @@ from polyreme.names import listed
 __all__ = sorted(
     name
     for module in (
-        control_flow, dynamic_rnn, elementwise, images, io, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod, tensor,
+        control_flow, dynamic_rnn, elementwise, images, io, labelling, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod,
+        tensor,
     )  # fmt: skip
     for name in module.__all__
 )

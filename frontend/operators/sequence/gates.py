@@ -10,14 +10,11 @@ from collections.abc import Callable
 
 from polyreme import dispatch, math
 from polyreme.control_flow import gathered_steps
-from polyreme.dialects import nn
-from polyreme.ir.types import i64
 from polyreme.nn import functional
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
-from polyreme.operators.sequence.pooling import last_level, lengths
-from polyreme.operators.sequence.repeating import counted
-from polyreme.operators.sequence.steps import rows_by_steps, sequences_of_steps
+from polyreme.operators.sequence.pooling import last_level
+from polyreme.operators.sequence.steps import laid_out, rows_by_steps, sequences_of_steps
 from polyreme.tensor import Tensor
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -54,19 +51,14 @@ def _over_steps(
     step: Callable[..., list[Tensor]], states: list[Tensor], x: Tensor, levels: list[Tensor], reverse: bool
 ) -> list[Tensor]:
     """`step(rows, *states)` for each step of the sequences of `x`, each from the state behind its step before; the states of all rows."""
-    offsets = last_level(levels, "Input")
-    size = lengths(offsets)
-    rows = x.type.shape[0]
-    number = math.reshape(math.nonzero(math.less_than(counted(x), math.max(size))), [-1, 1])
-    last = math.scale(dispatch.call(nn.DimValue, size=rows, dtype=i64), 1, -1)
-    places = math.minimum(math.add(number, math.unsqueeze(offsets[:-1], 0)), last)
-    running = math.unsqueeze(math.less_than(number, math.unsqueeze(size, 0)), -1)
+    _, places, running = laid_out(x, last_level(levels, "Input"))
+    runs_on = math.unsqueeze(running, -1)
 
     def one(taken: Tensor, runs: Tensor, *before: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         after = [math.where(runs, new, old) for new, old in zip(step(taken, *before), before, strict=True)]
         return after, after
 
-    _, made = gathered_steps(one, states, [rows_by_steps(x, places), running], reverse)
+    _, made = gathered_steps(one, states, [rows_by_steps(x, places), runs_on], reverse)
     return [sequences_of_steps(part, x, levels)[0] for part in made]
 
 

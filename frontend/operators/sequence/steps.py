@@ -12,6 +12,18 @@ from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of
 from polyreme.tensor import Tensor
 
 
+def laid_out(x: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The numbers of the steps of the sequences of `x`, int64 [steps, 1]; where the rows of each stand, [steps, sequences]; and which
+    sequences have one.
+    """
+    size = lengths(offsets)
+    numbers = dispatch.call(nn.Iota, shape=(x.type.shape[0],), axis=0, dtype=i64)
+    steps = math.reshape(math.nonzero(math.less_than(numbers, math.max(size))), [-1, 1])
+    last = math.scale(dispatch.call(nn.DimValue, size=x.type.shape[0], dtype=i64), 1, -1)
+    places = math.minimum(math.add(steps, math.unsqueeze(offsets[:-1], 0)), last)
+    return steps, places, math.less_than(steps, math.unsqueeze(size, 0))
+
+
 @operator(legacy=spelled("steps_of_sequences", {"X": "x", "X@LOD": "levels"}, "Places Mask Ranks"))
 def steps_of_sequences(x: Tensor, levels: list[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Where the rows of each step stand in `x`, int64 [steps, sequences]; whether a sequence has a row after it, bool of the same shape;
