@@ -428,4 +428,4 @@ OF_FLUID = {
 OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}
 OF_FLUID |= OF_NO_PADDLE
 # Labels of sequences and what they are aligned with.
-OF_FLUID |= {"chunk_eval", "crf_decoding", "linear_chain_crf"}
+OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear_chain_crf", "sequence_erase", "warpctc"}

@@ -20,6 +20,7 @@ SLOW = ("cases_alignments", "cases_labelling", "cases_layers", "cases_levels", "
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
+    "alignments_cost",
     "clips_of_tables_in_dygraph_mode",
     "comparisons_take_their_last_arguments_in_order",
     "free_sizes_are_less_than_nothing",

@@ -68,14 +68,17 @@ def test_compiled_ctc_gives_what_eager_ctc_gives_for_any_batch() -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_ctc_of_an_unknown_number_of_steps_is_refused_with_the_way_out() -> None:
-    spec = [InputSpec(shape, dtype) for shape, dtype in (([None, 2, 3], "float32"), ([2, 2], "int32"), ([2], "int64"), ([2], "int64"))]
-    compiled = paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=spec)
-    with pytest.raises(UnknownSizeError, match="known number of steps and classes .*; give the size a number in the InputSpec"):
-        compiled.forward.trace()
-    ones = paddle.ones([2], "int64")
-    arguments = scores(4, 2, 3), paddle.ones([2, 2], "int32"), ones, ones
-    assert abs(float(compiled(*arguments)) - float(paddle.nn.functional.ctc_loss(*arguments))) < 1e-5
+def test_ctc_of_any_number_of_steps_is_compiled_once_and_one_of_classes_must_be_known() -> None:
+    def compiled(steps: Any, classes: Any) -> Any:
+        kinds = (([steps, 2, classes], "float32"), ([2, 2], "int32"), ([2], "int64"), ([2], "int64"))
+        return paddle.jit.to_static(paddle.nn.CTCLoss(), input_spec=[InputSpec(*kind) for kind in kinds])
+
+    loss, labels = compiled(None, 3), paddle.ones([2, 2], "int32")
+    for steps in (1, 4, 6):
+        arguments = scores(steps, 2, 3), labels, paddle.full([2], steps, "int64"), paddle.ones([2], "int64")
+        assert abs(float(loss(*arguments)) - float(F.ctc_loss(*arguments))) < 1e-5
+    with pytest.raises(UnknownSizeError, match="known number of classes .*; give the size a number in the InputSpec"):
+        compiled(4, None).forward.trace()
 
 
 @pytest.mark.parametrize("classes", [2, 5, 8])

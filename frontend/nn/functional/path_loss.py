@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import UnknownSize
 from polyreme.ir.sizes.facts import agree_all
@@ -51,8 +52,7 @@ def ctc_loss(
     `log_probs` is [steps, batch, classes]: any scores, of which the softmax over classes is taken; `labels` [batch, most labels], whole
     numbers, what is past a label's length ignored; lengths are [batch]. An alignment repeats labels and puts `blank` between them. A
     sequence too short for its labels costs 0, as in Paddle, so that `zero_infinity` finds nothing to do. "mean" divides by the number of
-    labels first. `norm_by_times` divides gradients by the number of steps. One round of ops per step: the number of steps must be known
-    when it is compiled.
+    labels first. `norm_by_times` divides gradients by the number of steps.
     """
     for argument, tensor, rank in (
         ("log_probs", log_probs, 3),
@@ -66,11 +66,9 @@ def ctc_loss(
     if reduction not in ("mean", "sum", "none"):
         raise AssertionError(f"ctc_loss expected 'mean', 'sum' or 'none' for the reduction but got {reduction!r}")
     steps, batch, classes = log_probs.type.shape
-    if not isinstance(steps, int) or not isinstance(classes, int):
+    if not isinstance(classes, int):
         raise UnknownSize(
-            f"ctc_loss expected log_probs [steps, batch, classes] with a known number of steps and classes but got {list(log_probs.shape)}",
-            steps,
-            classes,
+            f"ctc_loss expected log_probs [steps, batch, classes] with a known number of classes but got {list(log_probs.shape)}", classes
         )
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss expected a blank in [0, {classes}) but got {blank}")
@@ -81,24 +79,27 @@ def ctc_loss(
     lengths, counts = (reshape(cast_to(t, i64), [-1, 1]) for t in (input_lengths, label_lengths))
     states, allowed = _alignment_states(cast_to(labels, i64), counts, blank, log_probs.type.dtype)
     states = _classes(states, classes, "ctc_loss")
-    width = states.shape[1]
+    width = states.type.shape[1]
+    places = dispatch.call(ops.Iota, shape=(1, width), axis=1, dtype=i64)
     # Every step's scores as one row, in which a sequence's begin at its number times the classes.
     starts = multiply(dispatch.call(ops.Iota, shape=(batch, 1), axis=0, dtype=i64), dispatch.full((), classes, i64))
     chosen = dispatch.call(ops.Gather, reshape(log_softmax(log_probs, -1), [steps, batch * classes]), add(states, starts), axis=1)
 
     # Before the first step everything is in the first state: a blank, from which the first label can be reached.
-    first = np.full((1, width), _NEVER)
-    first[0, 0] = 0
-    reached = dispatch.call(ops.BroadcastTo, cast_to(dispatch.constant(first), log_probs.type.dtype), shape=(batch, width))
+    begins = dispatch.call(ops.BroadcastTo, dispatch.call(ops.Equal, places, dispatch.full((), 0, i64)), shape=(batch, width))
+    reached = select(begins, number_like(log_probs, 0.0), number_like(log_probs, _NEVER))
     edge = dispatch.full((batch, 2), _NEVER, log_probs.type.dtype)
-    for t in range(steps):
+    numbers = dispatch.call(ops.Iota, shape=(steps, 1, 1), axis=0, dtype=i64)
+
+    def step(scores: Tensor, number: Tensor, reached: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         wide = concat([edge, reached], 1)
         ways = stack([reached, wide[:, 1:-1], add(wide[:, :-2], allowed)])
-        made = add(logsumexp(ways, 0), chosen[t])
-        reached = select(dispatch.call(ops.Greater, lengths, dispatch.full((), t, i64)), made, reached)
+        made = add(logsumexp(ways, 0), scores)
+        return [select(dispatch.call(ops.Greater, lengths, number), made, reached)], []
+
+    reached = gathered_steps(step, [reached], [chosen, numbers])[0][0]
 
     # An alignment ends in the last label or in the blank after it.
-    places = dispatch.call(ops.Iota, shape=(1, width), axis=1, dtype=i64)
     last = multiply(counts, dispatch.full((), 2, i64))
     ends = dispatch.call(
         ops.LogicalOr, dispatch.call(ops.Equal, places, last), dispatch.call(ops.Equal, places, subtract(last, dispatch.full((), 1, i64)))
