@@ -429,3 +429,5 @@ OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps
 OF_FLUID |= OF_NO_PADDLE
 # Labels of sequences and what they are aligned with.
 OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear_chain_crf", "sequence_erase", "warpctc"}
+# Windows and places in sequences.
+OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatter"}

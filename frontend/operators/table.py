@@ -39,7 +39,7 @@ from polyreme.operators.boxes import chosen, proposals
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, read_between, vision, yolo
-from polyreme.operators.sequence import alignments, chains, chunks, filling, gates, pooling, ranks, repeating, steps, ways, windows
+from polyreme.operators.sequence import alignments, chains, chunks, filling, gates, placing, pooling, ranks, repeating, steps, ways, windows
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -76,6 +76,7 @@ FAMILIES = (
     metric,
     norm,
     padding,
+    placing,
     pool,
     pooling,
     proposals,

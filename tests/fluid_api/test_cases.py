@@ -16,7 +16,7 @@ from tests.fluid_api.table import differences, load
 ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of the functions of layers, and of tables, which compile many programs each, those named below run by default.
-SLOW = ("cases_alignments", "cases_labelling", "cases_layers", "cases_levels", "cases_tables")
+SLOW = ("cases_alignments", "cases_labelling", "cases_layers", "cases_levels", "cases_tables", "cases_windows")
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
@@ -28,6 +28,7 @@ QUICK = {
     "levels_go_through_branches",
     "loops_by_functions_know_some_sizes_only_when_they_run",
     "other_optimizers_of_tables_in_dygraph_mode",
+    "places_are_waves",
     "results_that_keep_levels_and_those_that_do_not",
     "sequences_are_expanded",
     "sequences_get_other_levels",

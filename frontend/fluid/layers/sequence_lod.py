@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from polyreme import dtypes
@@ -13,9 +14,10 @@ from polyreme.static.nn import sequence
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "lod_reset", "sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_first_step",
-    "sequence_last_step", "sequence_mask", "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_slice",
-    "sequence_softmax", "sequence_unpad",
+    "add_position_encoding", "im2sequence", "lod_append", "lod_reset", "row_conv", "sequence_concat", "sequence_conv",
+    "sequence_enumerate", "sequence_expand", "sequence_expand_as", "sequence_first_step", "sequence_last_step", "sequence_mask",
+    "sequence_pad", "sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_scatter", "sequence_slice", "sequence_softmax",
+    "sequence_unpad",
 ]  # fmt: skip
 
 sequence_expand = appending(sequence.sequence_expand)
@@ -126,6 +128,67 @@ def lod_reset(x: Any, y: Any = None, target_lod: Any = None) -> Any:
     if y is not None:
         return _made("lod_reset", {"X": x, "Y": y}, x.dtype)
     return _made("lod_reset", {"X": x}, x.dtype, {"target_lod": list(target_lod)})
+
+
+@takes("x")
+def lod_append(x: Any, level: Any) -> Any:
+    """`x` with a level below those that it has: offsets, or a variable of them. A variable with levels of its own gives those alone."""
+    if isinstance(level, Tensor):
+        return _made("lod_reset", {"X": x, "Y": level}, x.dtype, {"append": True})
+    if not isinstance(level, Iterable):
+        raise ValueError("Input(level) must be list, tuple or Variable.")
+    return _made("lod_reset", {"X": x}, x.dtype, {"append": True, "target_lod": list(level)})
+
+
+@takes("input", "index", "updates")
+def sequence_scatter(input: Any, index: Any, updates: Any, name: str | None = None) -> Any:
+    """`input` [sequences, columns] with the numbers of each sequence of `updates` [rows, 1] added in its row, in the columns that the
+    sequences `index` [rows, 1], int64 or int32, say.
+    """
+    return _made("sequence_scatter", {"X": input, "Ids": index, "Updates": updates}, input.dtype, name=name)
+
+
+@takes("input")
+def row_conv(input: Any, future_context_size: int, param_attr: Any = None, act: str | None = None) -> Any:
+    """Each row plus the `future_context_size` ones after it in its sequence, column by column times a weight [future_context_size + 1,
+    columns]; of sequences, or [batch, rows, columns].
+    """
+    helper = LayerHelper("row_conv", param_attr=param_attr, act=act)
+    weight = helper.create_parameter(helper.param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
+    out = helper.create_variable_for_type_inference(input.dtype)
+    helper.append_op("row_conv", {"X": input, "Filter": weight}, {"Out": out})
+    return helper.append_activation(out)
+
+
+@takes("input")
+def im2sequence(
+    input: Any, filter_size: Any = 1, stride: Any = 1, padding: Any = 0, input_image_size: Any = None, out_stride: Any = 1,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """The windows of images [batch, channels, height, width] as rows [windows, channels * high * wide], a sequence for each image.
+
+    `padding` is one number, two (up and left, which are those down and right, too) or four (up, left, down, right). With
+    `input_image_size` [batch, 2], the sizes of images of which `out_stride` pixels are one here, a sequence has the windows of that part
+    only.
+    """
+
+    def pair(value: Any) -> list[int]:
+        return [value, value] if isinstance(value, int) else list(value)
+
+    pads = pair(padding)
+    attrs = {"kernels": pair(filter_size), "strides": pair(stride), "paddings": [*pads, *pads] if len(pads) == 2 else pads}
+    slots = {"X": input}
+    if input_image_size is not None:
+        slots["Y"], attrs["out_stride"] = input_image_size, pair(out_stride)
+    return _made("im2sequence", slots, input.dtype, attrs, name)
+
+
+@takes("input")
+def add_position_encoding(input: Any, alpha: float, beta: float, name: str | None = None) -> Any:
+    """`alpha` * input + `beta` * waves of the place in the sequence, sines in the first half of the columns and cosines in the second; of
+    [batch, rows, columns], or of sequences.
+    """
+    return _made("add_position_encoding", {"X": input}, input.dtype, {"alpha": float(alpha), "beta": float(beta)}, name)
 
 
 __dir__ = listed(__name__)

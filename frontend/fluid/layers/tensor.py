@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dtypes
+from polyreme.fluid.core import VarDesc
 from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
@@ -18,8 +19,8 @@ from polyreme.tensor import Tensor
 
 __all__ = [
     "argmax", "argmin", "argsort", "assign", "cast", "concat", "create_global_var", "create_parameter", "create_tensor", "diag", "eye",
-    "fill_constant", "fill_constant_batch_size_like", "has_inf", "has_nan", "isfinite", "linspace", "ones", "ones_like", "range",
-    "reverse", "sums", "zeros", "zeros_like",
+    "fill_constant", "fill_constant_batch_size_like", "get_tensor_from_selected_rows", "has_inf", "has_nan", "is_empty", "isfinite",
+    "linspace", "merge_selected_rows", "ones", "ones_like", "range", "reverse", "sums", "zeros", "zeros_like",
 ]  # fmt: skip
 
 _VALUES = {"bool": "bool_values", "float32": "fp32_values", "int32": "int32_values", "int64": "int64_values", "float64": "fp64_values"}
@@ -280,6 +281,35 @@ def has_nan(x: Any) -> Any:
 def isfinite(x: Any) -> Any:
     """Whether all elements are finite, [1]."""
     return _any_is("isfinite", x)
+
+
+@takes("x")
+def is_empty(x: Any, cond: Any = None) -> Any:
+    """Whether `x` has no elements, bool [1]; written to `cond` where that is given."""
+    helper = LayerHelper("is_empty")
+    out = helper.create_variable_for_type_inference("bool", stop_gradient=True, shape=[1]) if cond is None else cond
+    helper.append_op("is_empty", {"X": x}, {"Out": out})
+    return out
+
+
+@takes("x")
+def merge_selected_rows(x: Any, name: str | None = None) -> Any:
+    """The gradient of a table, with rows that were read several times as one with their sum."""
+    helper = LayerHelper("merge_selected_rows", name=name)
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op("merge_selected_rows", {"X": x}, {"Out": out})
+    return out
+
+
+@takes("x")
+def get_tensor_from_selected_rows(x: Any, name: str | None = None) -> Any:
+    """The gradient of a table as a tensor: here all of its rows, zeros where none was read."""
+    if x.type != VarDesc.VarType.SELECTED_ROWS:
+        raise TypeError("The type of 'x' in get_tensor_from_selected_rows must be SELECTED_ROWS.")
+    helper = LayerHelper("get_tensor_from_selected_rows", name=name)
+    out = helper.create_variable_for_type_inference(x.dtype)
+    helper.append_op("get_tensor_from_selected_rows", {"X": x}, {"Out": out})
+    return out
 
 
 __dir__ = listed(__name__)

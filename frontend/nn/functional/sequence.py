@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
+from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.ir.dims import UnknownSize
 from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
-from polyreme.math.manipulation import stack, take_along_axis
+from polyreme.math.manipulation import take_along_axis
 from polyreme.tensor import Tensor
 
 __all__ = ["gather_tree", "sequence_mask"]
@@ -50,17 +50,16 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
         raise RuntimeError(f"gather_tree expected ids of int32 or int64 but got {ids.dtype.name}")
     if parents.type.dtype != ids.type.dtype:
         raise ValueError(f"gather_tree expected parents of {ids.dtype.name}, as the ids, but got {parents.dtype.name}")
-    steps, beams = ids.shape[0], ids.shape[2]
-    if not isinstance(steps, int):
-        raise UnknownSize(f"gather_tree expected a known number of steps but got the symbolic size '{steps}'", steps)
     if 0 in ids.shape:
         return ids
-    kept, beam = [ids[steps - 1]], parents[steps - 1]
-    for step in range(steps - 2, -1, -1):
+    batch, beams = ids.type.shape[1:]
+    start = dispatch.call(ops.BroadcastTo, dispatch.call(ops.Iota, shape=(1, beams), axis=1, dtype=ids.type.dtype), shape=(batch, beams))
+
+    def step(words: Tensor, origins: Tensor, beam: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         _check_beams(beam, beams)
-        kept.append(take_along_axis(ids[step], beam, 1))
-        beam = take_along_axis(parents[step], beam, 1)
-    return stack(kept[::-1])
+        return [take_along_axis(origins, beam, 1)], [take_along_axis(words, beam, 1)]
+
+    return gathered_steps(step, [start], [ids, parents], reverse=True)[1][0]
 
 
 def _check_beams(beam: Tensor, beams: Any) -> None:

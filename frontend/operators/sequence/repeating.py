@@ -103,15 +103,19 @@ def sequence_reshape(x: Tensor, levels: list[Tensor] | None = None, *, new_dim: 
     return math.reshape(taken, list(places.type.shape)), [scaled]
 
 
-@operator(legacy=spelled("lod_reset", {"X": "x", "Y": "y", "Y@LOD": "levels"}, "Out Out@LOD", ignored="append", constant="Y"))
+@operator(legacy=spelled("lod_reset", {"X": "x", "Y": "y", "X@LOD": "own", "Y@LOD": "levels"}, "Out Out@LOD", constant="Y"))
 def lod_reset(
-    x: Tensor, y: Tensor | None = None, levels: list[Tensor] | None = None, *, target_lod: Sizes = ()
-) -> tuple[Tensor, list[Tensor]]:
-    """`x` with the levels of `y`; where it has none, with one whose offsets are the values of `y`, or `target_lod`."""
+    x: Tensor, y: Tensor | None = None, own: list[Tensor] | None = None, levels: list[Tensor] | None = None, *, target_lod: Sizes = (),
+    append: bool = False,
+) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """`x` with the levels of `y`; where it has none, with one whose offsets are the values of `y`, or `target_lod`, which with `append`
+    stands below those that `x` has.
+    """
     if levels:
         return x, levels
+    above = list(own or []) if append else []
     if y is not None:
-        return x, [math.reshape(cast_to(y, i64), [-1])]
+        return x, [*above, math.reshape(cast_to(y, i64), [-1])]
     if len(target_lod) < 2 or target_lod[0] != 0:
         raise UnsupportedError(f"expected a target_lod of offsets, which start with 0, but got {list(target_lod)}")
-    return x, [dispatch.constant(np.array(target_lod, "int64"))]
+    return x, [*above, dispatch.constant(np.array(target_lod, "int64"))]
