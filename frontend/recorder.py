@@ -130,6 +130,9 @@ class Recorder(ABC):
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:  # noqa: B027
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 
+    # Whether ops that read or write at positions stay what they are until something looks at the positions there.
+    keeps_reads = False
+
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """The positions. Record that `error(lowest, highest, size)` is raised where `positions` are not those of an axis of `size`; see
         `math.common.check_within`.

@@ -179,7 +179,7 @@ def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, prog
     make = _gpu_passes if target.code == "ptx" else _cpu_passes
     made = [
         # Sizes are solved first: everything after compares shapes.
-        Stage("nn", SolveDims(), LookAtPositions(target.code != "ptx"), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
+        Stage("nn", SolveDims(), LookAtPositions(), Canonicalize(), FoldBatchNorm(), Cse(), Dce()),
         Stage("tensor", *make(target, prepare)),
         # Builders choose tiles, order and lanes for each root; memory is planned when the code is emitted, once all buffers are known.
         Stage("kernel", _to_kernels(target, prepare, watch, progress)),

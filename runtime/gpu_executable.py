@@ -61,6 +61,9 @@ class GpuExecutable(CallableModel):
             data = np.frombuffer(artifact.constants, np.uint8, c.bytes, c.offset)
             self._constants[self._slots["constant", i]] = self._allocate(c.bytes)
             self._upload(self._constants[self._slots["constant", i]], data)
+        self._look_slot = self._slots.get(("looks", 0))
+        if self._look_slot is not None:
+            self._constants[self._look_slot] = self._allocate(24 * len(self.manifest.looks))
 
     def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
         """The outputs for `inputs`, in fresh arrays, or in those of `out` that are not None; errors as those of `Executable.run`."""
@@ -73,6 +76,7 @@ class GpuExecutable(CallableModel):
                 self._upload(memory.buffers[slot], array)
             self._start(memory, memory.buffers)
             self.driver.synchronize()
+            self._look()
             for result, (slot, _, _) in zip(results, self._outputs, strict=True):
                 whole = result if result.flags.c_contiguous else np.empty(result.shape, result.dtype)
                 self._download(memory.buffers[slot], whole)
@@ -89,6 +93,7 @@ class GpuExecutable(CallableModel):
         taken in other shapes than the arrays have: those of the inputs, and of the arrays returned.
         """
         shapes = tuple(a.shape for a in arrays) if shapes is None else shapes
+        self._check_ranges(arrays)
         borrowed: list[tuple[int, int]] = []
         made: list[tuple[Array, int]] = []
         with self._lock, copies.lock:
@@ -105,6 +110,7 @@ class GpuExecutable(CallableModel):
                     made.append((result, buffers[slot]))
                 self._start(memory, buffers)
                 self.driver.synchronize()
+                self._look()
                 for result, address in made:
                     self._download(address, result)
             except BaseException:
@@ -139,6 +145,13 @@ class GpuExecutable(CallableModel):
                 times += [self.driver.elapsed_ms(a, b) for a, b in zip(marks, marks[1:], strict=False)]
         return times
 
+    def _look(self) -> None:
+        """Whether the positions that the run computed are those of their axes."""
+        if self._look_slot is not None:
+            told = np.empty(3 * len(self.manifest.looks), np.int64)
+            self._download(self._constants[self._look_slot], told)
+            self._check_looks(told)
+
     def _start(self, memory: _Memory, buffers: Sequence[int]) -> None:
         for function, grid, block, arguments, places in memory.launches:
             for place, number in places:
@@ -161,6 +174,7 @@ class GpuExecutable(CallableModel):
             if array.dtype != dtype:
                 raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
             arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+        self._check_ranges(arrays)
         return arrays
 
     def _targets(self, memory: _Memory, out: Sequence[Array | None] | None) -> list[Array]:

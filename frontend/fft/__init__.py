@@ -13,8 +13,8 @@ from polyreme.math import arange, cast, concat, roll, scale
 from polyreme.math.common import tensor_arg
 from polyreme.math.creation import zeros
 from polyreme.math.manipulation import span
+from polyreme.math.programs import recorded
 from polyreme.names import absent_from, listed
-from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = [

@@ -180,18 +180,20 @@ def no_integers(x: Tensor, function: str) -> Tensor:
     return x
 
 
-def check_within(positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True) -> Any:
+def check_within(
+    positions: Any, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool = True, by_op: bool = False
+) -> Any:
     """The positions, a tensor or an array. Raises `error(lowest, highest, size)` if they are not those of an axis of `size`: from 0, or
     from -size where it `wraps`.
 
     What a compiled call or a program that stands alone computes is looked at once it has run: it has to read at the positions that are
-    returned.
+    returned. `by_op` says that one op reads or writes at them along that very axis, which a static Program looks at for itself.
     """
     values = positions._held() if isinstance(positions, Tensor) else positions
     if isinstance(values, np.ndarray):
         if isinstance(size, int) and values.size and not is_within(int(values.min()), int(values.max()), size, wraps):
             raise error(int(values.min()), int(values.max()), size)
-    elif (recorder := dispatch.recorder()) is not None:
+    elif (recorder := dispatch.recorder()) is not None and not (by_op and recorder.keeps_reads):
         return recorder.check_within(positions, size, error, wraps)
     return positions
 

@@ -13,7 +13,7 @@ import numpy as np
 from polyreme import dispatch
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import default_dtype
-from polyreme.ir.dims import product
+from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import f64, i1, i64
 from polyreme.math.common import axis_of, cast_to, common_shape, floating, number_dtype, number_like, number_of, promote, tensor_arg
 from polyreme.math.creation import full_like, uniform
@@ -37,7 +37,8 @@ from polyreme.math.elementwise import (
     where,
 )
 from polyreme.math.logic import bitwise_not, less_than
-from polyreme.math.manipulation import broadcast_shape, check_positions, expand, flat_positions, reshape, stack
+from polyreme.math.manipulation import broadcast_shape, check_positions, expand, flat_positions, gather_nd, reshape, stack
+from polyreme.math.scattering import scatter_nd_add
 from polyreme.math.search import cumsum, nonzero
 from polyreme.random import default_generator
 from polyreme.tensor import Tensor
@@ -149,7 +150,7 @@ def index_fill(x: Tensor, index: Tensor, axis: int, value: Any, name: str | None
     filler = cast_to(value, x.type.dtype) if isinstance(value, Tensor) else dispatch.full((), number_of(value), x.type.dtype)
     if index.type.elements == 0:
         return dispatch.call(ops.Reshape, x, shape=x.type.shape)
-    index = check_positions(index, x.type.shape[place], "index_fill")
+    index = check_positions(index, x.type.shape[place], "index_fill", by_op=True)
     return dispatch.call(ops.Scatter, x, expand(filler, list(shape)), index, axis=place)
 
 
@@ -170,8 +171,11 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
     if not product(common):
         return dispatch.call(ops.Reshape, x, shape=shape)
     coordinates = stack([expand(index, common) for index in given], len(common))
-    flat = reshape(flat_positions(coordinates, shape, "index_put"), [-1])
     rest = shape[depth:]
+    if accumulate and (recorder := dispatch.recorder()) is not None and recorder.keeps_reads:
+        added: Tensor = scatter_nd_add(x, coordinates, expand(cast_to(value, x.type.dtype), [*common, *rest]))
+        return added
+    flat = reshape(_flat(coordinates, shape), [-1])
     values = reshape(expand(cast_to(value, x.type.dtype), [*common, *rest]), [product(common), *rest])
     rows = dispatch.call(ops.Reshape, x, shape=(product(shape[:depth]), *rest))
     if accumulate:
@@ -179,6 +183,17 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
     else:
         made = dispatch.call(ops.Scatter, rows, values, flat, axis=0)
     return dispatch.call(ops.Reshape, made, shape=shape)
+
+
+def _flat(coordinates: Tensor, shape: Sequence[Dim]) -> Tensor:
+    """The places of coordinates in the joined first axes of a tensor of `shape`. In a static Program Paddle's operator looks them up, so
+    that what reads a saved one finds those that are outside.
+    """
+    if (recorder := dispatch.recorder()) is None or not recorder.keeps_reads:
+        return flat_positions(coordinates, shape, "index_put")
+    sizes = tuple(shape[: coordinates.shape[-1]])
+    numbers = dispatch.call(ops.Iota, shape=(product(sizes),), axis=0, dtype=i64)
+    return gather_nd(dispatch.call(ops.Reshape, numbers, shape=sizes), coordinates)
 
 
 def _with_diagonal(x: Tensor, value: Any, offset: int = 0, wrap: bool = False, name: str | None = None) -> Tensor:

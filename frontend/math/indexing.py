@@ -139,7 +139,7 @@ def _at_places(x: Tensor, items: list[Any]) -> Tensor:
     axis = named = 0  # of what is left of `x`, and as who made the key counts them
     for item in items:
         if not _is_basic(item):
-            item = check_within(item, x.type.shape[axis], partial(_one_beyond, named))
+            item = check_within(item, x.type.shape[axis], partial(_one_beyond, named), by_op=True)
             x = dispatch.view(ops.Gather, x, item, axis=axis)
         elif item is None or isinstance(item, slice):
             axis += 1

@@ -11,9 +11,10 @@ from polyreme import dispatch, views
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
-from polyreme.ir.types import i1, i64
+from polyreme.ir.types import TensorType, i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
+from polyreme.math.programs import recorded
 from polyreme.provided import provides
 from polyreme.tensor import Tensor, shape_dims
 
@@ -414,12 +415,13 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
     return x
 
 
-def check_positions(index: Tensor, size: Any, function: str) -> Tensor:
-    """The positions, which must be within an axis of `size`."""
+def check_positions(index: Tensor, size: Any, function: str, by_op: bool = False) -> Tensor:
+    """The positions, which must be within an axis of `size`; `by_op` as `check_within` has it."""
     made: Tensor = check_within(
         index,
         size,
         lambda low, high, size: IndexError(f"{function} expected positions in [{-size}, {size}) but got values from {low} to {high}"),
+        by_op=by_op,
     )
     return made
 
@@ -433,7 +435,7 @@ def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) 
     place = 0 if axis is None else axis_of(axis, x.ndim, "gather")
     if index.type.dtype.kind not in "iu":
         raise TypeError(f"gather expected an integer index but got {index.dtype.name}")
-    index = check_positions(index, x.type.shape[place], "gather")
+    index = check_positions(index, x.type.shape[place], "gather", by_op=True)
     columns = index.type.shape[1] if index.ndim == 2 else 0
     if columns == 1 or isinstance(columns, Expr) and _is_one(columns, False):  # a column counts as a vector
         index = squeeze(index, 1)
@@ -466,6 +468,9 @@ def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
     depth = index.shape[-1]
     if depth > x.ndim:
         raise ValueError(f"gather_nd expected at most {x.ndim} coordinates but got {depth}")
+    made = TensorType((*index.type.shape[:-1], *x.type.shape[depth:]), x.type.dtype)
+    if found := recorded("gather_nd", {"X": x, "Index": index}, {"Out": made}, {}):
+        return found[0]
     flat = flat_positions(index, x.type.shape, "gather_nd")
     joined = dispatch.call(ops.Reshape, x, shape=(product(x.shape[:depth]), *x.shape[depth:]))
     return dispatch.call(ops.Gather, joined, flat, axis=0)
@@ -503,6 +508,9 @@ def take_along_axis(arr: Tensor, indices: Tensor, axis: int, broadcast: bool = T
         shape = common_shape(lambda: [[1 if i == place else d for i, d in enumerate(v.type.shape)] for v in (arr, indices)])
         indices = expand(indices, [indices.shape[place] if i == place else d for i, d in enumerate(shape)])
         arr = expand(arr, [arr.shape[place] if i == place else d for i, d in enumerate(shape)])
+    made = TensorType(indices.type.shape, arr.type.dtype)
+    if found := recorded("take_along_axis", {"Input": arr, "Index": indices}, {"Result": made}, {"Axis": place}):
+        return found[0]
     indices = check_positions(indices, arr.type.shape[place], "take_along_axis")
     flat = positions_along(indices, arr.type.shape, place)
     return dispatch.call(ops.Gather, reshape(arr, [-1]), flat, axis=0)

@@ -20,6 +20,7 @@ from polyreme.math.common import axis_of, cast_to, check_within, same_sizes, ten
 from polyreme.math.creation import zeros
 from polyreme.math.elementwise import add, divide, floor_divide, in_place, maximum, minimum, multiply, scale
 from polyreme.math.manipulation import check_positions, expand, flat_positions, positions_along, reshape, stack
+from polyreme.math.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = ["index_add", "multiplex", "put_along_axis", "scatter", "scatter_nd", "scatter_nd_add"]
@@ -54,7 +55,7 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
     """`x` with the rows at `index` replaced by those of `updates` (the last one wins), or set to the sum of them with `overwrite=False`."""
     tensor_arg(x, "scatter")
     _integers(index, "scatter")
-    index = check_positions(index, x.type.shape[0], "scatter")
+    index = check_positions(index, x.type.shape[0], "scatter", by_op=True)
     rows = reshape(index, [-1])
     wanted = (*rows.type.shape, *x.type.shape[1:])
     if updates.ndim < x.ndim:
@@ -63,6 +64,8 @@ def scatter(x: Tensor, index: Tensor, updates: Tensor, overwrite: bool = True, n
         return dispatch.call(ops.Reshape, x, shape=x.type.shape)
     if overwrite:
         return dispatch.call(ops.Scatter, x, updates, rows, axis=0)
+    if made := recorded("scatter", {"X": x, "Ids": rows, "Updates": updates}, {"Out": x.type}, {"overwrite": False}):
+        return made[0]
     nothing = dispatch.call(ops.Scatter, x, dispatch.full(wanted, 0, x.type.dtype), rows, axis=0)
     return add(nothing, dispatch.call(ops.ScatterAdd, updates, rows, axis=0, size=x.type.shape[0]))
 
@@ -90,6 +93,8 @@ def scatter_nd_add(x: Tensor, index: Tensor, updates: Tensor, name: str | None =
             f"scatter_nd_add expected updates of shape {list(wanted)} (index without its last axis, then the rest of x) but got "
             f"{list(updates.shape)}"
         )
+    if made := recorded("scatter_nd_add", {"X": x, "Index": index, "Updates": updates}, {"Out": x.type}, {}):
+        return made[0]
     flat = reshape(flat_positions(index, shape, "scatter_nd_add"), [-1])
     count, rest = product(shape[:depth]), product(shape[depth:])
     rows = dispatch.call(ops.Reshape, updates, shape=(*flat.type.shape, rest))
@@ -109,8 +114,10 @@ def index_add(x: Tensor, index: Tensor, axis: int, value: Tensor, alpha: Any = 1
     place = axis_of(axis, x.ndim, "index_add")
     if _integers(index, "index_add").ndim != 1:
         raise ValueError(f"index_add expected a 1-D index but got shape {list(index.shape)}")
-    index = check_positions(index, x.type.shape[place], "index_add")
+    index = check_positions(index, x.type.shape[place], "index_add", by_op=True)
     value = value if alpha == 1 else scale(value, alpha)
+    if made := recorded("index_add", {"X": x, "Index": index, "AddValue": value}, {"Out": x.type}, {"axis": place}):
+        return made[0]
     return add(x, dispatch.call(ops.ScatterAdd, value, index, axis=place, size=x.type.shape[place]))
 
 
@@ -141,16 +148,21 @@ def put_along_axis(
         raise ValueError("`indices` and `values` must have the same number of dimensions!")
     elif values.shape != indices.shape:
         values = values[tuple(slice(0, n) for n in indices.shape)]
-    indices = check_positions(indices, arr.shape[place], "put_along_axis")
     if indices.size == 0:
         return dispatch.call(ops.Reshape, arr, shape=arr.type.shape)
+    if reduce == "assign" or reduce == "add" and include_self:
+        given = {"Input": arr, "Index": indices, "Value": values}
+        how = {"Axis": place, "Reduce": reduce, "Include_self": bool(include_self)}
+        if made := recorded("put_along_axis", given, {"Result": arr.type}, how):
+            return made[0]
+    indices = check_positions(indices, arr.shape[place], "put_along_axis")
     flat = reshape(positions_along(indices, arr.type.shape, place), [-1])
-    whole, given = reshape(arr, [-1]), reshape(values, [-1])
+    whole, flat_values = reshape(arr, [-1]), reshape(values, [-1])
     if reduce != "assign" and (reduce != "add" or not include_self):
-        return reshape(_brought_in(whole, given, flat, reduce, include_self), arr.type.shape)
+        return reshape(_brought_in(whole, flat_values, flat, reduce, include_self), arr.type.shape)
     if reduce == "add":
-        return reshape(add(whole, dispatch.call(ops.ScatterAdd, given, flat, axis=0, size=arr.size)), arr.type.shape)
-    return reshape(dispatch.call(ops.Scatter, whole, given, flat, axis=0), arr.type.shape)
+        return reshape(add(whole, dispatch.call(ops.ScatterAdd, flat_values, flat, axis=0, size=arr.size)), arr.type.shape)
+    return reshape(dispatch.call(ops.Scatter, whole, flat_values, flat, axis=0), arr.type.shape)
 
 
 _REDUCTIONS = {"add": add, "mul": multiply, "multiply": multiply, "mean": add, "amin": minimum, "amax": maximum}

@@ -92,8 +92,12 @@ class Emitter(Recorder):
         return value
 
     def emit(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        if self.fed is not None and cls is ops.Within:
+            return self.check_within(operands[0], attributes["size"], IndexError, attributes["wraps"])
         if self.fed is not None and cls in _READS_AT:
             operands = self._looked_at(cls, operands, attributes)
+        if self.fed is not None and cls is ops.CrossEntropy and not attributes.get("soft_label", False):
+            operands = [operands[0], self._classes(*operands, **attributes)]
         values = [
             None if o is None else [self.value_of(t) for t in o] if isinstance(o, (list, tuple)) else self.value_of(o) for o in operands
         ]
@@ -119,23 +123,38 @@ class Emitter(Recorder):
         index = self.check_within(operands[place], size, IndexError, True)
         return [*operands[:place], index, *operands[place + 1 :]]
 
+    def _classes(self, logits: Tensor, label: Tensor, axis: int = -1, ignore_index: int = -100, **_: Any) -> Tensor:
+        """The labels of a loss, of which a run tells as of positions, but for `ignore_index`."""
+        size = logits.type.shape[axis]
+        if label.type.dtype.kind not in "iu" or self._fits(self.value_of(label), size, False):
+            return label
+        ignored = dispatch.call(ops.Equal, label, dispatch.full((), ignore_index, label.type.dtype))
+        looked_at = dispatch.call(ops.Where, ignored, dispatch.full((), 0, label.type.dtype), label)
+        made: Tensor = dispatch.call(ops.Where, ignored, label, self.check_within(looked_at, size, IndexError, False))
+        return made
+
     def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
         """A run tells of positions that are computed, and of those fed that nobody looks at before."""
         if self.fed is None or positions.type.dtype.kind not in "iu":
             return positions
         value = self.value_of(positions)
-        origin = value
-        while (op := origin.producer()) is not None and (keeps_elements(op) or isinstance(op, ops.Within)):
-            if isinstance(op, ops.Within) and op.size == size and op.wraps <= wraps:
-                return positions
-            origin = op.operands[0]
-        fed = self.feeds.get(origin, "")
-        if isinstance(size, int) and not self.fed.isdisjoint({(fed, size, False), (fed, size, wraps)}) or are_positions(value, size):
+        if self._fits(value, size, wraps):
             return positions
         key = value, size, wraps
         if key not in self.within:
-            self.within[key] = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location))
+            made = self.builder.insert_op(ops.Within(value, size=size, wraps=wraps, place=str(self.location), loc=self.location))
+            self.within[key] = Tensor._wrap(made.results[0], made.results[0].type)
         return self.within[key]
+
+    def _fits(self, value: Value, size: Dim, wraps: bool) -> bool:
+        """Whether somebody looks at these positions already, or they are sure to fit."""
+        origin = value
+        while (op := origin.producer()) is not None and (keeps_elements(op) or isinstance(op, ops.Within)):
+            if isinstance(op, ops.Within) and op.size == size and op.wraps <= wraps:
+                return True
+            origin = op.operands[0]
+        fed, looked_at = self.feeds.get(origin, ""), self.fed or frozenset()
+        return isinstance(size, int) and not looked_at.isdisjoint({(fed, size, False), (fed, size, wraps)}) or are_positions(value, size)
 
     def fresh_size(self) -> Dim:
         self.sizes_named += 1

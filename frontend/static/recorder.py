@@ -87,6 +87,13 @@ class ProgramRecorder(Recorder):
         block.add_operator("uniform_random", kind_named("uniform_random"), {}, {"Out": [result.name]}, attrs)
         return result, state
 
+    keeps_reads = True
+
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """The run tells of them, by an operator that gives them on."""
+        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(caller_location()))
+        return made
+
     def assign(self, tensor: Tensor, value: Tensor) -> None:
         """An in-place write of a named variable."""
         if value is tensor:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from polyreme.dialects import host
+from polyreme.dialects.control import local_sizes
 from polyreme.dialects.nn import (
     Cast,
     Concat,
@@ -28,8 +30,11 @@ from polyreme.dialects.nn import (
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Block, Op, OpResult, Value
+from polyreme.ir.dims import Dim
+from polyreme.ir.dims import told as told_by
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.ir.types import TensorType, i64
+from polyreme.lowering.transforms.solve_sizes import specialize
 
 __all__ = ["LookAtPositions", "look"]
 
@@ -45,7 +50,8 @@ class LookAtPositions(Pass):
 
     Before: any module.  After: no `nn.within` is left. With `looks`, `main` has as its last result three whole numbers for each of those,
     and says in the attribute of that name where they stand. What a branch tells is one of its results; a loop carries what the first round
-    told in which a position fitted none, or what the last one told. Those in the condition of a loop are left out. Runs once sizes are
+    told in which a position fitted none, or what the last one told. What the condition of a loop reads at is computed once more, in front
+    of the loop and at the end of its body; but for what a call of a Python function says, which would be called twice. Runs once sizes are
     solved.
     """
 
@@ -69,7 +75,7 @@ class _Told:
 
 def look(func: Func, looks: bool) -> None:
     """What the pass does to one function."""
-    told = _told_in(func.block) if looks else []
+    told = _told_in(func.block.ops) if looks else []
     for op in [op for op in func.walk() if isinstance(op, Within)]:
         op.replace_with(op.x)
     if not told:
@@ -84,10 +90,10 @@ def look(func: Func, looks: bool) -> None:
     func.finish()
 
 
-def _told_in(block: Block) -> list[_Told]:
-    """What is told of the positions in a block and in the branches and loops that stand there."""
+def _told_in(ops: Sequence[Op]) -> list[_Told]:
+    """What is told of the positions among these ops and in the branches and loops among them."""
     told: list[_Told] = []
-    for op in block.ops:
+    for op in ops:
         if isinstance(op, Within) and op.x.type.elements != 0:
             told.append(_Told(_ends(op), op.wraps, str(op.place or op.location)))
         elif isinstance(op, If):
@@ -110,7 +116,7 @@ def _ends(op: Any) -> Value:
 def _told_by_branch(op: If) -> list[_Told]:
     """Of each body; the other one tells of nothing."""
     bodies = [region.block for region in op.regions]
-    told = [_told_in(body) for body in bodies]
+    told = [_told_in(body.ops) for body in bodies]
     count = len(told[0]) + len(told[1])
     for body, own, before in zip(bodies, told, (0, len(told[0])), strict=True):
         b = Builder.before_op(body.terminator)
@@ -122,11 +128,15 @@ def _told_by_branch(op: If) -> list[_Told]:
 
 
 def _told_by_loop(op: While | Scan) -> list[_Told]:
-    """Of its rounds: carried from one to the next."""
+    """Of its rounds, carried from one to the next; and of its condition, once more often."""
     body = op.body.block
-    told = _told_in(body)
+    before: list[_Told] = []
+    if isinstance(op, While):
+        before = _told_in(_condition_again(op, Builder.before_op(op), op.inits, op.captured))
+        _condition_again(op, Builder.before_op(body.terminator), body.terminator.operands, body.args[len(op.inits) :])
+    told = _told_in(body.ops)
     if not told:
-        return []
+        return before
     first = len(op.xs) if isinstance(op, Scan) else 0
     carried = len(op.inits)
     b = Builder.before_op(op)
@@ -141,7 +151,36 @@ def _told_by_loop(op: While | Scan) -> list[_Told]:
     kept = [inside(Where, _fits_none(inside, arg, one.wraps), arg, one.numbers) for arg, one in zip(args, told, strict=True)]
     _yield_more(body, carried, kept)
     results = _add_results(op, carried, len(told))
-    return [_Told(value, one.wraps, one.place) for value, one in zip(results, told, strict=True)]
+    return [*before, *(_Told(value, one.wraps, one.place) for value, one in zip(results, told, strict=True))]
+
+
+def _condition_again(op: While, b: Builder, carried: Sequence[Value], captured: Sequence[Value]) -> list[Op]:
+    """What positions in the condition come from, and what reads at them, written once more for these values of a round."""
+    block = op.condition.block
+    needed: set[Op] = set()
+    waiting = [inner for inner in block.ops if any(isinstance(part, Within) for part in inner.walk())]
+    while waiting:
+        one = waiting.pop()
+        if any(isinstance(part, host.Call) for part in one.walk()):
+            return []
+        if one not in needed:
+            needed.add(one)
+            waiting += [made for value in one.operands if (made := value.producer()) is not None]
+    kinds = [arg.type for arg in block.args[: len(carried)]]
+    local = local_sizes(kinds, [v.type for v in op.inits], [v.type for v in op.captured])
+    sizes: dict[str, Dim] = {}
+    for kind, value in zip(kinds, carried, strict=True):
+        for dim, size in zip(kind.shape, value.type.shape, strict=True):
+            if (found := told_by(dim, size)) is not None and found[0] in local:
+                sizes.setdefault(*found)
+    inside: dict[Value, Value] = dict(zip(block.args, [*carried, *captured], strict=True))
+    made_again = []
+    for inner in block.ops:
+        if inner in needed:
+            again = inner.clone(inside)
+            specialize(again, sizes)
+            made_again.append(b.insert_op(again))
+    return made_again
 
 
 def _fits_none(b: Builder, numbers: Value, wraps: bool) -> Value:

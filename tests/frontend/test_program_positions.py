@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,38 @@ READS: dict[str, Callable[..., Any]] = {
     "take_along_axis": lambda x, i: paddle.take_along_axis(x, (i + 1).unsqueeze(1), 0, broadcast=False),
     "scatter": lambda x, i: paddle.scatter(x, i + 1, x[:2]),
     "x[i]": lambda x, i: x[i + 1],
+    "x[:, i]": lambda x, i: x.T[:, i + 1],
+    "x[i, i]": lambda x, i: x.T[i, i + 1],
+    "x[i] = y": lambda x, i: _with_part(x, i + 1, 7.0),
+    "index_sample": lambda x, i: paddle.index_sample(x.T[:2], (i + 1).unsqueeze(1)),
+    "index_add": lambda x, i: paddle.index_add(x.T, i + 1, 1, x.T[:, :2]),
+    "index_put": lambda x, i: paddle.index_put(x.T, (i * 0, i + 1), x[:2, 0]),
+    "index_put that adds": lambda x, i: paddle.index_put(x.T, (i * 0, i + 1), x[:2, 0], accumulate=True),
+    "put_along_axis": lambda x, i: paddle.put_along_axis(x, (i + 1).unsqueeze(1), 7.0, 0, broadcast=False),
+    "scatter_nd_add": lambda x, i: paddle.scatter_nd_add(x.T, paddle.stack([i * 0, i + 1], 1), x[:2, 0]),
+    "scatter that adds": lambda x, i: paddle.scatter(x, i + 1, x[:2], overwrite=False),
+    "one_hot": lambda x, i: F.one_hot(i + 1, 4) + x[0, 0],
+    "cross_entropy": lambda x, i: F.cross_entropy(x.T[:2], i + 1),
 }
+# What Paddle has no operator for that looks at positions, or we do not write as that.
+ALONE: dict[str, Callable[..., Any]] = {
+    "nll_loss": lambda x, i: F.nll_loss(x.T[:2], i + 1),
+    "index_fill": lambda x, i: paddle.index_fill(x.T, i + 1, 1, 7.0),
+    "multiplex": lambda x, i: paddle.multiplex([x[:2], -x[:2], x[:2] * 2, -x[:2]], (i + 1).unsqueeze(1)),
+    "hsigmoid_loss": lambda x, i: F.hsigmoid_loss(x[:2], i + 1, 4, paddle.ones([3, 3])),
+    "gather_tree": lambda x, i: F.gather_tree(_beams(i), _beams(i + 1)),
+    "shard_index": lambda x, i: paddle.shard_index((i + 1).unsqueeze(1), 4, 2, 0),
+}
+
+
+def _with_part(x: Any, at: Any, value: float) -> Any:
+    made = x * 1
+    made[at] = value
+    return made
+
+
+def _beams(i: Any) -> Any:
+    return i.reshape([1, 1, 2]).tile([2, 1, 2])
 
 
 def program(function: Callable[..., Any], rows: int | None) -> tuple[Any, Any]:
@@ -36,15 +68,33 @@ def program(function: Callable[..., Any], rows: int | None) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("rows", [4, None], ids=["known", "free"])
-@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("name", [*READS, *ALONE])
 def test_a_run_tells_of_positions_that_it_computes(name: str, rows: int | None) -> None:
-    expected = READS[name](paddle.to_tensor(X), paddle.to_tensor([0, 2])).numpy()
+    function = (READS | ALONE)[name]
+    expected = function(paddle.to_tensor(X), paddle.to_tensor([0, 2])).numpy()
     with static_mode():
-        main, result = program(READS[name], rows)
+        main, result = program(function, rows)
         run = lambda at: paddle.static.Executor().run(main, feed={"x": X, "i": np.array(at)}, fetch_list=[result])[0]
         np.testing.assert_array_equal(run([0, 2]), expected)
         with pytest.raises(CallError, match=r"expected positions \(rows at .*test_program_positions.py:.*\) from -?\d+ to \d+ but comp"):
             run([0, 3])
+        with pytest.raises(CallError, match=r"from -?\d+ to \d+ but computed"):
+            run([-6, 0])
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_program_that_was_saved_tells_of_positions(name: str, tmp_path: Path) -> None:
+    expected = READS[name](paddle.to_tensor(X), paddle.to_tensor([0, 2])).numpy()
+    with static_mode():
+        main, result = program(lambda x, i: READS[name](x + i.sum().astype("float32") * 0, i), 4)
+        feeds = [main.global_block().var(name) for name in "xi"]
+        paddle.static.save_inference_model(str(tmp_path / "net"), feeds, [result], paddle.static.Executor(), program=main)
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    call = lambda at: loaded(paddle.to_tensor(X), paddle.to_tensor(np.array(at))).numpy()
+    np.testing.assert_allclose(call([0, 2]), expected, rtol=1e-6)
+    for wrong in ([0, 3], [-6, 0]):
+        with pytest.raises(CallError, match=r"from -?\d+ to \d+ but (computed|got)"):
+            call(wrong)
 
 
 def within(main: Any) -> int:
@@ -67,7 +117,7 @@ def test_a_step_that_is_refused_changes_nothing_and_each_position_is_told_of_onc
         executor.run(main, feed={"i": np.array([0, 1])}, fetch_list=[loss])
         now = lambda: np.array(paddle.static.global_scope().find_var("table").get_tensor())
         kept = now()
-        with pytest.raises(CallError, match="from -4 to 3 but computed 1 to 4"):
+        with pytest.raises(CallError, match="from 0 to 3 but computed 1 to 4"):
             executor.run(main, feed={"i": np.array([0, 3])}, fetch_list=[loss])
         assert np.array_equal(now(), kept)
         executor.run(main, feed={"i": np.array([0, 1])}, fetch_list=[loss])

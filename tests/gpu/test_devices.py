@@ -15,10 +15,11 @@ from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
+from polyreme.runtime.gpu_copies import DeviceCopies
 from polyreme.runtime.gpu_executable import GpuExecutable
 from polyreme.runtime.gpu_plan import GpuPlan
 from polyreme.runtime.manifest.manifest import GPU_PLAN
-from tests.gpu.running import driver
+from tests.gpu.running import driver, loaded
 
 SPEC = [paddle.static.InputSpec([None, 4], "float32", "x")]
 
@@ -192,3 +193,29 @@ def test_a_static_program_runs_on_the_place_of_its_executor():
         paddle.disable_static()
     np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
     assert results[0].tobytes() == results[2].tobytes()
+
+
+# --- positions
+
+
+def test_positions_outside_of_their_axis_are_errors_of_the_run():
+    executable = loaded(
+        """func @main(%x: tensor<4x2xf32>, %i: tensor<3xi32>) -> tensor<3x2xf32> attributes {ranges = ["i from -2 below 2 at net.py:2:1"]} {
+          %j = nn.add %i, %i
+          %k = nn.within %j {size = 3, wraps = true, place = "net.py:3:4"}
+          %y = nn.gather %x, %k {axis = 0}
+          return %y
+        }""",
+        "gpu-emulated",
+    )
+    x = np.arange(8, dtype="float32").reshape(4, 2)
+    run = lambda *at: executable.run([x, np.array(at, "int32")])[0]
+    np.testing.assert_array_equal(run(0, 1, -1), x[[0, 2, -2]])
+    with pytest.raises(CallError, match=r"expected positions \(rows at net.py:3:4\) from -3 to 2 but computed -4 to 0"):
+        run(0, -2, -1)
+    with pytest.raises(CallError, match="expected the input 'i' to hold positions"):
+        run(0, 2, 0)
+    kept = [x, np.array([0, -2, 0], "int32")]
+    with pytest.raises(CallError, match="but computed -4 to 0"):
+        executable.run_kept(kept, DeviceCopies(executable.driver))
+    np.testing.assert_array_equal(run(0, 1, -1), x[[0, 2, -2]])

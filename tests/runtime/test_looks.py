@@ -265,3 +265,45 @@ def test_a_scan_hands_on_the_first_position_that_fits_none():
     x, s = np.zeros((4, 2), "float32"), np.zeros(2, "float32")
     for places, told in (([[0, 1], [5, 2], [-3, 9]], [2, 5, 4]), ([[0, 1], [3, 2], [1, 3]], [1, 3, 4])):
         assert evaluate(func, [x, np.array(places), s])[-1].tolist() == told
+
+
+# --- in the condition of a loop
+
+
+def by_condition(x: Any, n: Any) -> Any:
+    table, first = paddle.to_tensor(ROWS), paddle.zeros([], "int64")
+    step = lambda i, y: [i + 1, y + 1]
+    return paddle.static.nn.while_loop(lambda i, y: table[i + n][0] < 8, step, [first, x])[1]
+
+
+def by_condition_in_loop(x: Any, n: Any) -> Any:
+    step = lambda i, y: [i + 1, by_condition(y, n + i)]
+    return paddle.static.nn.while_loop(lambda i, y: i < 2, step, [paddle.zeros([], "int64"), x])[1]
+
+
+def by_condition_of_growing(x: Any, n: Any) -> Any:
+    more = lambda y: paddle.gather(paddle.reshape(y, [-1]), paddle.reshape(n * paddle.shape(y)[0], [1]))[0] >= 1
+    return paddle.static.nn.while_loop(more, lambda y: [paddle.concat([y, y[:1] * 0])], [paddle.reshape(x, [1, 2])])[0]
+
+
+@pytest.mark.parametrize(
+    "function, right, wrong, message",
+    [
+        (by_condition, 1, 5, "from -5 to 4 but computed 5 to 5"),
+        (by_condition, -3, -6, "from -5 to 4 but computed -6 to -6"),
+        (by_condition_in_loop, 3, 4, "from -5 to 4 but computed 5 to 5"),
+        (by_condition_of_growing, 1, 2, "from -2 to 1 but computed 2 to 2"),
+    ],
+)
+def test_a_loop_tells_of_positions_in_its_condition(tmp_path, function, right, wrong, message):
+    x = paddle.ones([2])
+    expected = function(x, paddle.to_tensor(right)).numpy()
+    with pytest.raises(IndexError):
+        function(x, paddle.to_tensor(wrong))
+    traced = paddle.jit.to_static(function, full_graph=True)
+    loaded = loaded_function(function, NUMBER, tmp_path)
+    for call in (traced, loaded):
+        np.testing.assert_array_equal(call(x, paddle.to_tensor(right)).numpy(), expected)
+        with pytest.raises(CallError, match=message):
+            call(x, paddle.to_tensor(wrong))
+        np.testing.assert_array_equal(call(x, paddle.to_tensor(right)).numpy(), expected)

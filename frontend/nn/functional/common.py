@@ -14,12 +14,14 @@ from polyreme.dtypes import default_dtype
 from polyreme.function_steps import record_function
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize
+from polyreme.ir.types import TensorType, f32
 from polyreme.math.common import axes_of, axis_of, check_within, no_integers, number_of, same_sizes, tensor_arg
 from polyreme.math.creation import ones_like
 from polyreme.math.distinct import unique
 from polyreme.math.elementwise import add, divide, maximum, multiply, scale, sqrt, subtract, where
 from polyreme.math.linalg import matmul
 from polyreme.math.manipulation import broadcast_tensors, concat, flip, reshape, span, transpose, unsqueeze
+from polyreme.math.programs import recorded
 from polyreme.math.reduction import norm, sum
 from polyreme.math.scattering import gradient_of_rows, scatter
 from polyreme.random import default_generator
@@ -173,6 +175,10 @@ def embedding(
     if scale_grad_by_freq and sparse:
         raise AttributeError("scale_grad_by_freq = True is not supported with sparse update.")
     rows = weight.shape[0]
+    if padding_idx is not None and isinstance(rows, int) and not -rows <= padding_idx < rows:
+        raise ValueError(f"padding_idx must be within [-{rows}, {rows})")
+    if not max_norm and not scale_grad_by_freq and (made := _looked_up(x, weight, padding_idx)) is not None:
+        return made
     named = "Variable value (input) of OP(paddle.nn.functional.embedding)"
     x = check_within(
         x, rows, lambda low, high, size: ValueError(f"{named} expected >= 0 and < {size}, but got {low} to {high}"), wraps=False
@@ -188,13 +194,23 @@ def embedding(
         found.register_hook(lambda gradient: multiply(gradient, unsqueeze(Tensor._wrap(shares), -1)))
     if padding_idx is None:
         return found
-    if isinstance(rows, int) and not -rows <= padding_idx < rows:
-        raise ValueError(f"padding_idx must be within [-{rows}, {rows})")
     row = padding_idx if padding_idx >= 0 else rows + padding_idx
     place = dispatch.full((), row, x.type.dtype) if isinstance(row, int) else dispatch.call(ops.DimValue, size=row, dtype=x.type.dtype)
     padded = dispatch.call(ops.Equal, x, place)
     mask = dispatch.call(ops.Reshape, padded, shape=(*x.type.shape, 1))
     return dispatch.call(ops.Where, mask, dispatch.full((), 0, weight.type.dtype), found)
+
+
+def _looked_up(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor | None:
+    """The rows in a static Program, by Paddle's operator; None elsewhere."""
+    rows, *row = weight.type.shape
+    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
+    if isinstance(padding, Expr) or len(row) != 1 or x.type.dtype.name not in ("i32", "i64"):
+        return None
+    made = TensorType((*x.type.shape, *row), weight.type.dtype)
+    attributes = {"is_sparse": False, "is_distributed": False, "padding_idx": padding}
+    found = recorded("lookup_table_v2", {"Ids": x, "W": weight}, {"Out": made}, attributes)
+    return found[0] if found else None
 
 
 def embedding_by_rows(x: Tensor, weight: Tensor, padding_idx: int | None) -> Tensor:
@@ -245,6 +261,10 @@ def one_hot(x: Tensor, num_classes: int = -1, name: str | None = None) -> Tensor
     classes = int(number_of(num_classes))
     if classes == -1:
         classes = int(x._array("one_hot()").max()) + 1
+    if x.type.dtype.name in ("i32", "i64") and default_dtype().scalar == f32:
+        made = TensorType((*x.type.shape, classes), f32)
+        if found := recorded("one_hot_v2", {"X": x}, {"Out": made}, {"depth": classes, "allow_out_of_range": False}, flows=False):
+            return found[0]
     x = check_within(
         x,
         classes,

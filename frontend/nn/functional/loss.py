@@ -146,7 +146,7 @@ def softmax_with_cross_entropy(
         label = unsqueeze(label, place)
     label = label.detach()
     if not soft_label and _are_alike(logits, label, place):
-        label = _classes(label, logits, place, int(ignore_index))
+        label = _classes(label, logits, place, int(ignore_index), by_op=True)
     loss = dispatch.call(ops.CrossEntropy, logits, label, axis=place, soft_label=bool(soft_label), ignore_index=int(ignore_index))
     return (loss, softmax(logits, place)) if return_softmax else loss
 
@@ -165,10 +165,15 @@ def _check_labels(label: Tensor, logits: Tensor, axis: int, ignore_index: int, e
         )
 
 
-def _classes(label: Tensor, scores: Tensor, axis: int, ignore_index: int, error: type[Exception] = IndexError) -> Tensor:
-    """Labels that are classes of `scores` or `ignore_index`; they are looked at after a run that computes them."""
+def _classes(
+    label: Tensor, scores: Tensor, axis: int, ignore_index: int, error: type[Exception] = IndexError, by_op: bool = False
+) -> Tensor:
+    """Labels that are classes of `scores` or `ignore_index`; they are looked at after a run that computes them. `by_op` as `check_within`
+    has it.
+    """
     _check_labels(label, scores, axis, ignore_index, error)
-    if isinstance(label._held(), np.ndarray) or label.type.dtype.kind not in "iu":
+    recorder = dispatch.recorder()
+    if isinstance(label._held(), np.ndarray) or label.type.dtype.kind not in "iu" or recorder is None or by_op and recorder.keeps_reads:
         return label
     ignored = dispatch.call(ops.Equal, label, number_like(label, ignore_index))
     checked = check_within(

@@ -11,7 +11,7 @@ from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
 from polyreme.math import fed_sizes
-from polyreme.math.common import cast_to, number_of, same_sizes, tensor_arg
+from polyreme.math.common import cast_to, check_within, number_of, same_sizes, tensor_arg
 from polyreme.math.manipulation import take_along_axis
 from polyreme.tensor import Tensor
 
@@ -56,13 +56,11 @@ def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
     start = dispatch.call(ops.BroadcastTo, dispatch.call(ops.Iota, shape=(1, beams), axis=1, dtype=ids.type.dtype), shape=(batch, beams))
 
     def step(words: Tensor, origins: Tensor, beam: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        _check_beams(beam, beams)
+        beam = check_within(beam, beams, _beyond, wraps=False)
         return [take_along_axis(origins, beam, 1)], [take_along_axis(words, beam, 1)]
 
     return gathered_steps(step, [start], [ids, parents], reverse=True)[1][0]
 
 
-def _check_beams(beam: Tensor, beams: Any) -> None:
-    values = beam._held()
-    if isinstance(values, np.ndarray) and values.size and (values.min() < 0 or values.max() >= beams):
-        raise ValueError(f"gather_tree expected parents in [0, {beams}) but got values from {values.min()} to {values.max()}")
+def _beyond(low: int, high: int, beams: int) -> ValueError:
+    return ValueError(f"gather_tree expected parents in [0, {beams}) but got values from {low} to {high}")

@@ -7,11 +7,11 @@ from typing import Any
 from polyreme.dtypes import default_dtype
 from polyreme.math import add, cast, reshape
 from polyreme.math.common import tensor_arg
+from polyreme.math.programs import recorded
 from polyreme.nn import Layer
 from polyreme.nn import initializer as init
 from polyreme.nn.functional.conv import sizes_of
 from polyreme.regions.deformable import deformable_conv, result_type
-from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = ["DeformConv2D", "deform_conv2d"]

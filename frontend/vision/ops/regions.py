@@ -7,11 +7,11 @@ from typing import Any
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import TensorType, i64
 from polyreme.math.common import tensor_arg
+from polyreme.math.programs import recorded
 from polyreme.nn import Layer
 from polyreme.regions import pool
 from polyreme.regions.align import roi_align as align
 from polyreme.regions.places import check_regions
-from polyreme.regions.programs import recorded
 from polyreme.tensor import Tensor
 
 __all__ = ["PSRoIPool", "RoIAlign", "RoIPool", "psroi_pool", "roi_align", "roi_pool"]
