@@ -27,6 +27,9 @@ _LAYOUTS = {
     "nvptx64": "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64",
 }
 
+# The least that a store takes past the caches, and to multiples of which it does.
+STREAMED_BYTES = 16
+
 
 @dataclass(frozen=True)
 class Target:

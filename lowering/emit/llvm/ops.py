@@ -16,6 +16,7 @@ from polyreme.lowering.emit.llvm.dot4 import dot2_code, dot4_code
 from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element, number_bits
 from polyreme.lowering.emit.llvm.text import Lane, TextCode, constant_text, type_text
+from polyreme.lowering.machines.targets import STREAMED_BYTES
 
 ARENA_ALIGN = 64
 
@@ -153,7 +154,9 @@ def _emit_store(e: FunctionEmitter, op: Any) -> None:
     align, mask = _alignment(op, dtype), _mask(e, op)
     if mask is None:
         place = e.address(op.buffer, op.index)
-        if op.streaming and e.target.arch == "x86_64" and value.lanes > 1:
+        # Of shorter vectors, or of whole pieces and a rest, every other one would go past the caches and those between them through: a line
+        # that is written both ways goes to memory at each turn.
+        if op.streaming and e.target.arch == "x86_64" and value.lanes * dtype.bytes % STREAMED_BYTES == 0:
             _stream(e, value, dtype, place, align)
         else:
             e.code.line(f"store {value.typed}, {place.typed}, align {align}")
@@ -182,7 +185,7 @@ def _stream(e: FunctionEmitter, value: Lane, dtype: ScalarType, place: Lane, ali
         return
     address = code.value("i64", 1, f"ptrtoint {place.typed} to i64")
     past, through, after = code.label("past"), code.label("through"), code.label("after")
-    code.branch((address & 15).compare("eq", 0).ref, past, through)
+    code.branch((address & (STREAMED_BYTES - 1)).compare("eq", 0).ref, past, through)
     code.start(past)
     code.line(f"store {value.typed}, {place.typed}, align 16, !nontemporal !{{i32 1}}")
     code.jump(after)

@@ -13,7 +13,7 @@ from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, shape_of
 from polyreme.lowering.kernels.loop_nest import Lanes, iterations_together
-from polyreme.lowering.machines.targets import Target
+from polyreme.lowering.machines.targets import STREAMED_BYTES, Target
 
 # Functions that cost as much as this many simple ones; the others cost one.
 EXPENSIVE = {
@@ -324,11 +324,18 @@ class _RowChoices:
         memory alone.
 
         Where arithmetic takes as long, reading the lines first costs nothing, and is faster than to wait until they are written, unless
-        they come whole.
+        they come whole. Where rows begin between two of the pieces that stores can take past the caches, some would go past them and some
+        through: a line with the end of one row and the beginning of the next goes to memory twice then.
         """
         if self._has_expensive() and self.whole_lines is None:
             return frozenset()
-        return frozenset(i for i, value in enumerate(self.results) if self._is_large(value))
+        return frozenset(i for i, value in enumerate(self.results) if self._is_large(value) and not self._begins_between(value))
+
+    def _begins_between(self, value: Value) -> bool:
+        """Whether rows of what a result is stored into begin between two pieces."""
+        shape = self.stored or shape_of(value)
+        row = shape[-1] * element_type(value.type).bytes if len(shape) > 1 else 0
+        return self.whole_lines is None and isinstance(row, int) and row % STREAMED_BYTES != 0
 
     def _is_large(self, value: Value) -> bool:
         """Whether the last cache does not hold what a result is stored into."""

@@ -438,6 +438,16 @@ def test_streaming_stores_write_what_others_do_wherever_the_buffer_lies(dtype, t
     assert "nontemporal" not in emit_llvm(module, TARGETS["aarch64"])
 
 
+def test_vectors_of_half_a_piece_are_not_streamed():
+    """Every other one would be, by its place, and lines that are written both ways go to memory at each turn."""
+    module, args, b = one_function([BufferType((64,), f32)], [BufferType((64,), f32)])
+    with b.loop(b.number(0), b.number(64), step=2) as (i, _, _):
+        b(kernel.Store, b(kernel.Load, args[0], i, lanes=2), args[1], i, streaming=True)
+    finish(b)
+    assert_same(module, [np.arange(64, dtype=np.float32)])
+    assert "nontemporal" not in emit_llvm(module, TARGETS["x86-64-avx512"])
+
+
 # --- calls, threads, sizes
 
 

@@ -124,6 +124,15 @@ def test_only_large_results_of_elementwise_loops_and_only_where_the_target_says_
     assert counts(lowered(module_of([((64, 1024), f32)] * 2, lambda b, x, y: b(tensor.Concat, [x, y], axis=1)), target)) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("width", "streams"), [(256, True), (254, False)])
+def test_rows_that_begin_between_two_pieces_are_not_streamed(width: int, streams: bool):
+    module = module_of([((64, width - 2), f32)], lambda b, x: b(tensor.Pad, x, low=(0, 1), high=(0, 1), interior=(0, 0), value=0.0))
+    made = lowered(module, replace(TARGETS["x86-64-avx512"], **SMALL))
+    assert any(isinstance(op, kernel.Store) and op.streaming for op in made.walk()) == streams
+    x = np.random.default_rng(3).standard_normal((64, width - 2)).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(made, [x])[0], np.pad(x, ((0, 0), (1, 1))))
+
+
 @pytest.mark.parametrize(
     ("name", "size", "fn", "lanes"),
     [
