@@ -26,10 +26,15 @@ def matmul(op: Any, b: Emitter, dz: Value) -> Any:
         dx = b(MatMul, columns, dz, transpose_x=ty, transpose_y=True)
     else:
         dx = b(MatMul, dz, columns, transpose_y=not ty)
-    if ty:
-        dy = b(MatMul, dz, rows, transpose_x=True, transpose_y=tx)
+    if columns.type.rank == 2 and not tx:
+        # All products with one matrix as a single one over their rows: its gradients are never made one by one, to be added up.
+        rows_of_all, dz = _in_rows(b, rows), _in_rows(b, dz)
     else:
-        dy = b(MatMul, rows, dz, transpose_x=not tx)
+        rows_of_all = rows
+    if ty:
+        dy = b(MatMul, dz, rows_of_all, transpose_x=True, transpose_y=tx)
+    else:
+        dy = b(MatMul, rows_of_all, dz, transpose_x=not tx)
     dx, dy = unbroadcast(b, dx, rows.type), unbroadcast(b, dy, columns.type)
     return (
         dx if x.type.rank > 1 else b(Reshape, dx, shape=x.type.shape),
@@ -37,14 +42,18 @@ def matmul(op: Any, b: Emitter, dz: Value) -> Any:
     )
 
 
+def _in_rows(b: Emitter, x: Value) -> Value:
+    """The rows of all matrices, one below the other."""
+    shape = x.type.shape
+    return x if len(shape) == 2 else b(Reshape, x, shape=(product(shape[:-1]), shape[-1]))
+
+
 @gradient(Linear)
 def linear(op: Any, b: Emitter, dy: Value) -> Any:
     """dx = dy Wᵀ, dW = xᵀ dy over all rows, db = sum of dy"""
     x, weight = op.x, op.weight
     dx = b(MatMul, dy, weight, transpose_y=True)
-    rows = product(x.type.shape[:-1])
-    flat_x = x if x.type.rank == 2 else b(Reshape, x, shape=(rows, x.type.shape[-1]))
-    flat_dy = dy if x.type.rank == 2 else b(Reshape, dy, shape=(rows, dy.type.shape[-1]))
+    flat_x, flat_dy = _in_rows(b, x), _in_rows(b, dy)
     dw = b(MatMul, flat_x, flat_dy, transpose_x=True)
     return dx, dw, None if op.bias is None else b(Sum, flat_dy, axis=(0,))
 

@@ -421,3 +421,17 @@ def test_a_backward_half_gives_the_gradients_that_its_results_have(given, reache
     for i, grad in zip(half.reached, found, strict=True):
         np.testing.assert_allclose(grad, expected[i])
     assert half.read <= set(half.saved)
+
+
+@pytest.mark.parametrize("transpose_y", [False, True])
+def test_the_gradient_of_a_matrix_that_many_are_multiplied_by_is_one_product(transpose_y: bool):
+    func = Func.empty("main", [TensorType((5, 3, 4), f64), TensorType((2, 4) if transpose_y else (4, 2), f64)], arg_names=["x", "w"])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.MatMul, *func.args, transpose_y=transpose_y)])
+    halves = forward_backward(func.finish(), [0, 1])
+    assert not any(isinstance(op, nn.Sum) for op in halves.backward.walk())
+    x, w, dy = (random.standard_normal(shape) for shape in ((5, 3, 4), func.args[1].type.shape, (5, 3, 2)))
+    _, (dx, dw) = gradients(func, [x, w], [dy], [0, 1])
+    np.testing.assert_allclose(dx, dy @ (w if transpose_y else w.T))
+    expected = np.einsum("bmk,bmn->kn", x, dy)
+    np.testing.assert_allclose(dw, expected.T if transpose_y else expected)
