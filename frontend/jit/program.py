@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +12,7 @@ from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.function_steps import FunctionNode, record_function
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit.spares import Spares
 from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
@@ -229,6 +231,7 @@ class TracedProgram:
         self._training: dict[tuple[str, tuple[int, ...]], Training] = {}
         self._needing: dict[tuple[int, ...], tuple[bool, ...]] = {}
         self._dependents: dict[tuple[tuple[int, ...], int], frozenset[int]] = {}
+        self._spares = Spares()
         self._cuts: dict[int, Cut] = {}
         self._cut: Cut | None = None  # how it runs since gradients at one of its results were asked for
 
@@ -269,7 +272,22 @@ class TracedProgram:
         """The outputs of a step of training, and what `write` then gives the tensors that it writes to. Nothing is put on the tape."""
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
         tape.settle(*args)
-        return [Tensor._wrap(array) for array in self._executable("worth").run([t._value for t in args])]
+        executable = self._executable("worth")
+        if isinstance(executable, WeightedFunction):
+            arrays = [t._value for t in args]
+            results = executable.run(arrays, self._spares)
+            for place, i in self._replaced:
+                self._spares.keep(place, arrays[i])
+        else:
+            results = executable.run([t._value for t in args])
+        return [Tensor._wrap(array) for array in results]
+
+    @cached_property
+    def _replaced(self) -> list[tuple[int, int]]:
+        """The numbers of results that tensors are given, and of the arguments which their contents before are."""
+        places = {id(source): i for i, source in enumerate(self.traced.sources) if not isinstance(source, int)}
+        written = enumerate(self.traced.written, self.traced.output_count)
+        return [(place, places[id(tensor)]) for place, tensor in written if id(tensor) in places]
 
     def _run_fixed(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         if self._fixed_run is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polyreme.jit.spares import Spares
 from polyreme.runtime.memory import aligned_empty, numpy_dtype
 
 if TYPE_CHECKING:
@@ -55,13 +56,16 @@ class WeightedFunction:
         self._current: _Binding | None = None
         self._lock = threading.Lock()
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The results for all arguments of the module's `main`."""
+    def run(self, arrays: Sequence[Array], spares: Spares | None = None) -> list[Array]:
+        """The results for all arguments of the module's `main`, in memory of `spares` where these have some that nobody needs."""
         weights = [arrays[i] for i in self._weights]
         binding = self._current
         if binding is None or not all(map(is_, weights, binding.weights)):
             binding = self._bind(weights)
-        return binding.executable.run([arrays[i] for i in self._others])
+        others = [arrays[i] for i in self._others]
+        # Now that other weights are bound than at the last run, those are free.
+        result: list[Array] = binding.executable.run(others, memory=None if spares is None else spares.take())
+        return result
 
     def _bind(self, weights: list[Array]) -> _Binding:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import polyreme as paddle
 from polyreme import tape
+from polyreme.jit.spares import LEAST_BYTES, Spares
 
 
 def a_training(optimizer: str, clips: bool, schedules: bool) -> tuple[Any, Any, Any]:
@@ -200,3 +202,56 @@ def test_a_step_with_a_label_that_is_no_class_changes_nothing() -> None:
             step(x, paddle.to_tensor([0, wrong]))
     np.testing.assert_array_equal(net.weight.numpy(), before)
     assert len(step.programs()) == 1
+
+
+def test_parameters_before_a_step_are_memory_for_the_next_one_unless_somebody_holds_them():
+    paddle.seed(2)
+    net = paddle.nn.Linear(96, 96)
+    optimizer = paddle.optimizer.Adam(parameters=net.parameters())
+
+    @paddle.jit.to_static(full_graph=True)
+    def step(x: Any) -> Any:
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss
+
+    def place() -> int:
+        return int(net.weight._value.ctypes.data)
+
+    x = paddle.ones([4, 96])
+    places = []
+    for _ in range(6):
+        step(x)
+        places.append(place())
+    # Two pieces of memory take turns.
+    assert places[-4:-2] == places[-2:] and len(set(places[-2:])) == 2
+    seen = []
+    for look in (
+        lambda: net.weight.numpy(), lambda: net.weight._value, lambda: net.weight._value[3:], lambda: memoryview(net.weight._value),
+        lambda: net.weight.clone()._value, lambda: net.weight._value.T,
+    ):  # fmt: skip
+        held = look()
+        seen.append((held, np.array(held)))
+        step(x)
+    for _ in range(3):
+        step(x)
+    for held, copied in seen:
+        np.testing.assert_array_equal(held, copied)
+
+
+def test_memory_that_others_know_of_weakly_is_not_taken():
+    spares = Spares()
+    arrays = [np.zeros(LEAST_BYTES, np.uint8) for _ in range(4)]
+    known = weakref.ref(arrays[1])
+    arrays[2].flags.writeable = False
+    for i in range(3):
+        spares.keep(i, arrays[i])
+    spares.keep(3, arrays[3][1:])
+    held = arrays.pop()
+    assert spares.take() == {} and held is not None
+    for i in range(3):
+        spares.keep(i, arrays[i])
+    arrays.clear()
+    assert list(spares.take()) == [0] and known() is None
