@@ -159,8 +159,9 @@ class Op(metaclass=_OpClass):
         self.segments = segments
         self.attributes = attributes
         self.regions = regions
-        for region in regions:
-            region.parent = self
+        if regions:
+            for region in regions:
+                region.parent = self
         self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
         self.location = loc
         self.parent: Block | None = None

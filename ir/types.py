@@ -74,6 +74,11 @@ _NUMPY = {
 _FROM_NUMPY = {np.dtype(n): SCALARS[k] for k, n in _NUMPY.items() if k != "index"}
 
 
+def is_index(type: object) -> bool:
+    """Whether a type is `index`: a comparison for where most are vectors, without asking the vector first."""
+    return type is index or (type.__class__ is ScalarType and type == index)
+
+
 def scalar_type(dtype: Any) -> ScalarType:
     """The scalar type of a numpy dtype (bfloat16 by ml_dtypes included); `TypeError` for any other."""
     dtype = np.dtype(dtype)

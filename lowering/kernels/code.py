@@ -19,8 +19,9 @@ from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, ScalarType, Type, element_type, i32, i64, index
 
 Index = int | Expr | Value
-# Result types and segments of ops that were made: by class, types of operands and attributes.
-_KNOWN: dict[tuple[type[Op], tuple[Any, ...]], tuple[Type, tuple[int, ...] | None]] = {}
+# Result type and segments of ops that were made: by class, types of operands and attributes. Types are told apart by where they are, which
+# asks none of them; those of the operands are kept, so that no other type comes to lie there.
+_KNOWN: dict[tuple[type[Op], tuple[Any, ...]], tuple[tuple[Type], tuple[int, ...] | None, list[Type]]] = {}
 MOST_KNOWN = 10_000
 
 
@@ -148,10 +149,10 @@ class Code:
     # --- values
 
     def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
-        return self._again(kernel.Apply, xs, {"fn": fn, "dtype": dtype}, (fn, dtype, *[x.type for x in xs]))
+        return self._again(kernel.Apply, xs, {"fn": fn, "dtype": dtype}, (fn, dtype, *[id(x.type) for x in xs]))
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        return self._again(kernel.Fma, (a, b, c), {}, (a.type, b.type, c.type))
+        return self._again(kernel.Fma, (a, b, c), {}, (id(a.type), id(b.type), id(c.type)))
 
     def _again(self, kind: type[Op], operands: Sequence[Value], attributes: dict[str, Any], key: tuple[Any, ...]) -> OpResult:
         """An op with one result, whose type follows from the `key`: one like another that was checked is not checked again. Kernels are
@@ -162,19 +163,21 @@ class Code:
             op = kind(*((operands,) if kind is kernel.Apply else operands), **attributes)
             if len(_KNOWN) >= MOST_KNOWN:
                 _KNOWN.clear()
-            _KNOWN[kind, key] = op.result.type, op.segments
-        else:
-            op = kind.build(operands, attributes, (), known[:1], self.b.loc, known[1])
-        value: OpResult = self.b.insert(op)
-        return value
+            _KNOWN[kind, key] = (op.result.type,), op.segments, [x.type for x in operands]
+            value: OpResult = self.b.insert(op)
+            return value
+        b = self.b
+        op = kind.build(operands, attributes, (), known[0], b.loc, known[1])
+        b.block.insert(op, b.before)
+        return op.results[0]
 
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c: of floats, or of words of four bytes or two 16-bit numbers each, whose products are summed in one."""
         of_words = kernel.Dot2 if self.pairs else kernel.Dot4
-        return self._again(of_words if element_type(c.type) == i32 else kernel.Fma, (a, b, c), {}, (a.type, b.type, c.type))
+        return self._again(of_words if element_type(c.type) == i32 else kernel.Fma, (a, b, c), {}, (id(a.type), id(b.type), id(c.type)))
 
     def broadcast(self, x: Value, lanes: int) -> Value:
-        return self._again(kernel.Broadcast, (x,), {"lanes": lanes}, (x.type, lanes)) if lanes > 1 else x
+        return self._again(kernel.Broadcast, (x,), {"lanes": lanes}, (id(x.type), lanes)) if lanes > 1 else x
 
     def zero(self, dtype: ScalarType, lanes: int = 1) -> Value:
         return self.broadcast(self.constant(0.0 if dtype.is_float else 0, dtype), lanes)
@@ -229,7 +232,7 @@ class Code:
         if mask is not None:
             value: Value = self.b(kernel.Load, buffer, position, mask, lanes=lanes, align=align)
             return value
-        key = type(buffer.type), element_type(buffer.type), position.type, lanes, align
+        key = id(buffer.type), id(position.type), lanes, align
         return self._again(kernel.Load, (buffer, position), {"lanes": lanes, "align": align}, key)
 
     def store(

@@ -28,6 +28,8 @@ __all__ = ["EarlyObjects", "kept_object", "make_objects"]
 MIN_OPS_TO_SPLIT = 2000
 # As many bytes of packed weights take as long to make as the code of one op does.
 BYTES_PER_OP = 30_000
+# An op of `main` takes as long: calls pass arrays of sizes, and LLVM looks for cheaper addresses in the small kernels beside it.
+KERNEL_OPS_PER_OP_OF_MAIN = 8
 
 T = TypeVar("T")
 
@@ -112,7 +114,7 @@ def make_objects(
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.
     works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in other_work]
-    works.append((main.ops, partial(_object, main, target, None)))
+    works.append((main.ops * KERNEL_OPS_PER_OP_OF_MAIN, partial(_object, main, target, None)))
     left = [part for part in kernels if part.functions[0].sym_name not in begun]
     made = _shared_out([*works, *((part.ops, partial(_object, part, target, kept)) for part in left)], target)
     objects = dict(zip(left, made[len(works) :], strict=True)) | (early.made(kernels) if early is not None else {})

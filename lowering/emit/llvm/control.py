@@ -269,8 +269,9 @@ def _capture(e: FunctionEmitter, inner: FunctionEmitter, op: Any) -> tuple[list[
             for value in nested.operands:
                 if value not in inside:
                     outside[value] = None
-        for region in nested.regions:
-            inside.update(region.block.args)
+        if nested.regions:
+            for region in nested.regions:
+                inside.update(region.block.args)
         if nested.__class__ in SILENT:
             continue
         written.update(map(root_of, _written_by(e, nested)))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, symbol
-from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i32, index, type_symbols
+from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, i32, index, is_index, type_symbols
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.facts import gather_facts
 from polyreme.lowering.emit.llvm.libm import LIBM, LIBM_FLOAT32
@@ -23,6 +23,7 @@ from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, me
 from polyreme.lowering.emit.llvm.text import Lane, TextCode, comment_text, symbol_text
 from polyreme.lowering.machines.targets import Target
 
+T = TypeVar("T")
 EmitOp = Callable[["FunctionEmitter", Any], Any]
 
 # Functions that code generation itself may call or define.
@@ -146,8 +147,11 @@ def typed_lane(code: TextCode, type: Type, ref: str) -> Lane:
 def scalar_of(value: Value) -> ScalarType:
     """The element type of a scalar, vector or buffer."""
     type = value.type
-    assert isinstance(type, (ScalarType, VectorType, BufferType))
-    return type if isinstance(type, ScalarType) else type.dtype
+    if type.__class__ is ScalarType:
+        scalar: ScalarType = type
+        return scalar
+    assert isinstance(type, (VectorType, BufferType))
+    return type.dtype
 
 
 class EmittedPosition:
@@ -178,7 +182,7 @@ class FunctionEmitter:
             self.code.name(reserved)
         self.values: dict[Value, Any] = {}
         self.pool = self.size_array = self.arena = None  # type: Lane | None
-        self._known: dict[Any, Lane] = {}
+        self._known: dict[Any, Any] = {}
         self._scopes: list[list[Any]] = []
         self._place = ""
         # where the function is a round of a loop: the iterations of its one parallel loop that it makes
@@ -191,14 +195,14 @@ class FunctionEmitter:
 
     def bind(self, value: Value, lane: Any) -> None:
         """Let `value` stand for a `Lane` (a scalar index becomes a `EmittedPosition`)."""
-        if value.type == index and isinstance(lane, Lane):
+        if isinstance(lane, Lane) and is_index(value.type):
             lane = EmittedPosition(None, int(lane.known)) if lane.known is not None else EmittedPosition(lane, 0)
         self.values[value] = lane
 
     def get(self, value: Value) -> Lane:
         """The value in a register."""
         found = self.values[value]
-        return self.lane(found) if isinstance(found, EmittedPosition) else found
+        return self.lane(found) if found.__class__ is EmittedPosition else found
 
     def lane(self, position: EmittedPosition) -> Lane:
         """A position as one number."""
@@ -209,9 +213,9 @@ class FunctionEmitter:
             return base
         return self.once(("+", base.ref, offset), lambda: base + offset)
 
-    def once(self, key: Any, compute: Callable[[], Lane]) -> Lane:
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
         """What `compute` gives, computed at most once per block that sees it."""
-        found = self._known.get(key)
+        found: T | None = self._known.get(key)
         if found is None:
             found = self._known[key] = compute()
             if self._scopes:
@@ -275,20 +279,20 @@ class FunctionEmitter:
         elem = memory_element(scalar_of(buffer))
         pointer, at = self.get(buffer), self.values[position]
         if at.base is not None:
-            base, from_start = at.base, pointer
             # Not inbounds: the base alone may lie outside when the offset brings it back.
-            pointer = self.once(
-                ("gep", from_start.ref, elem, base.ref),
-                lambda: self.code.value(from_start.elem, 1, f"getelementptr {elem}, {from_start.typed}, {base.typed}", "at"),
-            )
+            pointer = self._moved("getelementptr", elem, pointer, at.base.typed)
         if at.offset == 0:
             return pointer
         word = "getelementptr inbounds" if inbounds and at.base is None else "getelementptr"
-        start = pointer
-        return self.once(
-            ("gep", start.ref, elem, at.offset),
-            lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, i64 {at.offset}", "at"),
-        )
+        return self._moved(word, elem, pointer, f"i64 {at.offset}")
+
+    def _moved(self, word: str, elem: str, start: Lane, by: str) -> Lane:
+        """A pointer so many elements further, as `once` has it."""
+        key = "gep", start.ref, elem, by
+        found: Lane | None = self._known.get(key)
+        if found is None:
+            found = self.once(key, lambda: self.code.value(start.elem, 1, f"{word} {elem}, {start.typed}, {by}", "at"))
+        return found
 
     def dim(self, dim: Dim) -> EmittedPosition:
         """A size from the model's sizes; names are read once."""
@@ -296,6 +300,9 @@ class FunctionEmitter:
             return EmittedPosition(None, dim)
         if (own := self.own_sizes) is not None:
             return EmittedPosition(self.once(("size", dim), lambda: self._load_size(own[dim], "size")), 0)
+        return self.once(("dim", dim), lambda: self._sum_of(dim))
+
+    def _sum_of(self, dim: Expr) -> EmittedPosition:
         total = EmittedPosition(None, 0)
         for monomial, coefficient in dim.terms:
             term = EmittedPosition(None, coefficient)
@@ -359,19 +366,25 @@ class FunctionEmitter:
 
     def run_block(self, block: Block) -> list[Any]:
         """Write the ops of a block; what its terminator passes on."""
-        table, plain = self.module.table, self.module.split
-        for op in block:
-            emit = table.get(type(op))
+        table, plain, values = self.module.table, self.module.split, self.values
+        op = block.first
+        while op is not None:
+            emit = table.get(op.__class__)
             if emit is None:
                 raise PolyremeError(f"'{op.name}' has no machine code: expected an op of the kernel level", op.location, code="E0408")
             if not plain:
                 self._name_after(op)
             results = emit(self, op)
-            if results is not None:
+            if results.__class__ is EmittedPosition or (results.__class__ is Lane and not is_index(op.results[0].type)):
+                # Most ops by far: one result, in the form that it is kept in.
+                (value,) = op.results
+                values[value] = results
+            elif results is not None:
                 if len(op.results) == 1 and not isinstance(results, list):
                     results = [results]
                 for result, lane in zip(op.results, results, strict=True):
                     self.bind(result, lane)
+            op = op.next
         return [self.values[v] for v in block.terminator.operands]
 
     def _name_after(self, op: Op) -> None:

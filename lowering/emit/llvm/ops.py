@@ -11,7 +11,7 @@ from polyreme.ir.builtin import Return
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import product
-from polyreme.ir.types import ScalarType, f32, f64, i1, i32, i64, index
+from polyreme.ir.types import ScalarType, f32, f64, i1, i32, i64, index, is_index
 from polyreme.lowering.emit.llvm.dot4 import dot2_code, dot4_code
 from polyreme.lowering.emit.llvm.function import EmitOp, EmittedPosition, FunctionEmitter, scalar_of
 from polyreme.lowering.emit.llvm.scalar_functions import apply_code, element, memory_element, number_bits
@@ -46,22 +46,22 @@ _INDEX_RULES: dict[str, Callable[[FunctionEmitter, EmittedPosition, EmittedPosit
 
 
 def _emit_apply(e: FunctionEmitter, op: Any) -> Any:
-    operands = op.operands
+    operands, fn = op.operands, op.attributes["fn"]
     dtype = scalar_of(operands[-1])
-    if op.result.type == index and dtype == index:
+    if is_index(op.results[0].type) and is_index(dtype):
         a = e.values[operands[0]]
-        if op.fn in _INDEX_RULES:
-            return _INDEX_RULES[op.fn](e, a, e.values[operands[1]])
+        if fn in _INDEX_RULES:
+            return _INDEX_RULES[fn](e, a, e.values[operands[1]])
         if len(operands) == 2:
             b = e.values[operands[1]]
             if a.base is None and b.base is None:
-                return EmittedPosition(None, int(kernel.Apply.reference((a.offset, b.offset), fn=op.fn, dtype=None)))
-    if op.fn == "cast" and dtype == f32 and scalar_of(op.result) == i32 and e.target.arch == "x86_64":
+                return EmittedPosition(None, int(kernel.Apply.reference((a.offset, b.offset), fn=fn, dtype=None)))
+    if fn == "cast" and dtype == f32 and scalar_of(op.result) == i32 and e.target.arch == "x86_64":
         rounded = operands[0].producer(kernel.Apply)
         if rounded is not None and rounded.fn == "round":
             return _nearest_integer(e.get(rounded.xs[0]))
     lanes = [e.get(v) for v in operands]
-    return apply_code(op.fn, lanes, e.number(operands[-1]), e.number(op.result), e.target)
+    return apply_code(fn, lanes, e.number(operands[-1]), e.number(op.result), e.target)
 
 
 def _nearest_integer(x: Lane) -> Lane:
@@ -72,7 +72,9 @@ def _nearest_integer(x: Lane) -> Lane:
 
 
 def _emit_fma(e: FunctionEmitter, op: Any) -> Lane:
-    return apply_code("fma", [e.get(v) for v in op.operands], scalar_of(op.a), scalar_of(op.result), e.target)
+    a, b, c = operands = [e.get(v) for v in op.operands]
+    dtype = scalar_of(op.a)
+    return a.fma(b, c) if dtype is f32 else apply_code("fma", operands, dtype, scalar_of(op.result), e.target)
 
 
 def _emit_dot4(e: FunctionEmitter, op: Any) -> Lane:

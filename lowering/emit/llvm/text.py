@@ -12,6 +12,8 @@ import struct
 from collections.abc import Sequence
 
 _BITS = {"half": 16, "float": 32, "double": 64}
+# How the names of intrinsics spell elements that are not called so.
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 _PLAIN = re.compile(r"[^A-Za-z0-9_.$-]")
 
 
@@ -92,7 +94,11 @@ class TextCode:
 
     def value(self, elem: str, lanes: int, instruction: str, hint: str = "") -> Lane:
         """Append `%fresh = instruction`."""
-        name = self.name(hint or self.hint)
+        if self.plain:
+            self._count += 1
+            name = f"%v{self._count}"
+        else:
+            name = self.name(hint or self.hint)
         self.lines.append(f"  {name} = {instruction}")
         return Lane(self, elem, lanes, name)
 
@@ -149,7 +155,7 @@ class Lane:
 
     @property
     def typed(self) -> str:
-        return f"{self.type} {self.ref}"
+        return f"{self.elem} {self.ref}" if self.lanes == 1 else f"<{self.lanes} x {self.elem}> {self.ref}"
 
     @property
     def is_float(self) -> bool:
@@ -166,10 +172,11 @@ class Lane:
 
     def call(self, intrinsic: str, *others: Lane | float, extra: str = "", hint: str = "") -> Lane:
         """The LLVM intrinsic on this type, `extra` being further arguments."""
-        args = ", ".join([self.typed, *(self.like(o).typed for o in others)])
-        suffix = {"half": "f16", "float": "f32", "double": "f64"}.get(self.elem, self.elem)
+        type = self.type
+        args = ", ".join([f"{type} {self.ref}", *[self.like(o).typed for o in others]])
+        suffix = _SUFFIXES.get(self.elem, self.elem)
         suffix = suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
-        return self.code.value(self.elem, self.lanes, f"call {self.type} @llvm.{intrinsic}.{suffix}({args}{extra})", hint)
+        return self.code.value(self.elem, self.lanes, f"call {type} @llvm.{intrinsic}.{suffix}({args}{extra})", hint)
 
     # --- arithmetic
 
