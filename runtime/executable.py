@@ -110,9 +110,13 @@ class Executable(CallableModel):
         self._look_slot = self._slots.get(("looks", 0))
         self._parts: dict[tuple[int, ...], Executable] = {}
 
-    def run(self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None) -> list[Array]:
+    def run(
+        self, inputs: Sequence[Any], out: Sequence[Array | None] | None = None, memory: Mapping[int, Array] | None = None
+    ) -> list[Array]:
         """The outputs for `inputs`, in fresh arrays, or in those of `out` that are not None.
 
+        `memory` has contiguous arrays by the numbers of outputs that are written there, if they are of the shapes and dtypes. That neither
+        inputs nor other outputs share them is the caller's to know.
         Inputs that are not contiguous are copied; dtype and shape must be the manifest's. `CallError` names the argument at fault.
         """
         if len(inputs) != len(self._inputs):
@@ -159,7 +163,7 @@ class Executable(CallableModel):
                 return self._run_into(context, plan, arrays, out)
             results: list[Array] = []
             for (slot, dtype, _), shape in zip(self._outputs, plan.output_shapes):
-                result = _empty(shape, dtype=dtype)
+                result = _empty(shape, dtype=dtype) if not memory else _fitting(memory.get(len(results)), shape, dtype)
                 try:
                     buffers[slot] = _addressof(_from_buffer(result if dtype.num < _FOREIGN else result.view(_BITS)))
                 except (TypeError, ValueError, BufferError):
@@ -260,3 +264,8 @@ class Executable(CallableModel):
             self._plans.clear()
         self._plans[shapes] = plan
         return plan
+
+
+def _fitting(given: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
+    """What is given if it is of the shape and dtype, else a new array."""
+    return given if given is not None and given.shape == shape and given.dtype == dtype else np.empty(shape, dtype)

@@ -17,7 +17,7 @@ from polyreme.tensor import Tensor
 _SCHEMES = {"IOB": (2, 0, 1, -1, -1), "IOE": (2, -1, 0, 1, -1), "IOBES": (4, 0, 1, 2, 3), "plain": (1, -1, -1, -1, -1)}
 
 
-class _Rows(NamedTuple):
+class _ChunkRows(NamedTuple):
     """Of labels that follow each other, what type of chunk each is of, whether it begins one, and whether it is the last of one."""
 
     type: Tensor
@@ -47,7 +47,7 @@ def _moved(x: Tensor, by: int) -> Tensor:
     return math.gather(x, math.maximum(math.minimum(places, math.scale(count, 1, -1)), _number(0)), 0)
 
 
-def _rows(label: Tensor, inside: Tensor, first: Tensor, last: Tensor, scheme: str, types: int) -> _Rows:
+def _rows(label: Tensor, inside: Tensor, first: Tensor, last: Tensor, scheme: str, types: int) -> _ChunkRows:
     """`inside` says which labels count, `first` and `last` where a sequence begins and ends."""
     tags, begin, within, end, single = _SCHEMES[scheme]
     kind = math.where(inside, math.floor_divide(label, _number(tags)), _number(types))
@@ -63,7 +63,7 @@ def _rows(label: Tensor, inside: Tensor, first: Tensor, last: Tensor, scheme: st
     begins = math.logical_or(opens, math.logical_and(_is(tag, within, end), _is(tag_before, end, single)))
     begins = math.logical_and(some, math.logical_or(_not(some_before), math.logical_or(_not(same), begins)))
     ends = math.logical_and(some, math.logical_or(last, _moved(over, 1)))
-    return _Rows(kind, begins, ends)
+    return _ChunkRows(kind, begins, ends)
 
 
 def _count(x: Tensor) -> Tensor:
