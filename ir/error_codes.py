@@ -111,6 +111,8 @@ ERROR_CODES = {
     "E0705": "an object that cannot be saved or loaded",
     "E0706": "a model saved by jit.save that cannot be loaded",
     "E0707": "a program that ONNX cannot express",
+    "E0708": "an operator of a model file that could not be read",
+    "E0709": "a model file for which there is not enough memory",
     "E0801": "an artifact or library that is damaged or not ours",
     "E0802": "code for another machine",
     "E0803": "arguments that a compiled model does not take",

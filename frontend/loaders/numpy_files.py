@@ -6,6 +6,7 @@ looks at the file. Here a header has one form, and what it promises must be ther
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -63,7 +64,8 @@ _MOST_HEADER = 10_000
 
 def archive_in(stream: BinaryIO) -> zipfile.ZipFile:
     """The archive in an open file, which somebody else closes. A `ValueError` where it is damaged or no archive, where two parts have one
-    name, and where its parts become much more than the file: a bomb.
+    name or one says that it is longer than the file, as much memory as Python would take for it, and where its parts become much more than
+    the file: a bomb.
     """
     count = os.fstat(stream.fileno()).st_size
     try:
@@ -73,6 +75,9 @@ def archive_in(stream: BinaryIO) -> zipfile.ZipFile:
     becomes = sum(part.file_size for part in archive.infolist())
     if becomes > FREE_BYTES + MOST_EXPANSION * count:
         raise ValueError(f"expected at most {MOST_EXPANSION} times its {count} bytes but its parts become {becomes}")
+    for part in archive.infolist():
+        if part.compress_size > count:
+            raise ValueError(f"expected parts within its {count} bytes but '{part.filename}' says that it has {part.compress_size}")
     names = archive.namelist()
     if len(set(names)) != len(names):
         raise ValueError("expected parts of different names")
@@ -89,7 +94,10 @@ def part_of(archive: zipfile.ZipFile, name: str) -> bytes:
         raise _archive_error(error) from None
 
 
-def _archive_error(error: Exception) -> ValueError:
+def _archive_error(error: Exception) -> Exception:
+    """What is wrong with the archive; an error of the disk stays what it is. (Places before the file are invalid arguments.)"""
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        return error
     return ValueError(str(error.args[0] if isinstance(error, KeyError) else error) or type(error).__name__)
 
 

@@ -19,7 +19,7 @@ from polyreme.ir.dims import UnknownSize
 from polyreme.ir.types import TensorType
 from polyreme.jit.capture.trace import Trace, Traced
 from polyreme.jit.structure import flatten
-from polyreme.loaders.errors import LoaderError
+from polyreme.loaders.errors import LoaderError, LoaderFault, LoaderMemoryError, is_refusal
 from polyreme.loaders.program_desc import MAX_RANK
 from polyreme.math.contents import is_small
 from polyreme.parameter import Parameter
@@ -107,7 +107,9 @@ class ProgramBuilder:
 
     @contextmanager
     def operator(self, where: str, name: str, path: str = "") -> Iterator[None]:
-        """Inside, ops are recorded at the operator `name` of the Layer at `path`; what goes wrong is reported `where`."""
+        """Inside, ops are recorded at the operator `name` of the Layer at `path`; what goes wrong is reported `where`, as an error of the
+        file where something refuses it, and else as one of the memory or of ours.
+        """
         around = self.recorder.place
         self.recorder.place = Location(name=f"{path.rstrip('/')}/{name}" if path.strip("/") else name)
         try:
@@ -122,6 +124,9 @@ class ProgramBuilder:
             raise self.fail(where, f"{error}{way_out}") from error
         except PolyremeError as error:
             raise self.fail(where, error.message, error.diagnostics[0].code) from error
+        except MemoryError as error:
+            said = f": {error}" if str(error) else ""
+            raise LoaderMemoryError(f"{self.file}: {where}: there is not enough memory to read it{said}") from error
         except (
             AssertionError,
             RuntimeError,
@@ -132,10 +137,15 @@ class ProgramBuilder:
             AttributeError,
             OverflowError,
             ArithmeticError,
-            MemoryError,
             NotImplementedError,
         ) as error:
-            raise self.fail(where, f"{error or type(error).__name__}") from error
+            if is_refusal(error):
+                code = "E0702" if isinstance(error, NotImplementedError) else ""
+                raise self.fail(where, f"{error or type(error).__name__}", code) from error
+            raise LoaderFault(
+                f"{self.file}: {where}: '{name}' could not be read: {type(error).__name__}: {error}; if Paddle reads the file, this is "
+                "a fault of polyreme's: please report it with the operator"
+            ) from error
         finally:
             self.recorder.place = around
 

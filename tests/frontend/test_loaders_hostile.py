@@ -5,6 +5,7 @@ anything run.
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import struct
 from pathlib import Path
@@ -14,9 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import polyreme as paddle
 from polyreme.loaders import read_model
-from polyreme.loaders.errors import LoaderError
+from polyreme.loaders.errors import LoaderError, LoaderFault, LoaderMemoryError
+from polyreme.loaders.numpy_files import archive_in, part_of
 from polyreme.loaders.pdiparams import read_parameters, write_parameters
+from polyreme.loaders.program import ProgramBuilder
 from polyreme.loaders.program_desc import read_program
 
 MODELS = Path(__file__).parents[1] / "fixtures" / "models"
@@ -333,3 +337,36 @@ def test_a_parameter_name_cannot_lead_out_of_the_folder(tmp_path):
     (inner / "__model__").write_bytes(LEGACY.replace(name, b"../" + name[3:]))
     with pytest.raises(LoaderError, match="expected a parameter whose name is that of a file"):
         read_model(inner)
+
+
+# --- whose fault it is
+
+
+@pytest.mark.parametrize(
+    "read, kind, code, said",
+    [
+        (lambda: paddle.reshape(paddle.ones([4]), [3]), LoaderError, "E0701", "must be equal to the capacity"),
+        (lambda: paddle.concat([paddle.ones([4]), paddle.ones([4])], 2), LoaderError, "E0701", "expected"),
+        (lambda: {}["scale"], LoaderFault, "E0708", "KeyError: 'scale'; if Paddle reads the file, this is a fault of polyreme's"),
+        (lambda: int("seven"), LoaderFault, "E0708", "ValueError: invalid literal"),
+        (lambda: np.empty(1 << 58, np.uint8), LoaderMemoryError, "E0709", "not enough memory to read it: Unable to allocate"),
+    ],
+)
+def test_what_fails_in_an_operator_is_told_by_whose_fault_it_is(read, kind, code, said):
+    with pytest.raises(kind, match=said) as caught, ProgramBuilder("net.json", "net") as builder, builder.operator("op 3", "pd_op.mine"):
+        read()
+    error = caught.value
+    assert type(error) is kind and error.diagnostics[0].code.startswith(code)
+    assert str(error.message).startswith("net.json: op 3: ") and isinstance(error, MemoryError) == (kind is LoaderMemoryError)
+
+
+def test_an_error_of_the_disk_is_not_told_as_a_damaged_archive(tmp_path, monkeypatch):
+    np.savez(tmp_path / "two.npz", a=np.ones(3), b=np.ones(2))
+
+    def broken(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with open(tmp_path / "two.npz", "rb") as stream, archive_in(stream) as archive:
+        monkeypatch.setattr(archive, "read", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            part_of(archive, "a.npy")

@@ -80,7 +80,8 @@ def archives() -> Iterator[File]:
         "",
     )
     yield "a way of packing that nobody knows", _method(packed([("a.npy", npy())]), 77), ""
-    yield "a part of 4 GiB that is not there", _sizes(packed([("a.npy", npy())]), 0xFFFFFFF0), ""
+    yield "a part of 4 GiB that is not there", _sizes(packed([("a.npy", npy())]), 0xFFFFFFF0, 0xFFFFFFF0), ""
+    yield "a part that takes 1 GiB of the file", _sizes(packed([("a.npy", npy())]), 1 << 30, 134), "expected parts within its"
     yield "only the end of an archive", packed([("a.npy", npy())])[-40:], ""
     yield "half an archive", packed([("a.npy", npy())])[:60], ""
     yield "an array in another archive", packed([("a.npz", packed([("a.npy", npy())]))]), "written by numpy.save"
@@ -95,9 +96,9 @@ def _method(data: bytes, method: int) -> bytes:
     return bytes(made)
 
 
-def _sizes(data: bytes, size: int) -> bytes:
+def _sizes(data: bytes, packed: int, size: int) -> bytes:
     made = bytearray(data)
-    struct.pack_into("<II", made, made.index(b"PK\x01\x02") + 20, size, size)
+    struct.pack_into("<II", made, made.index(b"PK\x01\x02") + 20, packed, size)
     return bytes(made)
 
 
