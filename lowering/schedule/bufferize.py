@@ -465,7 +465,10 @@ class _Bufferize:
             else:
                 here, self.b = self.b, self.b if self._changes(memory) else self.top
                 buffer = self.alloc(BufferType(pack.type.shape, pack.type.dtype))
-                self._run_plan(Request(pack.func, self.target), [value], [buffer])
+                if pack.kernel is None:
+                    self._run_plan(Request(pack.func, self.target), [value], [buffer])
+                else:
+                    self._fill(pack, self.buffer(memory), buffer)
                 self.packed[key] = buffer
                 self.b = here
         return self.packed[key]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from polyreme.dialects import tensor
+from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
@@ -44,6 +45,11 @@ _GROUP = 16
 LEAST = 4
 DEEP = 128
 
+# Of an image, places of windows from which on Winograd's algorithm is faster than others; and by how much the convolutions that it takes
+# have to exceed a step's others.
+FEWEST_PLACES = 36
+STEP_SHARE = 0.75
+
 # Constants up to this many elements are put into another order here; larger ones by a kernel, or a pack.
 _FOLDED = 1 << 16
 
@@ -56,9 +62,10 @@ class ChannelsLast(FuncPass):
 
     Before and after: `tensor` ops on values.  Only in functions where most of the work is in convolutions with at least `channels` output
     channels (depthwise ones: 16). With few channels, lanes along a row of pixels do better. Functions that return all that they compute,
-    such as training steps, stay as they are. Runs before reshapes are sunk and before fusion, which find longer chains afterwards. With
-    `blocks`, convolutions with very few channels compute several pixels at once. With `row_windows` the target has a kernel for depthwise
-    convolutions along rows of pixels, so that one of them alone is better left as it is.
+    such as halves of training steps, stay as they are, and so do whole steps without much for Winograd's algorithm. Runs before reshapes
+    are sunk and before fusion, which find longer chains afterwards. With `blocks`, convolutions with very few channels compute several
+    pixels at once. With `row_windows` the target has a kernel for depthwise convolutions along rows of pixels, so that one of them alone is
+    better left as it is.
     """
 
     name: ClassVar[str] = "channels-last"
@@ -73,6 +80,8 @@ class ChannelsLast(FuncPass):
 
     def _pays(self, func: Func) -> bool:
         """Whether most multiply-adds are in convolutions that win by it, as those of bytes always do."""
+        if "state" in func.arg_roles:
+            return self.blocks and config.winograd() and self._step_pays(func)
         wins = others = made = 0.0
         for op in func.block:
             if isinstance(op, tensor.Contract) and op.dtype is not None and _windowed(op):
@@ -106,6 +115,35 @@ class ChannelsLast(FuncPass):
             estimate(product(shape_of(v))) for v in func.block.terminator.operands if len(shape_of(v)) > 2 and not _moves_channels_last(v)
         )
         return wins > others and 2 * returned < made
+
+
+    def _step_pays(self, func: Func) -> bool:
+        """The same of a whole step of training: it wins by the convolutions that Winograd's algorithm takes then, and loses a little by
+        sums over the places of windows, more where each channel has sums of its own.
+        """
+        wins = others = 0.0
+        for op in func.block:
+            if not isinstance(op, tensor.Contract) or not _windowed(op):
+                continue
+            spec = tensor.ContractSpec(op.spec)
+            sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
+            if any(c in spec.a and c in spec.b and size != 1 for c, size in sizes.items() if c in spec.out):
+                return False
+            conv = _conv_of(op)
+            taken = False
+            if conv is not None:
+                window = _windows(op.a if conv.windows_are_a else op.b)
+                summed = [sizes[c] for c in spec.contracted if c not in conv.taps]
+                taken = (
+                    window is not None
+                    and window.sizes == (3, 3)
+                    and window.strides == (1, 1)
+                    and estimate(product(sizes[c] for c in conv.places)) >= FEWEST_PLACES
+                    and min(map(estimate, (product(summed), product(sizes[c] for c in conv.channels)))) >= self.channels
+                )
+            work = estimate(product(sizes.values()))
+            wins, others = wins + work * taken, others + work * (not taken)
+        return wins > STEP_SHARE * others
 
 
 def _moves_channels_last(value: Value) -> bool:

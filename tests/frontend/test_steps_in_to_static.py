@@ -255,3 +255,35 @@ def test_memory_that_others_know_of_weakly_is_not_taken():
         spares.keep(i, arrays[i])
     arrays.clear()
     assert list(spares.take()) == [0] and known() is None
+
+
+def test_a_step_of_convolutions_is_that_of_eager_mode() -> None:
+    """Its convolutions are Winograd's, of weights that each step changes; the pooling's windows overlap."""
+
+    def trained(compiled: bool) -> tuple[list[float], Any]:
+        paddle.seed(3)
+        nn = paddle.nn
+        net = nn.Sequential(
+            nn.Conv2D(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2D(3, 2, 1), nn.Conv2D(32, 32, 3, padding=1, bias_attr=False),
+            nn.BatchNorm2D(32), nn.ReLU(), nn.Conv2D(32, 48, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2D(1), nn.Flatten(),
+            nn.Linear(48, 5)
+        )  # fmt: skip
+        optimizer = paddle.optimizer.Momentum(0.05, parameters=net.parameters())
+        rng = np.random.default_rng(4)
+        x = paddle.to_tensor(rng.standard_normal((4, 3, 32, 31)).astype("float32"))
+        labels = paddle.to_tensor(rng.integers(0, 5, 4))
+
+        def step(x: Any, labels: Any) -> Any:
+            loss = paddle.nn.functional.cross_entropy(net(x), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss
+
+        run = paddle.jit.to_static(step, full_graph=True) if compiled else step
+        return [float(run(x, labels)) for _ in range(6)], net
+
+    (eager, plain), (compiled, net) = trained(False), trained(True)
+    np.testing.assert_allclose(compiled, eager, rtol=2e-4)
+    for mine, other in zip(net.parameters(), plain.parameters(), strict=True):
+        np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-3, atol=2e-4)

@@ -254,7 +254,7 @@ class _WinogradBuilder:
             w = b(tensor.Map, w, fn="cast", dtype=i16)
         w = b(tensor.Reshape, w, shape=(cut.weight_elements * word,))
         b.insert(Return([w]))
-        made = self._weights_kernel(source) if source.index in image.request.kept else None
+        made = self._weights_kernel(source) if source.index in image.request.kept or image.transforms_weights else None
         self.parts.packs.append(Pack(source.index, func.finish(), made))
         return pack(len(self.parts.packs) - 1)
 

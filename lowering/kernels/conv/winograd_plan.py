@@ -51,6 +51,8 @@ BEYOND_L2_CYCLES, BEYOND_L2_MULTIPLE = 0.55, 2
 INNER_PRODUCT_SHARE = 1.25
 # The direct way's time over its multiply-adds, likewise; the second one leaves out taps outside of the image.
 DIRECT_MORE, SHARED_DIRECT_MORE = 1.1, 1.3
+# Cycles to gather a vector of weights of one tap.
+GATHER_CYCLES = 48
 # Cycles that another kernel costs before it does anything.
 STEP_CYCLES = 5000
 # The direct way's further factor if rows have an unknown number of pixels, which its tiles do not fit.
@@ -104,6 +106,12 @@ class WinogradImage:
     @cached_property
     def dtype(self) -> ScalarType:
         return self.problem.dtype
+
+    @cached_property
+    def transforms_weights(self) -> bool:
+        """Whether each run transforms the weights, as where a step of training has changed them."""
+        source = self.problem.right.source
+        return isinstance(source, BlockArgument) and source.index not in self.request.constant | self.request.kept
 
     @cached_property
     def lanes(self) -> int:
@@ -231,8 +239,7 @@ def find_image(request: Request) -> WinogradImage | None:
     _, high, wide, outputs = contract.result.type.shape
     if not all(isinstance(n, int) for n in (channels, outputs, top, left, *epilogue.steps)):
         return None
-    constant = request.constant if problem.pairs else request.constant | request.kept
-    if not isinstance(problem.right.source, BlockArgument) or problem.right.source.index not in constant:
+    if not isinstance(problem.right.source, BlockArgument) or (problem.pairs and problem.right.source.index not in request.constant):
         return None
     if min(channels, outputs) < LEAST_CHANNELS or high * wide == 0:
         return None
@@ -403,6 +410,10 @@ class Blocking:
         again, there = (target.l3_bytes_per_cycle if size <= l3 // 2 else target.memory_bytes_per_cycle for size in (weights, data))
         moved = self._moved(data, there)
         loading = weights / target.memory_bytes_per_cycle + (blocks - 1) * weights / again
+        if image.transforms_weights:
+            # Gathered and multiplied, and written to lines that are read first.
+            vectors = image.channels * self.parts * self.panels * self.vectors
+            transformed += vectors * image.span**2 * GATHER_CYCLES + 2 * weights / target.memory_bytes_per_cycle
         # Few tasks leave threads idle at the end.
         waiting = 1 + 0.3 / (blocks * self.parts)
         return (_overlapped_cycles(products, loading) + moved + transformed + STEP_CYCLES * self.transforms_first) * waiting

@@ -435,3 +435,27 @@ def test_the_gradient_of_a_matrix_that_many_are_multiplied_by_is_one_product(tra
     np.testing.assert_allclose(dx, dy @ (w if transpose_y else w.T))
     expected = np.einsum("bmk,bmn->kn", x, dy)
     np.testing.assert_allclose(dw, expected.T if transpose_y else expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "strides", "padding"),
+    [((8, 8), 3, 2, 1), ((7, 9), 3, 2, 0), ((6, 7), 3, 1, 1), ((11, 10), 5, 3, 2), ((9,), 3, 2, 1), ((5, 6, 4), 3, 2, 1)],
+)
+def test_gradients_of_windows_that_overlap_are_added_up_where_they_arrive(sizes: tuple[int, ...], kernel: int, strides: int, padding: int):
+    rank = len(sizes)
+    func = Func.empty("main", [TensorType((2, 3, *sizes), f64)], arg_names=["x"])
+    b = Builder.at_end(func.block)
+    b(Return, [b(nn.MaxPool, *func.args, kernel=(kernel,) * rank, strides=(strides,) * rank, padding=(padding,) * (2 * rank))])
+    assert not any(isinstance(op, nn.Fold) for op in forward_backward(func.finish(), [0]).backward.walk())
+    x = random.integers(0, 3, (2, 3, *sizes)).astype(float)  # many of equal size
+    around = np.pad(x, [(0, 0), (0, 0), *[(padding, padding)] * rank], constant_values=-np.inf)
+    (y,), _ = gradients(func, [x], [np.zeros(evaluate(func, [x])[0].shape)], [0])
+    dy = random.standard_normal(y.shape)
+    expected = np.zeros_like(around)
+    for place in np.ndindex(y.shape):
+        corner = [p * strides for p in place[2:]]
+        window = around[place[0], place[1]][tuple(slice(c, c + kernel) for c in corner)]
+        first = np.unravel_index(window.argmax(), window.shape)
+        expected[(*place[:2], *(c + f for c, f in zip(corner, first, strict=True)))] += dy[place]
+    inner = (..., *(slice(padding, padding + n) for n in sizes))
+    np.testing.assert_allclose(gradients(func, [x], [dy], [0])[1][0], expected[inner], atol=1e-12)

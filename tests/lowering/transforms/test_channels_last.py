@@ -358,3 +358,26 @@ def test_a_product_of_windows_along_no_axis_is_no_convolution(spec, sizes):
     after = turned(module)
     np.testing.assert_allclose(evaluate(after, inputs)[0], np.einsum(spec, *inputs))
     assert count(after, tensor.Transpose) == 0
+
+
+@pytest.mark.parametrize(("taps", "size", "groups", "turns"), [(3, 8, 1, True), (1, 8, 1, False), (3, 4, 1, False), (3, 8, 4, False)])
+def test_a_step_of_training_is_turned_where_winograds_algorithm_does_most_of_it(taps: int, size: int, groups: int, turns: bool) -> None:
+    pixels, weights = TensorType((2, 8, size, size), f64), TensorType((8, 8 // groups, taps, taps), f64)
+    main = Func.empty("main", [pixels, weights], arg_names=["x", "w"], arg_roles=("input", "state"))
+    b = Builder.at_end(main.block)
+    x, w = main.args
+    numbers = {"strides": (1, 1), "padding": (taps // 2,) * 4, "groups": groups}
+    y = b(nn.Relu, b(nn.Conv, x, w, **numbers))
+    dx = b(nn.ConvTranspose, y, w, sizes=(size, size), dilations=(1, 1), **numbers)
+    again = b(nn.Conv, dx, w, **numbers)
+    dw = b(nn.ConvFilter, x, again, kernel=(taps, taps), dilations=(1, 1), **numbers)
+    b.insert(Return([b(nn.Sub, w, dw), b(nn.Sum, again, axis=(0, 2, 3))]))
+    module = Module.empty()
+    module.block.append(main.finish())
+    module = PassManager([Stage("tensor", nn_to_tensor, Canonicalize(), Dce())]).run(module)
+    made = turned(module, 8)
+    assert (specs(made) != specs(module)) == turns
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal(t.shape) for t in (pixels, weights)]  # type: ignore[arg-type]
+    for expected, got in zip(evaluate(module.function("main"), inputs), evaluate(made.function("main"), inputs), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
