@@ -431,3 +431,5 @@ OF_FLUID |= OF_NO_PADDLE
 OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear_chain_crf", "sequence_erase", "warpctc"}
 # Windows and places in sequences.
 OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatter"}
+# Decoding.
+OF_FLUID |= {"gather_tree"}

@@ -8,6 +8,7 @@ from polyreme.ir.types import ScalarType, f32, i32, i64
 from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.math.manipulation import span
+from polyreme.nn import functional
 from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -133,3 +134,13 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: Scalar = 0) ->
         count = fed_sizes.extent(minlength, "minlength")
     ones = dispatch.call(nn.BroadcastTo, dispatch.full((), 1, i64), shape=places.type.shape) if weights is None else weights
     return dispatch.call(nn.ScatterAdd, ones, places, axis=0, size=count)
+
+
+@operator("gather_tree", legacy=spelled("gather_tree", {"Ids": "ids", "Parents": "parents"}))
+def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
+    """The sequences that end in each beam after a beam search, from the last step back."""
+    steps = ids.type.shape[0]
+    if not isinstance(steps, int) and steps != parents.type.shape[0]:
+        # Both come of arrays of a loop, which are equally long.
+        parents = math.gather(parents, dispatch.call(nn.Iota, shape=(steps,), axis=0, dtype=i64), 0)
+    return functional.gather_tree(ids, parents)

@@ -1,7 +1,9 @@
 """`fluid.layers`: functions that append operators to the default main program, or run at once inside `fluid.dygraph.guard()`."""
 
 from polyreme.fluid.layers import (
+    cells,
     control_flow,
+    decoding,
     dynamic_rnn,
     elementwise,
     images,
@@ -12,11 +14,13 @@ from polyreme.fluid.layers import (
     metric_op,
     nn,
     ops,
-    rnn,
     sequence_lod,
     tensor,
 )
+from polyreme.fluid.layers import rnn as recurrent
+from polyreme.fluid.layers.cells import *  # behind the module `rnn`, whose name a function of it has
 from polyreme.fluid.layers.control_flow import *
+from polyreme.fluid.layers.decoding import *
 from polyreme.fluid.layers.dynamic_rnn import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.images import *
@@ -35,8 +39,8 @@ from polyreme.names import listed
 __all__ = sorted(
     name
     for module in (
-        control_flow, dynamic_rnn, elementwise, images, io, labelling, learning_rate_scheduler, loss, metric_op, nn, ops, rnn, sequence_lod,
-        tensor,
+        cells, control_flow, decoding, dynamic_rnn, elementwise, images, io, labelling, learning_rate_scheduler, loss, metric_op, nn, ops,
+        recurrent, sequence_lod, tensor,
     )  # fmt: skip
     for name in module.__all__
 )

@@ -70,11 +70,11 @@ def is_array(block: Block, name: str) -> bool:
 
 
 def room_for_arrays(block: Block, condition: str, names: Sequence[str], known: Mapping[str, Any], run: Any) -> dict[str, Tensor]:
-    """The arrays of floats among `names`, which the block of a `while` writes, with room for what they hold behind the loop, and their
-    numbers of elements. `run(names, known, ops)` is as `run_while` wants it, and runs only `ops` where they are given.
+    """The arrays among `names`, which the block of a `while` writes, with room for what they hold behind the loop, and their numbers of
+    elements; nothing where none is of floats. `run(names, known, ops)` is as `run_while` wants it, and runs only `ops` where given.
     """
-    arrays = [name for name in names if isinstance(known.get(name), Tensor) and _grows(block, name, known[name])]
-    if not arrays:
+    arrays = [name for name in names if isinstance(known.get(name), Tensor) and _grows(block, name)]
+    if not any(known[name].type.dtype.is_float for name in arrays):
         return {}
     counts = {length_name(name): math.reshape(array_length(known[name]), []) for name in arrays}
     ops = _ops_for_lengths(block, condition, arrays)
@@ -93,9 +93,9 @@ def room_for_arrays(block: Block, condition: str, names: Sequence[str], known: M
     return {**room, **counts}
 
 
-def _grows(block: Block, name: str, value: Tensor) -> bool:
-    """Whether a variable is an array of floats of which the block only writes and reads elements."""
-    if not is_array(block, name) or not value.type.dtype.is_float:
+def _grows(block: Block, name: str) -> bool:
+    """Whether a variable is an array of which the block only writes and reads elements."""
+    if not is_array(block, name):
         return False
     uses = [op for op in block.ops if name in (*op.input_arg_names, *op.output_arg_names)]
     return all(array_of(op) == name for op in uses)
