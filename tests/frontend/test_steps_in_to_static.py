@@ -287,3 +287,50 @@ def test_a_step_of_convolutions_is_that_of_eager_mode() -> None:
     np.testing.assert_allclose(compiled, eager, rtol=2e-4)
     for mine, other in zip(net.parameters(), plain.parameters(), strict=True):
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-3, atol=2e-4)
+
+
+class Falling(paddle.optimizer.lr.LRScheduler):
+    """A schedule of a user's own."""
+
+    def get_lr(self) -> float:
+        return float(self.base_lr / (1 + self.last_epoch))
+
+
+def of_a_schedule(rate: Any, loss_is_told: bool, compiled: bool) -> Any:
+    weight = paddle.create_parameter([2], "float32", default_initializer=paddle.nn.initializer.Constant(1.0))
+    optimizer = paddle.optimizer.SGD(rate, parameters=[weight])
+
+    def step(x: Any) -> Any:
+        loss = (weight * x).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        rate.step(loss) if loss_is_told else rate.step()
+        return loss
+
+    run: Any = paddle.jit.to_static(step, full_graph=True) if compiled else step
+    losses = [float(run(paddle.full([2], factor))) for factor in (1.0, 3.0, 2.0, 4.0)]
+    assert not compiled or len(run.programs()) == 1
+    return losses, weight.tolist(), rate.last_lr, rate.last_epoch
+
+
+def test_schedules_take_their_step_in_the_program_of_a_step() -> None:
+    assert of_a_schedule(Falling(0.5), False, True) == of_a_schedule(Falling(0.5), False, False)
+    plateau = lambda: paddle.optimizer.lr.ReduceOnPlateau(0.5, patience=0, factor=0.5)
+    assert of_a_schedule(plateau(), True, True) == of_a_schedule(plateau(), True, False)
+
+
+def test_a_rate_that_is_read_behind_its_schedules_step_is_the_new_one() -> None:
+    weight = paddle.create_parameter([2], "float32")
+    rate = paddle.optimizer.lr.ExponentialDecay(1.0, 0.5)
+    optimizer = paddle.optimizer.SGD(rate, parameters=[weight])
+
+    @paddle.jit.to_static
+    def step(read: Any) -> Any:
+        weight.sum().backward()
+        optimizer.step()
+        rate.step()
+        return read()
+
+    seen = [step(optimizer.get_lr), step(lambda: rate.last_lr), step(optimizer.get_lr)]
+    assert seen == [0.5, 0.25, 0.125]

@@ -14,7 +14,8 @@ from polyreme import dispatch, tape
 from polyreme.amp.grad_scaler import AmpScaler
 from polyreme.ir.core import Value
 from polyreme.jit.capture.branches import Branches
-from polyreme.jit.capture.kinds import CONSTANTS, is_ours, module_name
+from polyreme.jit.capture.effects import snapshot
+from polyreme.jit.capture.kinds import CONSTANTS, is_ours, lookup, module_name
 from polyreme.jit.capture.leaf_gradients import LeafGradients
 from polyreme.jit.capture.sources import Computed
 from polyreme.jit.capture.trace import Trace
@@ -109,6 +110,8 @@ class Steps(Branches):
             return plain(optimizer, *args, **kwargs)
         gradients = self._gradients(f"'{type(optimizer).__name__}.{name}'")
         if name == "get_lr":
+            if isinstance(optimizer._learning_rate, LRScheduler):
+                self.check_schedule(optimizer._learning_rate)
             source = Computed(optimizer.get_lr, f"the rate of {type(optimizer).__name__}")
             return self.state.note(optimizer.get_lr(), source)
         if name in ("clear_grad", "clear_gradients"):
@@ -206,8 +209,16 @@ class Steps(Branches):
     def of_schedule(self, schedule: LRScheduler, plain: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A method of a schedule: its step is taken when the program has run."""
         gradients = self._gradients(f"'{type(schedule).__name__}.{plain.__name__}'")
-        known = is_ours(type(schedule)) and self.state.is_outside(schedule)
-        if plain.__name__ != "step" or not known or kwargs or any(type(arg) not in CONSTANTS for arg in args):
+        known = is_ours(lookup(type(schedule), "step")[0]) and self.state.is_outside(schedule)
+        if plain.__name__ != "step" or not known or any(type(value) not in CONSTANTS and not isinstance(value, Tensor) for value in args):
             raise NotWhole(f"'{type(schedule).__name__}.{plain.__name__}' is called")
+        if kwargs:
+            raise NotWhole(f"'{type(schedule).__name__}.step' is called with keywords")
         gradients.scheduled = True
-        self.state.effect("method", schedule, "step", *args)
+        self.state.effect("method", schedule, "step", *[snapshot(value) if isinstance(value, Tensor) else value for value in args])
+
+    def check_schedule(self, schedule: LRScheduler) -> None:
+        """Before something of a schedule is read: it has not taken a step, since that is done when the program has run."""
+        trace = dispatch.active_trace()
+        if isinstance(trace, Trace) and trace.gradients is not None and trace.gradients.scheduled:
+            raise NotWhole(f"a {type(schedule).__name__} is looked at when a schedule has taken a step")

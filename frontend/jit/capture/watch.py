@@ -51,6 +51,7 @@ from polyreme.jit.capture.sources import Attribute, ClosureVariable, Fixed, Glob
 from polyreme.jit.capture.trace import Trace
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.nn.layer import Layer
+from polyreme.optimizer.lr import LRScheduler
 from polyreme.sizes import Size
 from polyreme.tensor import Tensor
 
@@ -169,6 +170,8 @@ class Reads(abc.ABC):
             return getattr(held, name)
         if isinstance(held, type):
             return self._of_class(held, name)
+        if isinstance(held, LRScheduler) and name != "step":
+            self.check_schedule(held)
         return self._of_object(held, name)
 
     def _of_tensor(self, held: Tensor, name: str) -> Any:
@@ -631,6 +634,10 @@ class Reads(abc.ABC):
     @abc.abstractmethod
     def make_leaf(self, held: Tensor) -> None:
         """`held.stop_gradient = False`, of a tensor that the function has made."""
+
+    @abc.abstractmethod
+    def check_schedule(self, schedule: LRScheduler) -> None:
+        """Before something of a schedule is read."""
 
     @abc.abstractmethod
     def gradient_of(self, held: Tensor) -> Tensor | None:
