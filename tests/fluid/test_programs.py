@@ -61,8 +61,6 @@ NOT_THERE = {
 NOT_HERE = {
     "decoder_over_words": "sequences of an array that a loop wrote",
     "rows_by_if_else": "gradients of rows that go two ways",
-    "gated_unit_by_static_rnn": "a gradient that nobody declares",
-    "language_model_by_static_rnn": "a gradient that nobody declares",
     "second_gradients": "gradients of gradients",
 }
 

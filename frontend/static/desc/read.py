@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES
@@ -183,6 +184,7 @@ def _variable(block: Block, desc: VarDesc, program: ProgramDesc) -> Variable:
 
 def _operator(block: Block, desc: OpDesc, known: _Forwards, where: str) -> Operator:
     attrs = {name: _attribute(block, desc, name, value, where) for name, value in desc.attrs.items()}
+    desc = _without_undeclared(block, desc)
     inputs = {slot: [n for n in names if n] for slot, names in desc.inputs.items()}
     outputs = {slot: [n for n in names if n] for slot, names in desc.outputs.items()}
     kind: OperatorKind = UNSUPPORTED
@@ -197,6 +199,17 @@ def _operator(block: Block, desc: OpDesc, known: _Forwards, where: str) -> Opera
     if forward is not None:
         made.slots_kept = desc.inputs, desc.outputs
     return made
+
+
+def _without_undeclared(block: Block, desc: OpDesc) -> OpDesc:
+    """A gradient operator with a block may name, of results that nobody reads, gradients that nobody makes or declares: those are none."""
+    if attributes.BLOCK not in desc.kinds.values():
+        return desc
+    inputs = {
+        slot: [n if not n.endswith(GRAD) or block.has_var_recursive(n) else EMPTY for n in names] if slot.endswith(GRAD) else names
+        for slot, names in desc.inputs.items()
+    }
+    return replace(desc, inputs=inputs)
 
 
 def _attribute(block: Block, desc: OpDesc, name: str, value: Any, where: str) -> Any:
