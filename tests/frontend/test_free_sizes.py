@@ -97,6 +97,26 @@ def test_a_function_of_free_sizes_computes_what_eager_mode_does(name):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
+RESIZED = [
+    ("linear", (22,), {"size": [20]}), ("bilinear", (18, 20), {"scale_factor": [1.5, 3.0]}), ("trilinear", (3, 17, 4), {"size": [8, 46, 6]}),
+    ("bicubic", (5, 9), {"scale_factor": [1.5, 0.7]}), ("nearest", (5, 9), {"scale_factor": [1.5, 0.7]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize(("mode", "sizes", "target"), RESIZED, ids=[mode for mode, _, _ in RESIZED])
+def test_images_of_free_sizes_are_resized_to_the_last_bit_as_those_of_known_sizes(mode, sizes, target, corners):
+    if corners and mode == "nearest":
+        pytest.skip("has no corners to align")
+    x = np.random.default_rng(0).standard_normal((2, 3, *sizes))
+    def resized(x):
+        return F.interpolate(x, mode=mode, align_corners=corners, **target)
+    module = paddle.inspect(resized, [InputSpec([None, 3, *[None] * len(sizes)], "float64", "x")]).module
+    (got,) = evaluate(module, [x])
+    # The weights are the same; the products with them may be summed in another order.
+    np.testing.assert_allclose(got, resized(paddle.to_tensor(x)).numpy(), rtol=0, atol=1e-15)
+
+
 def test_a_border_wider_than_a_free_size_is_refused_when_it_runs():
     function = paddle.jit.to_static(
         lambda x: F.pad(x, [3, 3], mode="reflect", data_format="NCL"), input_spec=[InputSpec([1, 2, None], "float32", "x")]

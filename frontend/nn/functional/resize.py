@@ -1,6 +1,8 @@
 """Signals, images and volumes in another size: one axis after the other, each element from its neighbours along that axis.
 
-Places and shares are computed in float32, rounded as Paddle's kernels round them, whatever the dtype of the tensor.
+Ratios are float32 whatever the dtype of the tensor, as in Paddle's kernels, whose roundings are followed from there (`_linear_dtype`,
+`_linear_cells`). Where sizes are free the same numbers are computed at run time: products of float32 as float64, which holds them exactly,
+so that they are rounded once whatever instructions compute them.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +30,8 @@ from polyreme.tensor import Tensor, shape_dims
 __all__ = ["interpolate", "upsample"]
 
 Array = np.ndarray[Any, Any]
+# How places of cells are rounded: once, or the product of ratio and step before the half is taken off, too.
+Cells = Literal["fused", "rounded"]
 HALF = np.float32(0.5)
 FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 
@@ -75,27 +79,38 @@ def nearest_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_c
     return dispatch.call(ops.Gather, x, dispatch.constant(index), axis=axis)
 
 
-def linear_axis(
-    x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int, single_at_start: bool
-) -> Tensor:
-    """Between its two neighbours, each element by its distance from the other.
+def _linear_dtype(x: Tensor) -> ScalarType:
+    """What places and shares are rounded to: for signals as the tensor is, for images and volumes float32."""
+    return f64 if x.ndim == 3 and x.type.dtype == f64 else f32
 
-    Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first (`single_at_start`);
-    those for signals and volumes place it in the middle, as far as `align_mode` does.
+
+def _linear_cells(x: Tensor, axis: int) -> Cells:
+    """How the places of cells are computed: for signals and the rows of images the product is not rounded before the half is taken off."""
+    return "fused" if x.ndim == 3 or (x.ndim == 4 and axis == 2) else "rounded"
+
+
+def linear_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int) -> Tensor:
+    """Between its two neighbours, each element by its distance from the other. `x` has its spatial axes last.
+
+    Where `new` is 1, Paddle's kernels for images say that a step has no length, so that the one element is the first; those for signals
+    and volumes place it in the middle, as far as `align_mode` does.
     """
     old = x.type.shape[axis]
     if old == new:
         return x
     if isinstance(factor, Tensor) or not isinstance(old, int) or not isinstance(new, int):
-        return _linear_free_axis(x, axis, new, factor, align_corners, align_mode, single_at_start)
-    ratio = np.float32(0) if new == 1 and single_at_start else ratio_of(old, new, factor, align_corners)
-    steps = np.arange(new, dtype=np.float32)
-    # With cells for elements, a product and a difference that are rounded once, as by the fused instruction in Paddle's kernel.
-    cells = align_mode == 0 and not align_corners
-    places = (ratio.astype(np.float64) * (steps + HALF) - 0.5).astype(np.float32) if cells else ratio * steps
-    places = np.maximum(places, np.float32(0))
+        return _linear_free_axis(x, axis, new, factor, align_corners, align_mode)
+    ratio = np.float32(0) if new == 1 and x.ndim == 4 else ratio_of(old, new, factor, align_corners)
+    steps, dtype = np.arange(new, dtype=np.float32), _linear_dtype(x).np
+    if align_mode or align_corners:
+        places = ratio * steps
+    elif _linear_cells(x, axis) == "fused":
+        places = ratio.astype(np.float64) * (steps + HALF) - 0.5
+    else:
+        places = ratio * (steps + HALF) - HALF
+    places = np.maximum(places.astype(dtype), 0)
     low = np.minimum(places.astype(np.int64), old - 1)
-    share = places - low.astype(np.float32)
+    share = places - low.astype(dtype)
     return _blend(x, axis, [(low, 1 - share), (np.minimum(low + 1, old - 1), share)])
 
 
@@ -113,29 +128,35 @@ def _free_ratio(old: Dim, new: Dim, factor: float | Tensor, align_corners: bool)
     return size(float(np.float32(1 / np.float32(factor)))) if factor > 0 else divide(size(old), size(new))
 
 
-def _linear_free_axis(
-    x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int, single_at_start: bool
-) -> Tensor:
+def _free_places(ratio: Tensor, new: Dim, cells: Cells | None) -> Tensor:
+    """Where the elements of a result of `new` elements are in the operand, float64 [new]; with `cells` by the middles of elements. Other
+    places have been rounded to float32.
+    """
+    half = dispatch.full((), 0.5, f64)
+    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f64)
+    places = multiply(cast_to(ratio, f64), add(steps, half) if cells else steps)
+    if cells != "fused":
+        places = cast_to(cast_to(places, f32), f64)
+    return subtract(places, half) if cells else places
+
+
+def _linear_free_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_corners: bool, align_mode: int) -> Tensor:
     """`linear_axis` where a size is not known: places and shares are computed when it runs."""
-    old = x.type.shape[axis]
+    old, dtype = x.type.shape[axis], _linear_dtype(x)
 
-    def size(n: Dim | float) -> Tensor:
-        return dispatch.full((), n, f32)
+    def size(n: Dim | float, dtype: ScalarType = f32) -> Tensor:
+        return dispatch.full((), n, dtype)
 
-    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
     ratio = _free_ratio(old, new, factor, align_corners)
-    if single_at_start and not align_corners:
+    if x.ndim == 4 and not align_corners:
         ratio = multiply(ratio, minimum(size(new - 1), size(1)))
-    if align_mode == 0 and not align_corners:
-        half = dispatch.full((), 0.5, f64)
-        places = cast_to(subtract(multiply(cast_to(ratio, f64), add(cast_to(steps, f64), half)), half), f32)
-    else:
-        places = multiply(ratio, steps)
-    last = dispatch.full((), old - 1, i64)
-    low = minimum(cast_to(maximum(places, size(0)), i64), last)
-    share = subtract(maximum(places, size(0)), cast_to(low, f32))
+    cells = None if align_mode or align_corners else _linear_cells(x, axis)
+    places = maximum(cast_to(_free_places(ratio, new, cells), dtype), size(0, dtype))
+    last = size(old - 1, i64)
+    low = minimum(cast_to(places, i64), last)
+    share = subtract(places, cast_to(low, dtype))
     total = None
-    for index, part in ((low, subtract(size(1), share)), (minimum(add(low, dispatch.full((), 1, i64)), last), share)):
+    for index, part in ((low, subtract(size(1, dtype), share)), (minimum(add(low, size(1, i64)), last), share)):
         weight = reshape(cast_to(part, x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
         blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
         total = blended if total is None else add(total, blended)
@@ -152,9 +173,10 @@ def cubic_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, align_cor
         return _cubic_free_axis(x, axis, new, factor, align_corners)
     ratio = ratio_of(old, new, factor, align_corners) if new > 1 else np.float32(0)
     steps = np.arange(new, dtype=np.float32)
-    places = ratio * steps if align_corners else ratio * (steps + HALF) - HALF
-    first = np.floor(places).astype(np.int64)
-    share = (places - first.astype(np.float32)).astype(np.float64 if x.dtype.name == "float64" else np.float32)
+    wide: type[np.floating[Any]] = np.float64 if x.dtype.name == "float64" else np.float32
+    places = (ratio * steps if align_corners else ratio.astype(np.float64) * (steps + HALF) - 0.5).astype(wide)
+    first = np.floor(places.astype(np.float32)).astype(np.int64)
+    share = places - first.astype(wide)
     return _blend(x, axis, [(np.clip(first + k, 0, old - 1), _keys(np.abs(share - k), -0.75)) for k in (-1, 0, 1, 2)])
 
 
@@ -166,21 +188,22 @@ def _cubic_free_axis(x: Tensor, axis: int, new: Dim, factor: float | Tensor, ali
         return dispatch.full((), value, dtype)
 
     def polynomial(at: Tensor, *coefficients: float) -> Tensor:
-        total = multiply(at, number(coefficients[0]))
+        total = multiply(at, number(coefficients[0], wide))
         for c in coefficients[1:-1]:
-            total = multiply(add(total, number(c)), at)
-        return add(total, number(coefficients[-1]))
+            total = multiply(add(total, number(c, wide)), at)
+        return add(total, number(coefficients[-1], wide))
 
     ratio = multiply(_free_ratio(old, new, factor, align_corners), minimum(number(new - 1), number(1)))
-    steps = dispatch.call(ops.Iota, shape=(new,), axis=0, dtype=f32)
-    places = multiply(ratio, steps) if align_corners else subtract(multiply(ratio, add(steps, number(0.5))), number(0.5))
-    first = dispatch.call(ops.Floor, places)
-    share = subtract(places, first)
+    wide = f64 if x.type.dtype == f64 else f32
+    places = cast_to(_free_places(ratio, new, None if align_corners else "fused"), wide)
+    first = dispatch.call(ops.Floor, cast_to(places, f32))
+    share = subtract(places, cast_to(first, wide))
     # Keys' convolution with a = -0.75 of distances up to 1, and from there to 2.
     near, far = (1.25, -2.25, 0.0, 1.0), (-0.75, 3.75, -6.0, 3.0)
-    rest = subtract(number(1), share)
+    one = number(1, wide)
+    rest = subtract(one, share)
     total = None
-    for k, distance, coefficients in ((-1, add(share, number(1)), far), (0, share, near), (1, rest, near), (2, add(rest, number(1)), far)):
+    for k, distance, coefficients in ((-1, add(share, one), far), (0, share, near), (1, rest, near), (2, add(rest, one), far)):
         index = minimum(maximum(add(cast_to(first, i64), number(k, i64)), number(0, i64)), number(old - 1, i64))
         weight = reshape(cast_to(polynomial(distance, *coefficients), x.type.dtype), [-1 if i == axis else 1 for i in range(x.ndim)])
         blended = multiply(dispatch.call(ops.Gather, x, index, axis=axis), weight)
@@ -353,7 +376,7 @@ def _resized(
         elif kind == "bicubic":
             made = cubic_axis(made, axis, new, factor, align_corners)
         else:
-            made = linear_axis(made, axis, new, factor, align_corners, align_mode, kind == "bilinear")
+            made = linear_axis(made, axis, new, factor, align_corners, align_mode)
     return made
 
 

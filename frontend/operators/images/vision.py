@@ -101,7 +101,7 @@ def _interpolate(
             elif interp_method == "bicubic":
                 x = cubic_axis(x, axis, size, factor, align_corners)
             else:
-                x = linear_axis(x, axis, size, factor, align_corners, align_mode, interp_method == "bilinear")
+                x = linear_axis(x, axis, size, factor, align_corners, align_mode)
     except ValueError as error:
         raise UnsupportedError(str(error)) from None
     return to_channel_last(x) if last else x
