@@ -20,6 +20,7 @@ from polyreme.static.bodies import check_takes_operators
 from polyreme.static.kinds import Gradient, kind_named
 from polyreme.static.lod.read_rows import is_read_by_rows, mark_rows
 from polyreme.static.lod.travel import NOT_DECLARED, level_to_share
+from polyreme.static.nested.uses import blocks_of
 from polyreme.static.operator import Operator, OpRole, gradient_type
 from polyreme.static.program import Block
 from polyreme.static.recorder import variable_of
@@ -63,7 +64,6 @@ def append_backward(
     with program.role(OpRole.Backward):
         told = [] if callbacks is None else list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
         found = _Backward(block, _names(no_grad_set), None, told).run([target], [None])
-    _check_begins_here(block, found)
     pairs = [(p, block.vars[found[p.name]]) for p in parameters if p.name in found]
     makers = {name: op for op in block.ops for name in op.output_arg_names}
     for parameter, gradient in pairs:
@@ -73,17 +73,13 @@ def append_backward(
     return pairs
 
 
-def _check_begins_here(block: Block, found: Iterable[str]) -> None:
-    """That no gradient of a loss that a block within computes goes on to operators around the block."""
-    for name in found if block.parent_idx >= 0 else ():
-        variable = block.var_recursive(name)
-        if variable.block is not block and variable.op is not None and not variable.persistable and not variable.stop_gradient:
-            raise VariableError(
-                f"expected a loss that block 0 computes but its gradient goes from block {block.idx} on to '{name}' outside; compute the "
-                "loss in front of the branch, and call minimize() in it",
-                caller_location(),
-                code="E0608",
-            )
+def _operators_in_front(block: Block) -> list[Operator]:
+    """The operators of the blocks around a block that have run when it begins, in order."""
+    parent = block.parent_block
+    if parent is None:
+        return []
+    count = next((i for i, op in enumerate(parent.ops) if block in blocks_of(op)), len(parent.ops))
+    return [*_operators_in_front(parent), *parent.ops[:count]]
 
 
 @apart
@@ -139,7 +135,8 @@ class _Flow:
 
 
 class _Backward:
-    """One pass over the operators of a block.
+    """One pass over the operators of a block, and over those in front of it in the blocks around it, whose gradient operators stand in the
+    block, too.
 
     With `wanted`, gradients are followed to these variables only; else to everything that does not stop them.
     """
@@ -154,7 +151,7 @@ class _Backward:
 
     def run(self, targets: Sequence[Variable], weights: Sequence[Any]) -> dict[str, str]:
         """Append everything; the names of gradients, by the names of what they belong to."""
-        ops = list(self.block.ops)
+        ops = [*_operators_in_front(self.block), *self.block.ops]
         last = max((i for i, op in enumerate(ops) for t in targets if any(t.name in n for n in op.write_slots().values())), default=-1)
         flows = self._flows(ops[: last + 1])
         for target, weight in zip(targets, weights, strict=True):

@@ -214,3 +214,59 @@ def test_gradients_of_a_loop_by_functions_whose_batch_a_constant_knows():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
     np.testing.assert_allclose(found[2], found[3], rtol=1e-5)
     assert np.abs(found[2]).min() > 1e-4
+
+
+def _by_while_loop(x, first, step):
+    i, n = (layers.fill_constant([1], "int64", v) for v in (0, 3))
+    return layers.while_loop(lambda i, state: i < n, lambda i, state: [i + 1, step(state, x)], [i, first])[1]
+
+
+def _by_while(x, first, step):
+    i, n = (layers.fill_constant([1], "int64", v) for v in (0, 3))
+    again = layers.less_than(i, n)
+    first.stop_gradient = False  # a constant stops gradients, and stays the variable that it is
+    with layers.While(again).block():
+        layers.assign(step(first, x), first)
+        layers.increment(i, 1)
+        layers.less_than(i, n, cond=again)
+    return first
+
+
+def _unrolled(x, first, step):
+    for _ in range(3):
+        first = step(first, x)
+    return first
+
+
+def _trained(loop):
+    x, first = fluid.data("x", [None, 4]), layers.fill_constant([1, 4], "float32", 0.5)
+
+    def step(state, x):
+        weight = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(0.1))
+        return layers.fc(state, 4, act="tanh", param_attr=weight, bias_attr=False) + x * 0.1
+
+    states = loop(x, first, step)
+    loss = layers.reduce_mean(layers.square(states))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    runs = [exe.run(feed={"x": np.arange(4 * rows).reshape(rows, 4).astype("float32")}, fetch_list=[states, loss]) for rows in (2, 3, 1)]
+    return [array for run in runs for array in run]
+
+
+@pytest.mark.parametrize("loop", [_by_while_loop, _by_while])
+def test_a_state_of_one_row_becomes_one_of_the_batch(loop):
+    found = _trained(loop)
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+        wanted = _trained(_unrolled)
+    for made, other in zip(found, wanted, strict=True):
+        assert made.shape == other.shape
+        np.testing.assert_allclose(made, other, rtol=1e-5)
+
+
+def test_a_state_of_one_row_of_a_loop_that_may_not_run_is_refused():
+    x, n = fluid.data("x", [None, 4]), layers.data("n", [1], dtype="int64", append_batch_size=False)
+    i, first = layers.fill_constant([1], "int64", 0), layers.fill_constant([1, 4], "float32", 0.5)
+    states = layers.while_loop(lambda i, state: i < n, lambda i, state: [i + 1, state + x], [i, first])[1]
+    with pytest.raises(PolyremeError, match="expected the loop to start with"):
+        _run({"x": _floats(2, 4), "n": np.zeros(1, "int64")}, states)

@@ -12,6 +12,7 @@ from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.dialects import nn
 from polyreme.ir.core import Value
+from polyreme.ir.diagnostics import InferError
 from polyreme.ir.types import TensorType
 from polyreme.operators.control.arrays import empty_arrays
 from polyreme.operators.control.blocks import (
@@ -126,9 +127,23 @@ class While(BlockKind):
             )
 
     def apply(self, op: Operator, inputs: Slots, applied: Mapping[int, Applied]) -> Slots:
+        known = self.known(op, inputs)
+        try:
+            return self._rounds(op, dict(known))
+        except InferError as error:
+            condition = _one_bool(op, "Condition")
+            changing = names_from_outside(block_of(op))[1]
+            begins = known[condition]._known() if condition in known else None
+            if error.diagnostics[0].code != "E0305" or begins is None or not begins.all() or any(map(levels_around, changing)):
+                raise
+            # A state of one row that the first round makes as many as the batch has. That round is sure: it stands in front of the loop.
+            made = run_nested(block_of(op), changing, known)
+            return self._rounds(op, known | {name: value for name, value in zip(changing, made, strict=True) if value is not UNDEFINED})
+
+    def _rounds(self, op: Operator, known: dict[str, Any]) -> Slots:
+        """The loop, on what the variables `known` hold."""
         block = block_of(op)
         condition = _one_bool(op, "Condition")
-        known = self.known(op, inputs)
         names = op.write_slots()[self.writing]
         changing = [name for name in names_from_outside(block)[1] if name != condition]
         def run(wanted: Sequence[str], given: Mapping[str, Any], ops: Sequence[Operator] | None = None) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,13 @@ from polyreme import dispatch, tape
 from polyreme.control_flow import UNDEFINED
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
 from polyreme.operators.control.arrays import Count
+from polyreme.operators.control.blocks import BRANCHES
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.read_rows import READ_ROWS, positions, without_others
 from polyreme.static.lod.travel import LOD, is_level, level_name, levels_to_share
 from polyreme.static.nested.growing import LENGTH, READ, WRITE, array_of, carried_contents, carried_names
-from polyreme.static.nested.uses import names_from_outside
+from polyreme.static.nested.uses import blocks_of, names_from_outside
 from polyreme.static.operator import Operator, RunError, located
 from polyreme.static.variable import GRAD
 from polyreme.tensor import Tensor
@@ -46,8 +48,8 @@ class BlockValues:
         self.values: dict[str, Tensor] = {}
         self.levels: dict[str, list[Tensor]] = {}  # the levels of detail of what names stand for
         self.rows: dict[str, list[Tensor]] = {}  # the positions that were read, of what is a gradient by rows
-        self.applied: dict[int, Applied] = {}
-        self.differentiated = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
+        self.applied: MutableMapping[int, Applied] = {}
+        self.differentiated = _differentiated(block)
 
     def levels_of(self, name: str) -> list[Tensor]:
         """The levels of detail of what a name stands for."""
@@ -210,6 +212,12 @@ class BlockValues:
             _around.pop()
 
 
+def _differentiated(block: Block) -> set[int]:
+    """The operators whose gradients stand in a block, or in one that its operators run."""
+    found = {uid for op in block.ops if (uid := gradient_of(op)) is not None}
+    return found.union(*(_differentiated(inner) for op in block.ops if gradient_of(op) is None for inner in blocks_of(op)))
+
+
 def host_calls() -> Any:
     """What takes host operators, of the function that is being made; None where it may have none."""
     recorder: Any = dispatch.active_trace()
@@ -276,6 +284,8 @@ class NestedValues(BlockValues):
         written = names_from_outside(block)[1]
         self.own = {*block.vars, *written}
         self.around = _around[-1] if _around else None
+        # A branch may have gradients of operators in front of it.
+        self.applied: ChainMap[int, Applied] = ChainMap({}, *([] if self.around is None else [self.around.applied]))
 
     def levels_of(self, name: str) -> list[Tensor]:
         if name in self.levels:
@@ -306,6 +316,9 @@ class NestedValues(BlockValues):
         return inputs if held is None else {**inputs, "Array": [held]}
 
     def add(self, op: Operator) -> None:
+        number = gradient_of(op)
+        if number is not None and number in self.applied:
+            self._check_is_of_this_run(number, op)
         array = array_of(op)
         contents = None if array is None else carried_contents(array, self.known)
         if array is None or contents is None:
@@ -324,6 +337,22 @@ class NestedValues(BlockValues):
             after = self._at(op, lambda: contents.write(element, place))
             for name, part in zip(carried_names(array, after), after.parts, strict=True):
                 self.write(name, part)
+
+
+    def _check_is_of_this_run(self, number: int, op: Operator) -> None:
+        """A gradient in the block of a loop is of an operator of the same round: what is in front of the loop has run once."""
+        values: BlockValues | None = self
+        while isinstance(values, NestedValues) and number not in values.applied.maps[0]:
+            parent = values.block.parent_block
+            runs = next((o for o in parent.ops if values.block in blocks_of(o)), None) if parent is not None else None
+            if runs is not None and runs.type not in BRANCHES:
+                raise RunError(
+                    f"expected gradients in the block of a '{runs.type}' to end in it but '{op.type}' is that of an operator in front of "
+                    "it; compute what the loss depends on in the block",
+                    op.location,
+                    code="E0608",
+                )
+            values = values.around
 
 
 _depth = [0]
