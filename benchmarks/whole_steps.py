@@ -1,17 +1,27 @@
 """Whole steps of training inside of `to_static`, beside torch and Paddle: forward, loss, backward, Adam's update, gradients cleared.
 
     python -m benchmarks.whole_steps --paddle-python ../peers/bin/python --torch-python ../torch/bin/python
+    python -m benchmarks.whole_steps --first --torch-python ../torch/bin/python
 
-Each library runs in a process of its own, on one thread or two, in rounds: in a round each is timed for a short turn, one after another. A
-figure is the median over the rounds of a turn's tenth percentile, the ratio the median of the rounds' ratios. `polyreme` compiles the whole
-step; so does `paddle-static`, as far as its `to_static` does; `paddle` and `torch` run eagerly, `torch-compile` has a compiled model.
+Each library runs a net in a process of its own, on one thread or two, in rounds: in a round each is timed for a short turn, one after
+another. A figure is the median over the rounds of a turn's tenth percentile, the ratio the median of the rounds' ratios. On one thread it
+is the time that the processor spends on the process, so that whatever else runs on the machine counts little; on two it is time that
+passes. `polyreme` compiles the whole step; so does `paddle-static`, as far as its `to_static` does; `paddle` and `torch` run eagerly,
+`torch-compile` has a compiled model. torch's Adam is the fused one, its fastest.
 
 - `MLP`: 784-512-512-10 with ReLU, 128 rows.
 - `LeNet`: two convolutions, two poolings and three products, 64 images of 28 x 28.
+- `ResNet-18, 64` and `ResNet-18, 224`: 8 images of these sides, 1000 classes.
+- `MobileNetV2`: 8 images of 224 x 224, 1000 classes.
 - `encoder`: four layers of a Transformer encoder, 256 wide, 4 heads, 1024 within, 8 batches of 128, no dropout.
+- `BERT`: its base, 12 layers, 768 wide, 4 batches of 128, no dropout.
+- `LSTM`: 256 wide, 64 steps of 16 rows.
 - `adversaries`: a generator 64-256-784 and a judge 784-256-1, 64 rows, each with an Adam of its own.
 
-Before anything is timed, all libraries are given the same weights and have to give the same losses for five steps.
+Before anything is timed, all libraries are given the same weights and have to give the same losses for five steps. `MiB` is the most memory
+that the process had, less what it had before it made the net; of ours in a process that finds the code in its cache, as a second one does.
+
+With `--first` it is the seconds of the first step, with an empty cache and with a full one; `MiB` of both.
 """
 
 from __future__ import annotations
@@ -19,199 +29,131 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
+import statistics
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.eager import in_turns, started, table, turn
+from benchmarks.eager import started
 from benchmarks.processes import answer
+from benchmarks.tables import table
+from benchmarks.training_nets import NETS, Words
 
-WARM_TURNS = 3  # turns that are not counted
+WARM_TURNS = 1  # turns that are not counted
 STEPS = 5  # whose losses are compared
-LARGEST_DIFFERENCE = 1e-3  # of a loss, relative
-TASKS = ("MLP", "LeNet", "encoder", "adversaries")
+# Of a loss, relative: of the first step, by how much more of each one after it, and at most; of losses from some size on. Adam divides by
+# roots of squares: where a gradient is nearly 0, its rounding decides which way a whole step goes.
+LARGEST_DIFFERENCE, GROWTH, MOST, SMALLEST = 1e-4, 30.0, 0.1, 1e-3
 LIBRARIES = ("polyreme", "paddle", "paddle-static", "torch", "torch-compile")
 
 
-class _Words:
-    """A library's words for what the tasks need; layers of torch and of Paddle differ in names, and in how weights lie."""
-
-    def __init__(self, library: str, threads: int):
-        self.library, self.is_torch = library, library.startswith("torch")
-        if self.is_torch:
-            import torch
-
-            torch.set_num_threads(threads)
-            self.lib: Any = torch
-        else:
-            self.lib = __import__("polyreme" if library == "polyreme" else "paddle")
-        self.nn = self.lib.nn
-        self.functional = self.nn.functional
-
-    def tensor(self, array: Any) -> Any:
-        return self.lib.from_numpy(array) if self.is_torch else self.lib.to_tensor(array)
-
-    def conv(self, *args: int, padding: int = 0) -> Any:
-        return (self.nn.Conv2d if self.is_torch else self.nn.Conv2D)(*args, padding=padding)
-
-    def pool(self) -> Any:
-        return (self.nn.MaxPool2d if self.is_torch else self.nn.MaxPool2D)(2, 2)
-
-    def filled(self, *nets: Any) -> Any:
-        """The nets with the same weights in every library."""
-        draw = np.random.default_rng(0)
-        for net in nets:
-            for _, parameter in sorted(net.named_parameters(), key=lambda pair: pair[0]):
-                shape = list(parameter.shape)
-                turned = self.is_torch and len(shape) == 2
-                sizes = shape[::-1] if turned else shape
-                drawn = draw.standard_normal(sizes) / max(1, sizes[0] if len(sizes) == 2 else int(np.prod(sizes[1:]))) ** 0.5
-                values = np.ascontiguousarray((drawn.T if turned else drawn).astype("float32"))
-                with self.lib.no_grad():
-                    parameter.copy_(self.tensor(values)) if self.is_torch else parameter.set_value(values)
-        return nets[0] if len(nets) == 1 else nets
-
-    def adam(self, net: Any) -> Any:
-        if self.is_torch:
-            return self.lib.optim.Adam(net.parameters(), lr=1e-3)
-        return self.lib.optimizer.Adam(1e-3, parameters=net.parameters())
-
-    def clear(self, optimizer: Any) -> None:
-        optimizer.zero_grad() if self.is_torch else optimizer.clear_grad()
-
-    def net(self, net: Any) -> Any:
-        return self.lib.compile(net) if self.library == "torch-compile" else net
-
-    def step(self, step: Callable[..., Any], *args: Any) -> Callable[[], float]:
-        if self.library == "polyreme":
-            step = self.lib.jit.to_static(step, full_graph=True)
-        elif self.library == "paddle-static":
-            step = self.lib.jit.to_static(step)
-        return lambda: float(step(*args))
+def turn(step: Callable[[], Any], seconds: float, clock: Callable[[], float]) -> list[float]:
+    """Seconds by `clock` of each step, for about `seconds`."""
+    taken = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(taken) < 2:
+        start = clock()
+        step()
+        taken.append(clock() - start)
+    return taken
 
 
-class _Block:
-    """A layer of the encoder, in words that all libraries share."""
-
-    def __new__(cls, words: _Words, width: int, heads: int, within: int) -> Any:
-        nn, functional = words.nn, words.functional
-        base: Any = nn.Module if words.is_torch else nn.Layer
-
-        class Block(base):
-            def __init__(self) -> None:
-                super().__init__()
-                self.a_query, self.b_key, self.c_value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
-                self.d_out, self.e_wide, self.f_narrow = nn.Linear(width, width), nn.Linear(width, within), nn.Linear(within, width)
-                self.g_norm, self.h_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-
-            def forward(self, x: Any) -> Any:
-                rows, length = x.shape[0], x.shape[1]
-                turn_over = (lambda t: t.permute(0, 2, 1, 3)) if words.is_torch else (lambda t: t.transpose([0, 2, 1, 3]))
-                q, k, v = (
-                    turn_over(made(x).reshape([rows, length, heads, width // heads])) for made in (self.a_query, self.b_key, self.c_value)
-                )
-                seen = functional.softmax(q @ (k.permute(0, 1, 3, 2) if words.is_torch else k.transpose([0, 1, 3, 2])) * 0.125, -1) @ v
-                x = self.g_norm(x + self.d_out(turn_over(seen).reshape([rows, length, width])))
-                return self.h_norm(x + self.f_narrow(functional.relu(self.e_wide(x))))
-
-        return Block()
-
-
-def _classifier(words: _Words, net: Any, images: Any, classes: int) -> Callable[[], float]:
-    made = words.net(words.filled(net))
-    optimizer = words.adam(net)
-    labels = words.tensor(np.random.default_rng(2).integers(0, classes, len(images)))
-    functional = words.functional
-
-    def step(x: Any, y: Any) -> Any:
-        loss = functional.cross_entropy(made(x), y)
-        loss.backward()
-        optimizer.step()
-        words.clear(optimizer)
-        return loss
-
-    return words.step(step, words.tensor(images), labels)
-
-
-def task(name: str, words: _Words) -> Callable[[], float]:
-    """A step, which gives its loss."""
-    nn, functional = words.nn, words.functional
-    draw = np.random.default_rng(1)
-    if name == "MLP":
-        net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
-        return _classifier(words, net, draw.standard_normal((128, 784)).astype("float32"), 10)
-    if name == "LeNet":
-        net = nn.Sequential(
-            words.conv(1, 6, 3, padding=1), nn.ReLU(), words.pool(), words.conv(6, 16, 5), nn.ReLU(), words.pool(), nn.Flatten(),
-            nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-        )  # fmt: skip
-        return _classifier(words, net, draw.standard_normal((64, 1, 28, 28)).astype("float32"), 10)
-    if name == "encoder":
-        encoder = words.filled(nn.Sequential(*[_Block(words, 256, 4, 1024) for _ in range(4)]))
-        made, for_encoder = words.net(encoder), words.adam(encoder)
-
-        def encode(x: Any, y: Any) -> Any:
-            loss = functional.mse_loss(made(x), y)
-            loss.backward()
-            for_encoder.step()
-            words.clear(for_encoder)
-            return loss
-
-        return words.step(encode, *(words.tensor(draw.standard_normal((8, 128, 256)).astype("float32")) for _ in range(2)))
-    maker = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784), nn.Tanh())
-    judge = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1))
-    words.filled(maker, judge)
-    for_maker, for_judge = words.adam(maker), words.adam(judge)
-    make, judged = words.net(maker), words.net(judge)
-
-    def adversaries(noise: Any, real: Any) -> Any:
-        drawn = make(noise)
-        lost = functional.softplus(-judged(real)).mean() + functional.softplus(judged(drawn.detach())).mean()
-        lost.backward()
-        for_judge.step()
-        words.clear(for_judge)
-        won = functional.softplus(-judged(drawn)).mean()
-        won.backward()
-        for_maker.step()
-        words.clear(for_maker)
-        words.clear(for_judge)
-        return lost.detach() + won.detach()
-
-    given = [draw.standard_normal(shape).astype("float32") for shape in ((64, 64), (64, 784))]
-    return words.step(adversaries, *map(words.tensor, given))
+def peak() -> float:
+    """The most MiB that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def work(library: str, threads: int) -> None:
-    """Answer requests: the losses of the first steps of a task, then the seconds of each step in a turn."""
-    words = _Words(library, threads)
+    """Answer requests: the losses of the first steps of a net, then the seconds of each step in a turn."""
+    words = Words(library, threads)
+    before = peak()
     steps: dict[str, Callable[[], float]] = {}
+    clock = time.process_time if threads == 1 else time.perf_counter
 
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         name = request["task"]
         if name not in steps:
-            steps[name] = task(name, words)
+            steps[name] = NETS[name](words)
         if "seconds" not in request:
-            return {"losses": [steps[name]() for _ in range(STEPS)]}
-        return {"seconds": turn(steps[name], request["seconds"])}
+            start = time.perf_counter()
+            losses = [steps[name]()]
+            first = time.perf_counter() - start
+            losses += [steps[name]() for _ in range(STEPS - 1)]
+            return {"losses": losses, "first": first, "mib": peak() - before}
+        return {"seconds": turn(steps[name], request["seconds"], clock), "mib": peak() - before}
 
     answer(handle)
 
 
-def measure(pythons: dict[str, str], tasks: Sequence[str], threads: int, rounds: int, seconds: float) -> dict[str, dict[str, list[float]]]:
-    """Microseconds of a step by task and library: the tenth percentile of each round's turn. `SystemExit` where losses differ."""
+def check(name: str, losses: dict[str, list[float]]) -> None:
+    """`SystemExit` where the losses of libraries differ by more than rounding makes of them."""
+    ours = losses["polyreme"]
+    for library, others in losses.items():
+        for i, (mine, other) in enumerate(zip(ours, others, strict=True)):
+            if abs(mine - other) > min(LARGEST_DIFFERENCE * GROWTH**i, MOST) * max(abs(mine), SMALLEST):
+                raise SystemExit(f"{name}: expected the losses {ours} of {library} but got {others}")
+
+
+def measure(
+    pythons: dict[str, str], name: str, threads: int, rounds: int, seconds: float
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Milliseconds of a step by library, the tenth percentile of each round's turn; and the MiB of each."""
+    # Ours is compiled before, so that its memory is that of a process which trains.
+    workers = started("benchmarks.whole_steps", {"polyreme": pythons["polyreme"]}, threads)
+    try:
+        workers["polyreme"].ask(task=name)
+    finally:
+        workers["polyreme"].stop()
     workers = started("benchmarks.whole_steps", pythons, threads)
     try:
-        for name in tasks:
-            ours, *others = (worker.ask(task=name)["losses"] for worker in workers.values())
-            for losses in others:
-                if not np.allclose(ours, losses, rtol=LARGEST_DIFFERENCE):
-                    raise SystemExit(f"{name}: expected the same losses but got {ours} and {losses}")
-        return in_turns(workers, tasks, WARM_TURNS, rounds, seconds)
+        check(name, {library: worker.ask(task=name)["losses"] for library, worker in workers.items()})
+        taken: dict[str, list[float]] = {library: [] for library in workers}
+        mib = {}
+        for number in range(rounds + WARM_TURNS):
+            for library, worker in workers.items():
+                reply = worker.ask(task=name, seconds=seconds)
+                mib[library] = reply["mib"]
+                if number >= WARM_TURNS:
+                    taken[library].append(float(np.percentile(reply["seconds"], 10)) * 1e3)
+        return taken, mib
     finally:
         for worker in workers.values():
             worker.stop()
+
+
+def row(name: str, taken: dict[str, list[float]], mib: dict[str, float]) -> list[str]:
+    """A line of the table."""
+    figures = [f"{statistics.median(taken[library]):.1f}" if library in taken else "" for library in LIBRARIES]
+    peers = [library for library in taken if library != "polyreme"]
+    if not peers:
+        return [name, *figures, "", "", "", f"{mib['polyreme']:.0f}", ""]
+    ratios = sorted(min(others) / ours for ours, *others in zip(taken["polyreme"], *(taken[p] for p in peers), strict=True))
+    least = min(mib[library] for library in peers)
+    ends = [f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"]
+    return [name, *figures, f"{statistics.median(ratios):.2f}", *ends, f"{mib['polyreme']:.0f}", f"{least:.0f}"]
+
+
+def first_steps(pythons: dict[str, str], names: Sequence[str], threads: int) -> list[list[str]]:
+    """Seconds of the first step by net and library, in an empty cache and in a full one."""
+    rows = []
+    for name in names:
+        for library, python in pythons.items():
+            with tempfile.TemporaryDirectory() as folder:
+                found = []
+                os.environ |= {"POLYREME_CACHE": f"{folder}/ours", "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+                for _ in range(2):
+                    workers = started("benchmarks.whole_steps", {library: python}, threads)
+                    try:
+                        found.append(workers[library].ask(task=name))
+                    finally:
+                        workers[library].stop()
+            rows.append([name, library, *(f"{reply['first']:.1f}" for reply in found), *(f"{reply['mib']:.0f}" for reply in found)])
+    return rows
 
 
 def main() -> None:
@@ -219,21 +161,30 @@ def main() -> None:
     parser.add_argument("--paddle-python", help="a Python that has paddlepaddle")
     parser.add_argument("--torch-python", help="a Python that has torch")
     parser.add_argument("--libraries", nargs="+", choices=LIBRARIES[1:], default=LIBRARIES[1:], help="the peers")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS))
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
+    parser.add_argument("--first", action="store_true", help="time first steps")
     parser.add_argument("--worker", nargs=2, metavar=("LIBRARY", "THREADS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         work(options.worker[0], int(options.worker[1]))
         return
-    pythons = {"polyreme": sys.executable}
-    pythons |= {name: options.torch_python if name.startswith("torch") else options.paddle_python for name in options.libraries}
+    chosen = {name: options.torch_python if name.startswith("torch") else options.paddle_python for name in options.libraries}
+    pythons = {"polyreme": sys.executable, **{name: python for name, python in chosen.items() if python}}
     for threads in options.threads:
         print(f"{platform.machine()}, {os.cpu_count()} cores; {threads} threads, {options.rounds} rounds\n")
-        found = measure({k: v for k, v in pythons.items() if v}, options.tasks, threads, options.rounds, options.seconds)
-        print(table(found), flush=True)
+        if options.first:
+            head = ["net", "library", "first s", "first s, cached", "MiB", "MiB, cached"]
+            print(table(head, first_steps(pythons, options.nets, threads)), flush=True)
+            continue
+        rows = []
+        for name in options.nets:
+            rows.append(row(name, *measure(pythons, name, threads, options.rounds, options.seconds)))
+            print(f"{threads}: {', '.join(rows[-1])}", file=sys.stderr, flush=True)
+        units = [f"{library} ms" for library in LIBRARIES]
+        print(table(["net", *units, "ratio", "lowest", "highest", "MiB", "best peer's MiB"], rows), flush=True)
         print()
 
 
