@@ -106,7 +106,7 @@ def command(
         module = in_precision(found, precision, data)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
-    for option, given in (("--c++", cpp), ("--small", small)):
+    for option, given in (("--c++", cpp), ("--small", small), ("--no-small", small is False), ("--folders", folders)):
         if given and level in TEXTS:
             raise click.BadParameter("expected a library but got a text (--to)", param_hint=option)
     chosen = as_target(target_for(output, level, target), None if cpu == "multi" else cpu)

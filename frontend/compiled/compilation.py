@@ -40,7 +40,8 @@ def compile(
 
     `small` keeps weights in the space that they take as they are: it forbids the ways of computing that have them in a form of more bytes,
     which are Winograd's, Strassen's and products by bf16 (below). Modules of WebAssembly, which are sent over networks, are small unless it
-    is False; other libraries are where it is True.
+    is False; other libraries are where it is True. A GPU's artifact has one form of them, so that it is an error to choose there, as is a
+    `form`, or a suffix of libraries.
 
     What is written to a device, such as /dev/null, is not loaded: None is returned.
 
@@ -72,7 +73,9 @@ def compile(
         return _compile_for_several(net, Path(path), target, input_spec, form, folders, cpp, allowed)
     if cpp and (chosen.code == "ptx" or is_module):
         raise PolyremeError(f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}'", code="E0004")
-    if chosen.code != "ptx":
+    if chosen.code == "ptx":
+        _check_artifact(Path(path), chosen, form, small)
+    else:
         from polyreme.lowering.link.artifact import check_form
 
         form = check_form(Path(path), chosen, form)
@@ -87,6 +90,26 @@ def compile(
         write(artifact)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
     return load_compiled(library) if here and form in (None, "shared") and library.is_file() else None
+
+
+def _check_artifact(path: Path, target: Any, form: str | None, small: bool | None) -> None:
+    """Refuse what says how a library is written where a GPU's artifact is."""
+    from polyreme.ir.diagnostics import PolyremeError
+    from polyreme.lowering.link.artifact import FORMS
+
+    if form is not None or path.suffix in FORMS.values():
+        usual = path.with_suffix(".cubin").name
+        raise PolyremeError(
+            f"expected the file of a GPU's artifact, such as '{usual}', and no form of a library for {target.name} "
+            f"but got '{path.name}'" + (f" and '{form}'" if form is not None else ""),
+            code="E0004",
+        )
+    if small is not None:
+        raise PolyremeError(
+            f"expected no choice of small weights for {target.name} but got {'small' if small else 'no small'}: code for GPUs has one form "
+            "of them",
+            code="E0004",
+        )
 
 
 def target_for(path: str | os.PathLike[str], form: str | None, target: Any) -> Any:
@@ -170,7 +193,11 @@ def _compiled(key: str, module: Any, library: Path, target: Any, check: Callable
 
 def _write(artifact: Any, library: Path, target: Any, form: str | None, folders: bool, cpp: bool) -> None:
     if target.code == "ptx":
-        artifact.save(library)
+        from dataclasses import replace
+
+        from polyreme.lowering.link.artifact import without_folders
+
+        replace(artifact, manifest=without_folders(artifact.manifest, folders)).save(library)
     else:
         from polyreme.lowering.link.artifact import write_library
 

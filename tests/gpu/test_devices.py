@@ -125,6 +125,33 @@ def test_a_compiled_artifact_runs_on_the_current_gpu(tmp_path):
     assert loaded.output_shapes((5, 4)) == [(5, 3)]
 
 
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("net.cubin", {"small": True}, "expected no choice of small weights for cuda:sm_80"),
+        ("net.cubin", {"small": False}, "expected no choice of small weights for cuda:sm_80"),
+        ("net.cubin", {"form": "shared"}, "no form of a library for cuda:sm_80 but got 'net.cubin' and 'shared'"),
+        ("net.so", {}, "the file of a GPU's artifact, such as 'net.cubin', and no form of a library for cuda:sm_80 but got 'net.so'"),
+        ("net.cubin", {"cpp": True}, "for a header of C\\+\\+"),
+    ],
+)
+def test_what_is_for_libraries_alone_is_refused_for_an_artifact(tmp_path, name, options, message):
+    with pytest.raises(PolyremeError, match=message):
+        paddle.compile(Net(), tmp_path / name, target="cuda:sm_80", input_spec=SPEC, **options)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("folders", [False, True])
+def test_an_artifact_names_the_file_of_its_model_without_its_folder(tmp_path, folders):
+    def rows(x, i):
+        return paddle.gather(x, i + 1)
+
+    specs = [*SPEC, paddle.static.InputSpec([None], "int64", "i")]
+    paddle.compile(rows, tmp_path / "net.cubin", target="cuda:sm_80", input_spec=specs, folders=folders)
+    (look,) = Artifact.load(tmp_path / "net.cubin").manifest.looks
+    assert "test_devices.py:" in look.what and ("/" in look.what) == folders
+
+
 def test_calls_check_their_arrays_and_free_what_they_took():
     device = driver("gpu-emulated")
     made = GpuExecutable(artifact(), device)
@@ -219,3 +246,18 @@ def test_positions_outside_of_their_axis_are_errors_of_the_run():
     with pytest.raises(CallError, match="but computed -4 to 0"):
         executable.run_kept(kept, DeviceCopies(executable.driver))
     np.testing.assert_array_equal(run(0, 1, -1), x[[0, 2, -2]])
+
+
+@pytest.mark.parametrize("wrong", [5, -6])
+def test_the_body_and_the_condition_of_a_loop_tell_of_positions(wrong):
+    table = paddle.to_tensor(np.arange(10, dtype="float32").reshape(5, 2))
+
+    def steps(x, n):
+        step = lambda i, y: [i + 1, y + table[i + n - 1]]
+        return paddle.static.nn.while_loop(lambda i, y: table[i + n][0] < 8, step, [paddle.zeros([], "int64"), x])[1]
+
+    paddle.set_device("gpu-emulated")
+    run = paddle.jit.to_static(steps, full_graph=True)
+    assert run(paddle.ones([2]), paddle.to_tensor(1)).tolist() == [7, 10]
+    with pytest.raises(CallError, match=f"from -5 to 4 but computed {wrong} to {wrong}"):
+        run(paddle.ones([2]), paddle.to_tensor(wrong))
