@@ -147,6 +147,35 @@ def test_elementary_functions_give_the_same_answers(dtype: str, target: str, tmp
         pytest.skip("this qemu (7.2) ends where vectors are rounded: its own assertion fails")
 
 
+# Zeros with signs, halves, what no whole number of 32 bits is, numbers below the normal ones, and where exp ends.
+EDGES = [
+    0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 8388607.5, 8388609.0, -8388607.5, 1e10, -1e10, 1e30, np.inf, -np.inf,
+    np.nan, 1e-40, -1e-40, 88.7, 89.0, -87.5, -103.0, -104.0, 3.4e38, 2147483648.0, -2147483649.0, 709.8, -745.2, 1.0, -1.0, 1e-8, 100.0,
+]  # fmt: skip
+
+
+def edge_functions(x: Any) -> list[Any]:
+    rounded = [paddle.floor(x), paddle.ceil(x), paddle.round(x), paddle.trunc(x), paddle.remainder(x, x * 0 + 3)]
+    elementary = [f(x) for f in (paddle.exp, paddle.log, paddle.tanh, paddle.erf, paddle.expm1, paddle.log1p, paddle.sqrt, paddle.atan)]
+    return [*rounded, *elementary, functional.sigmoid(x), functional.relu(x), paddle.maximum(x, x * 0 + 1), paddle.minimum(x, x * 0 + 1)]
+
+
+def test_functions_have_their_values_at_the_edges(target: str, tmp_path: Path) -> None:
+    x = np.array([EDGES], "float32")
+    library = tmp_path / f"net{suffix_for(target)}"
+    paddle.compile(edge_functions, library, target=target, input_spec=[paddle.static.InputSpec([1, len(EDGES)], "float32", "x")])
+    try:
+        results = run_library(runner_for(target), library, [x], 1)
+    except RuntimeError as stopped:
+        if "decode_save_opc" not in str(stopped):
+            raise
+        pytest.skip("this qemu (7.2) ends where vectors are rounded: its own assertion fails")
+    for number, (got, expected) in enumerate(zip(results, eager(edge_functions, [x]), strict=True)):
+        np.testing.assert_allclose(got, expected, rtol=2e-6, atol=0, equal_nan=True, err_msg=f"result {number}")
+        if number < 4:
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 def test_networks_of_other_floats_give_the_same_answers(dtype: str, target: str, tmp_path: Path) -> None:
     net = Mixed().astype(dtype)
