@@ -16,7 +16,9 @@ from tests.fluid_api.table import differences, load
 ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of the functions of layers, and of tables, which compile many programs each, those named below run by default.
-SLOW = ("cases_alignments", "cases_decoding", "cases_labelling", "cases_layers", "cases_levels", "cases_tables", "cases_windows")
+SLOW = (
+    "cases_alignments", "cases_book", "cases_decoding", "cases_labelling", "cases_layers", "cases_levels", "cases_tables", "cases_windows",
+)  # fmt: skip
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",

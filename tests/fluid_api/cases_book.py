@@ -1,0 +1,124 @@
+"""Whole programs in the shape of the fluid book, over sequences, trained from equal parameters: the losses of 30 steps."""
+
+from tests.fluid_api.cases_layers import fed
+from tests.fluid_api.table import check
+
+L = "paddle.fluid.layers."
+
+
+def equal_parameters(fluid, np, seed=0):
+    """Let all parameters be the same draws under both."""
+    draws = np.random.RandomState(seed)
+    scope = fluid.global_scope()
+    for parameter in sorted(fluid.default_main_program().all_parameters(), key=lambda p: p.name):
+        tensor = scope.find_var(parameter.name).get_tensor()
+        shape = np.array(tensor).shape
+        tensor.set(draws.uniform(-0.3, 0.3, shape).astype("float32"), fluid.CPUPlace())
+
+
+def trained(fluid, np, feeds, results, steps=30):
+    """What a program gives in each step; batches take turns."""
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    equal_parameters(fluid, np)
+    found = []
+    for step in range(steps):
+        feed = {name: fed(fluid, np, value) for name, value in feeds[step % len(feeds)].items()}
+        made = exe.run(feed=feed, fetch_list=results, return_numpy=False)
+        found.append([np.array(m).astype("float64").reshape(-1)[:6].tolist() for m in made])
+    return found
+
+
+def tokens(draws, lengths, count):
+    return draws.randint(0, count, (sum(lengths), 1)).astype("int64"), [lengths]
+
+
+@check(L + "dynamic_lstm", L + "sequence_pool", L + "embedding")
+def feelings_of_sentences(fluid, np):
+    """Layers of LSTMs that run in turns forwards and backwards."""
+    L = fluid.layers
+    words = L.data("words", [1], dtype="int64", lod_level=1)
+    label = L.data("label", [1], dtype="int64")
+    read = L.embedding(words, [40, 12])
+    layer = L.fc(read, 16)
+    state, _ = L.dynamic_lstm(layer, 16)
+    inputs = [layer, state]
+    for turn in range(2):
+        layer = L.fc(inputs, 16)
+        state, _ = L.dynamic_lstm(layer, 16, is_reverse=turn % 2 == 0)
+        inputs = [layer, state]
+    pooled = [L.sequence_pool(inputs[0], "max"), L.sequence_pool(inputs[1], "max")]
+    shares = L.fc(pooled, 2, act="softmax")
+    loss = L.mean(L.cross_entropy(shares, label))
+    right = L.accuracy(shares, label)
+    fluid.optimizer.Adagrad(0.02).minimize(loss)
+    draws = np.random.RandomState(1)
+    feeds = []
+    for lengths in ([4, 7, 2, 5], [1, 3, 9, 6], [5, 5, 8, 1]):
+        feeds.append({"words": tokens(draws, lengths, 40), "label": draws.randint(0, 2, (4, 1)).astype("int64")})
+    return trained(fluid, np, feeds, [loss, right])
+
+
+@check(L + "linear_chain_crf", L + "crf_decoding", L + "chunk_eval")
+def roles_of_words(fluid, np):
+    """Words, their verb and a mark, mixed by layers of LSTMs in turns, and labelled by a conditional random field."""
+    L = fluid.layers
+    names = ("word", "before", "behind", "verb", "mark")
+    given = [L.data(name, [1], dtype="int64", lod_level=1) for name in names]
+    target = L.data("target", [1], dtype="int64", lod_level=1)
+    read = [L.embedding(x, [30, 8], param_attr=fluid.ParamAttr(name="words")) for x in given[:3]]
+    read += [L.embedding(given[3], [6, 8], param_attr=fluid.ParamAttr(name="verbs")), L.embedding(given[4], [2, 4])]
+    mixed = L.sums([L.fc(x, 16, act="tanh") for x in read])
+    state, _ = L.dynamic_lstm(mixed, 16, candidate_activation="relu", gate_activation="sigmoid", cell_activation="sigmoid")
+    inputs = [mixed, state]
+    for turn in range(2):
+        mixed = L.sums([L.fc(inputs[0], 16, act="tanh"), L.fc(inputs[1], 16, act="tanh")])
+        state, _ = L.dynamic_lstm(
+            mixed, 16, candidate_activation="relu", gate_activation="sigmoid", cell_activation="sigmoid", is_reverse=turn % 2 == 0)
+        inputs = [mixed, state]
+    scores = L.sums([L.fc(inputs[0], 7, act="tanh"), L.fc(inputs[1], 7, act="tanh")])
+    cost = L.linear_chain_crf(scores, target, fluid.ParamAttr(name="crfw", learning_rate=0.5))
+    loss = L.mean(cost)
+    best = L.crf_decoding(scores, fluid.ParamAttr(name="crfw"))
+    counted = L.chunk_eval(best, target, "IOB", 3)
+    fluid.optimizer.SGD(L.exponential_decay(0.02, 10, 0.5, staircase=True)).minimize(loss)
+    draws = np.random.RandomState(2)
+    feeds = []
+    for lengths in ([6, 3, 5], [2, 8, 4], [1, 7, 7]):
+        feed = {name: tokens(draws, lengths, 30) for name in names[:3]}
+        feed["verb"], feed["mark"], feed["target"] = tokens(draws, lengths, 6), tokens(draws, lengths, 2), tokens(draws, lengths, 7)
+        feeds.append(feed)
+    return trained(fluid, np, feeds, [loss, best, counted[2], counted[5]])
+
+
+@check(L + "DynamicRNN", L + "sequence_expand", L + "sequence_softmax")
+def translation_by_attention(fluid, np):
+    """A sentence read from both ends, and a decoder that attends to all of its words."""
+    L = fluid.layers
+    source, target, following = (L.data(name, [1], dtype="int64", lod_level=1) for name in ("source", "target", "following"))
+    read = L.embedding(source, [20, 8])
+    forth = L.dynamic_gru(L.fc(read, 18), 6)
+    back = L.dynamic_gru(L.fc(read, 18), 6, is_reverse=True)
+    encoded = L.concat([forth, back], axis=1)
+    projected = L.fc(encoded, 6, bias_attr=False)
+    first = L.fc(L.sequence_first_step(back), 6, act="tanh", bias_attr=False)
+    steps = L.DynamicRNN()
+    words = L.embedding(target, [22, 8])
+    with steps.block():
+        word = steps.step_input(words)
+        vectors, keys = steps.static_input(encoded), steps.static_input(projected)
+        state = steps.memory(init=first, need_reorder=True)
+        asked = L.sequence_expand(L.fc(state, 6, bias_attr=False), keys)
+        weight = L.fc(L.concat([keys, asked], axis=1), 1, act="tanh", bias_attr=False)
+        weight = L.reshape(L.sequence_softmax(weight), [-1])
+        context = L.sequence_pool(L.elementwise_mul(vectors, weight, axis=0), "sum")
+        after, _, _ = L.gru_unit(L.fc([context, word], 18, bias_attr=False), state, 18)
+        steps.update_memory(state, after)
+        steps.output(L.fc(after, 22, act="softmax"))
+    loss = L.mean(L.cross_entropy(steps(), following))
+    fluid.optimizer.Adam(0.01, regularization=fluid.regularizer.L2Decay(0.001)).minimize(loss)
+    draws = np.random.RandomState(3)
+    feeds = []
+    for lengths, others in (([4, 2, 5], [3, 6, 2]), ([1, 6, 3], [4, 1, 5]), ([7, 2, 2], [2, 2, 7])):
+        feeds.append({"source": tokens(draws, lengths, 20), "target": tokens(draws, others, 22), "following": tokens(draws, others, 22)})
+    return trained(fluid, np, feeds, [loss])
