@@ -432,4 +432,4 @@ OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear
 # Windows and places in sequences.
 OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatter"}
 # Decoding.
-OF_FLUID |= {"gather_tree"}
+OF_FLUID |= {"beam_search", "gather_tree"}

@@ -39,7 +39,21 @@ from polyreme.operators.boxes import chosen, proposals
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, read_between, vision, yolo
-from polyreme.operators.sequence import alignments, chains, chunks, filling, gates, placing, pooling, ranks, repeating, steps, ways, windows
+from polyreme.operators.sequence import (
+    alignments,
+    beams,
+    chains,
+    chunks,
+    filling,
+    gates,
+    placing,
+    pooling,
+    ranks,
+    repeating,
+    steps,
+    ways,
+    windows,
+)
 from polyreme.operators.training import metric, update
 from polyreme.tensor import Tensor
 
@@ -61,6 +75,7 @@ FAMILIES = (
     alignments,
     anchors,
     array,
+    beams,
     chains,
     chosen,
     chunks,

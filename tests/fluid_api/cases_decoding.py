@@ -115,3 +115,31 @@ def helpers_say_what_a_step_is_given(fluid, np):
         return [made.cell_outputs, made.sample_ids, states[0]]
 
     return {"training": outcome(fluid, np, training, x, start, size), "greedy": outcome(fluid, np, greedy, start)}
+
+
+@check(L + "beam_search")
+def the_best_words_of_each_source_follow(fluid, np):
+    draws = np.random.RandomState(8)
+
+    def made(levels, ended, whole=False, **more):
+        count = sum(levels[1])
+        before = draws.randint(2, 9, (count, 1)).astype("int64")
+        before[ended] = 1
+        words = np.array([draws.permutation(9)[:4] for _ in range(count)], "int64")
+        shares = -np.sort(-draws.uniform(0.05, 0.9, (count, 4)), axis=1).astype("float32")
+
+        def apply(L, ids, old, words, scores):
+            chosen = L.beam_search(ids, old, None if whole else words, scores, 3, 1, return_parent_idx=True, **more)
+            for v in chosen:
+                v.stop_gradient = True
+            return list(chosen)
+
+        old = draws.uniform(0.2, 0.8, (count, 1)).astype("float32"), levels
+        return outcome(fluid, np, apply, (before, levels), old, (words, levels), (shares, levels))
+
+    return {
+        "ragged": made([[2, 1, 3], [1] * 6], [1]), "one": made([[2], [1, 1]], []),
+        "shares": made([[3, 2], [1] * 5], [2], is_accumulated=False),
+        "a source has ended": made([[2, 2], [1] * 4], [0, 1]), "all words": made([[2, 1], [1] * 3], [], whole=True),
+        "parts": made([[2, 1], [2, 1, 2]], [4]),
+    }  # fmt: skip

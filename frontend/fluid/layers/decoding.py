@@ -32,8 +32,8 @@ from polyreme.utils.shown import Shown
 from polyreme.utils.structures import flatten, map_structure
 
 __all__ = [
-    "BasicDecoder", "BeamSearchDecoder", "DecodeHelper", "Decoder", "GreedyEmbeddingHelper", "TrainingHelper", "dynamic_decode",
-    "gather_tree",
+    "BasicDecoder", "BeamSearchDecoder", "DecodeHelper", "Decoder", "GreedyEmbeddingHelper", "TrainingHelper", "beam_search",
+    "dynamic_decode", "gather_tree",
 ]  # fmt: skip
 
 _NEVER = 1e9
@@ -48,6 +48,28 @@ def gather_tree(ids: Any, parents: Any) -> Any:
     out = helper.create_variable_for_type_inference(ids.dtype, stop_gradient=True)
     helper.append_op("gather_tree", {"Ids": ids, "Parents": parents}, {"Out": out})
     return out
+
+
+@takes("pre_ids", "pre_scores", "scores")
+def beam_search(
+    pre_ids: Any, pre_scores: Any, ids: Any, scores: Any, beam_size: int, end_id: int, level: int = 0, is_accumulated: bool = True,
+    name: str | None = None, return_parent_idx: bool = False,
+) -> Any:  # fmt: skip
+    """A step of a beam search: of the words `ids` [rows, words] (None: all words in order) that may follow the rows of each source, which
+    `level` of the levels of `scores` tells, the `beam_size` best by their `scores`: words and scores [chosen, 1], as sequences of two
+    levels, and with `return_parent_idx` the rows that they follow.
+
+    `pre_ids` and `pre_scores` [rows, 1] are what the rows end with. Unless scores are accumulated they are probabilities, whose logarithms
+    are added. A row that ended with `end_id` goes on with that alone; a source whose rows have all ended is left without any.
+    """
+    helper = LayerHelper("beam_search", name=name)
+    words = helper.create_variable_for_type_inference(pre_ids.dtype, stop_gradient=True)
+    total = helper.create_variable_for_type_inference(pre_scores.dtype)
+    parents = helper.create_variable_for_type_inference("int32", stop_gradient=True)
+    slots = {"pre_ids": pre_ids, "pre_scores": pre_scores, "ids": ids, "scores": scores}
+    attrs = {"level": level, "beam_size": beam_size, "end_id": end_id, "is_accumulated": is_accumulated}
+    helper.append_op("beam_search", slots, {"selected_ids": words, "selected_scores": total, "parent_idx": parents}, attrs)
+    return (words, total, parents) if return_parent_idx else (words, total)
 
 
 def _gathered(x: Any, index: Any) -> Any:
