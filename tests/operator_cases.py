@@ -426,10 +426,23 @@ OF_FLUID = {
 }  # fmt: skip
 # What no Paddle has: of these `DynamicRNN` is made.
 OF_NO_PADDLE = {"kept_where_last", "rows_by_steps", "sequences_of_steps", "steps_of_sequences"}
-OF_FLUID |= OF_NO_PADDLE
 # Labels of sequences and what they are aligned with.
 OF_FLUID |= {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "linear_chain_crf", "sequence_erase", "warpctc"}
 # Windows and places in sequences.
 OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatter"}
 # Decoding.
 OF_FLUID |= {"beam_search", "gather_tree"}
+# Those of detectors.
+OF_DETECTORS = {
+    "anchor_generator", "bipartite_match", "box_clip", "box_decoder_and_assign", "density_prior_box", "iou_similarity",
+    "locality_aware_nms", "mine_hard_examples", "polygon_box_transform", "retinanet_detection_output", "sigmoid_focal_loss",
+    "target_assign",
+}  # fmt: skip
+# Those of features, of places, and of classes that are many.
+OF_OLDER = {
+    "add_position_encoding", "allclose", "bilinear_tensor_product", "center_loss", "crop", "cross", "diag_embed", "dist", "fsp",
+    "gather_tree", "gaussian_random_batch_size_like", "hierarchical_sigmoid", "max_pool3d_with_index", "mean_iou", "multiplex",
+    "pad_constant_like", "random_crop", "sample_logits", "sampling_id", "shard_index", "similarity_focus", "space_to_depth",
+    "spectral_norm", "teacher_student_sigmoid_loss", "trace", "uniform_random_batch_size_like",
+}  # fmt: skip
+OF_FLUID |= OF_NO_PADDLE | OF_DETECTORS | OF_OLDER

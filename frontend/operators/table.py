@@ -35,10 +35,12 @@ from polyreme.operators import (
     spectrum,
 )
 from polyreme.operators.arguments import UnsupportedError
-from polyreme.operators.boxes import chosen, proposals
+from polyreme.operators.boxes import chosen, found, matched, proposals
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
-from polyreme.operators.images import anchors, read_between, vision, yolo
+from polyreme.operators.images import anchors, grids, read_between, vision, yolo
+from polyreme.operators.older import draws, features, many_classes
+from polyreme.operators.older import places as older_places
 from polyreme.operators.sequence import (
     alignments,
     beams,
@@ -81,15 +83,22 @@ FAMILIES = (
     chunks,
     conv,
     create,
+    draws,
     elementwise,
     fake_quantize,
+    features,
     filling,
+    found,
     gates,
+    grids,
     indexing,
     linalg,
     loss,
+    many_classes,
+    matched,
     metric,
     norm,
+    older_places,
     padding,
     placing,
     pool,

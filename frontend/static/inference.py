@@ -17,7 +17,7 @@ from polyreme.static.emitter import Emitter, ProgramSource, source_tensor
 from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.read_rows import mark_rows
-from polyreme.static.lod.travel import LOD, level_name, level_names, level_to_share, level_types
+from polyreme.static.lod.travel import LOD, level_name, level_names, level_to_share, level_types, told_levels
 from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
 from polyreme.static.nested import lengths as _lengths  # noqa: F401  (likewise)
 from polyreme.static.operator import Operator, OperatorError, located
@@ -55,11 +55,11 @@ def appended(block: Block, type: str, inputs: Mapping[str, Any], outputs: Mappin
         for place, (name, made) in enumerate(zip(names, types.get(slot, ()), strict=False)):
             variable = block.var_recursive(name)
             variable.set_type(made)
-            told = types.get(slot + LOD)
+            told = told_levels(op, slot, place, types)
             shared = level_to_share(op, slot, place, made)
             variable.lod_level = max(variable.lod_level, shared if told is None else len(told))
             if told and told[0].rank != 1:
-                variable.level_kinds = told
+                variable.level_kinds = list(told)
     mark_rows(op)
     return op
 

@@ -21,7 +21,7 @@ PROGRAMS = recording.programs()
 # What is not there yet.
 MISSING: dict[str, str] = {}
 # By default those whose subject no other test has: of these files only two, and of the others all but those that compile long.
-LONGER = {"networks", "optimizing", "recurrent", "sequences", "training"}
+LONGER = {"detectors", "networks", "optimizing", "recurrent", "sequences", "training"}
 QUICK = {"fit_a_line", "training_in_double"}
 SLOW = {"rows_by_if_else", "pruned_to_a_target", "clone_of_a_trained_program", "recurrent_by_static_rnn", "gated_unit_by_static_rnn"}
 

@@ -15,14 +15,16 @@ from tests.fluid_api.table import differences, load
 
 ROOT = Path(__file__).parents[2]
 CASES = load()
-# Of the functions of layers, and of tables, which compile many programs each, those named below run by default.
-SLOW = (
-    "cases_alignments", "cases_book", "cases_decoding", "cases_labelling", "cases_layers", "cases_levels", "cases_tables", "cases_windows",
-)  # fmt: skip
+# Of these, which compile many programs each, only some run by default.
+LONGER = {
+    "alignments", "book", "decoding", "detection", "distributions", "features", "labelling", "layers", "levels", "places", "regions", "tables",
+    "windows",
+}  # fmt: skip
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
     "alignments_cost",
+    "boxes_are_matched",
     "clips_of_tables_in_dygraph_mode",
     "comparisons_take_their_last_arguments_in_order",
     "free_sizes_are_less_than_nothing",
@@ -41,7 +43,7 @@ QUICK = {
 
 def _marked(name: str) -> Any:
     function = CASES[name].function
-    longer = function.__module__.endswith(SLOW) and function.__name__ not in QUICK
+    longer = function.__module__.rpartition("cases_")[2] in LONGER and function.__name__ not in QUICK
     return pytest.param(name, marks=pytest.mark.slow if longer else ())
 
 

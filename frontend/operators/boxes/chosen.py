@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from polyreme import dispatch, math
 from polyreme.boxes import matrix, plain
 from polyreme.boxes.found import Found
 from polyreme.boxes.lists import ends_of
 from polyreme.boxes.multiclass import multiclass_nms, multiclass_nms_of_regions
-from polyreme.ir import dims
 from polyreme.operators.arguments import UnsupportedError
+from polyreme.operators.boxes.found import or_nothing
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -95,12 +94,10 @@ def multiclass_nms1(
     """Rows of class, score and edges, a sequence for each image. Where no box is left, it is one number, -1."""
     attributes = score_threshold, nms_top_k, keep_top_k, nms_threshold, normalized, nms_eta, background_label
     rows, _, offsets, _ = multiclass_nms2(bboxes, scores, levels, **dict(zip(_ATTRIBUTES, attributes, strict=True)))
-    some = dims.minimum(rows.type.shape[0], 1)
-    nothing = dispatch.full((1 - some, 6), -1, rows.type.dtype)
-    return math.concat([rows, nothing], 0)[:, : 1 + 5 * some], offsets
+    return or_nothing(rows, offsets[0])
 
 
-@operator("matrix_nms", legacy=spelled("matrix_nms", _SLOTS, "Out Index RoisNum"))
+@operator("matrix_nms", legacy=spelled("matrix_nms", _SLOTS, "Out Index RoisNum Out@LOD Index@LOD"))
 def matrix_nms(
     bboxes: Tensor,
     scores: Tensor,
@@ -113,12 +110,14 @@ def matrix_nms(
     gaussian_sigma: float = 2.0,
     background_label: int = 0,
     normalized: bool = True,
-) -> Found:
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor], list[Tensor]]:
     """Rows of class, fallen score and edges, the place of each among the boxes, and how many there are in each image."""
     _check_boxes(bboxes, "matrix_nms")
-    return matrix.matrix_nms(
+    found = matrix.matrix_nms(
         bboxes, scores, score_threshold, nms_top_k, keep_top_k, post_threshold, use_gaussian, gaussian_sigma, background_label, normalized
     )
+    offsets = [ends_of(found.counts)]
+    return *found, offsets, offsets
 
 
 @operator("nms", legacy=spelled("nms", {"Boxes": "x"}, "KeepBoxesIdxs", attributes={"iou_threshold": "threshold"}))

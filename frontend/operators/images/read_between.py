@@ -9,38 +9,44 @@ from polyreme.regions.align import roi_align as align
 from polyreme.regions.deformable import deformable_conv as conv
 from polyreme.tensor import Tensor
 
-_SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num"}
+_SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num", "ROIs@LOD": "levels", "RoisLod": "levels"}
+_FIXED = "ROIs RoisNum RoisLod"
+
+
+def _counts(boxes_num: Tensor | None, levels: list[Tensor] | None) -> Tensor | None:
+    """How many boxes each image has; where that is not given, by the levels of the boxes, a sequence for each image."""
+    return levels[-1][1:] - levels[-1][:-1] if boxes_num is None and levels else boxes_num
 
 
 def _check(height: int, width: int) -> None:
     check_count(height * width, 1 << 20, "pixels of a region")
 
 
-@operator("roi_align", legacy=spelled("roi_align", _SLOTS))
+@operator("roi_align", legacy=spelled("roi_align", _SLOTS, constant=_FIXED))
 def roi_align(
-    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, levels: list[Tensor] | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0, sampling_ratio: int = -1, aligned: bool = False,
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return align(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    return align(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
 
 
-@operator("roi_pool", legacy=spelled("roi_pool", _SLOTS, "Out Argmax"))
+@operator("roi_pool", legacy=spelled("roi_pool", _SLOTS, "Out Argmax", constant=_FIXED))
 def roi_pool(
-    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, levels: list[Tensor] | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return pool.roi_pool(x, boxes, boxes_num, pooled_height, pooled_width, spatial_scale)
+    return pool.roi_pool(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale)
 
 
-@operator("psroi_pool", legacy=spelled("psroi_pool", _SLOTS))
+@operator("psroi_pool", legacy=spelled("psroi_pool", _SLOTS, constant=_FIXED))
 def psroi_pool(
-    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, *,
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, levels: list[Tensor] | None = None, *,
     pooled_height: int = 1, pooled_width: int = 1, output_channels: int = 1, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
-    return pool.psroi_pool(x, boxes, boxes_num, pooled_height, pooled_width, output_channels, spatial_scale)
+    return pool.psroi_pool(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, output_channels, spatial_scale)
 
 
 # --- convolutions with windows between pixels

@@ -10,7 +10,10 @@ from polyreme.tensor import Tensor
 _SLOTS = {"X": "x", "GTBox": "gt_box", "GTLabel": "gt_label", "GTScore": "gt_score"}
 
 
-@operator("yolo_loss", legacy=spelled("yolov3_loss", _SLOTS, "Loss ObjectnessMask GTMatchMask"), misdeclared=True)
+@operator(
+    "yolo_loss", misdeclared=True,
+    legacy=spelled("yolov3_loss", _SLOTS, "Loss ObjectnessMask GTMatchMask", constant="GTBox GTLabel GTScore"),
+)  # fmt: skip
 def yolo_loss(
     x: Tensor, gt_box: Tensor, gt_label: Tensor, gt_score: Tensor | None = None, *,
     anchors: Sizes = (), anchor_mask: Sizes = (), class_num: int = 1, ignore_thresh: float = 0.7, downsample_ratio: int = 32,

@@ -22,6 +22,7 @@ from polyreme.tensor import Tensor
 
 __all__ = [
     "LOD", "NOT_DECLARED", "ROWS", "is_level", "is_shared", "level_name", "level_names", "level_types", "level_to_share", "levels_to_share",
+    "told_levels",
 ]  # fmt: skip
 
 LOD = "@LOD"
@@ -75,6 +76,19 @@ _GRADIENTS_WITHOUT = {
 NOT_DECLARED = {"mul", "sequence_concat", "sequence_slice", "sequence_softmax"}
 # The slots whose first variable has the levels that a result gets; of an operator without such a slot, all are asked.
 _SHARED_SLOTS = ("X", "Input", "Logits", "Ids", "In", "Predicted")
+
+
+# Slots for how many rows each image has. A program that asks for them, as those of Paddle 2 do, has no levels beside.
+_COUNTS = ("RoisNum", "MultiLevelRoIsNum")
+
+
+def told_levels(op: Operator, slot: str, place: int, outputs: Mapping[str, Sequence[Any]]) -> Sequence[Any] | None:
+    """The levels that an operator says itself of a result: one for each result of a slot with several; None where it says nothing."""
+    names = op.write_slots()
+    told = outputs.get((names[slot][place] if op.has_attr("sub_block") else slot) + LOD)
+    if told is None or any(names.get(counts) for counts in _COUNTS):
+        return None
+    return told[place : place + 1] if len(names[slot]) > 1 and not op.has_attr("sub_block") else told
 
 
 def names_to_share(op: Operator, slot: str, place: int) -> list[str]:

@@ -18,7 +18,7 @@ from polyreme.operators.control.blocks import BRANCHES
 from polyreme.static.emitter import ProgramSource
 from polyreme.static.kinds import Applied, Gradient, Host, Slots, gradient_of
 from polyreme.static.lod.read_rows import READ_ROWS, positions, without_others
-from polyreme.static.lod.travel import LOD, is_level, level_name, levels_to_share
+from polyreme.static.lod.travel import LOD, is_level, level_name, levels_to_share, told_levels
 from polyreme.static.nested.growing import LENGTH, READ, WRITE, array_of, carried_contents, carried_names
 from polyreme.static.nested.uses import blocks_of, names_from_outside
 from polyreme.static.operator import Operator, RunError, located
@@ -147,7 +147,7 @@ class BlockValues:
     def _hand_on_levels(self, op: Operator, slot: str, place: int, tensor: Tensor, inputs: Slots, outputs: Slots) -> None:
         """Note the levels of detail of a result: those that the operator gives, or those of an input with as many rows."""
         name = op.write_slots()[slot][place]
-        told = outputs.get((name if op.has_attr("sub_block") else slot) + LOD)
+        told = told_levels(op, slot, place, outputs)
         if told is not None:
             self.levels[name] = [Tensor._wrap(level._value, level.type) for level in told]
         else:

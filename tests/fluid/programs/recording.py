@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 
-FILES = ("training", "networks", "control_flow", "sequences", "optimizing", "surgery", "running", "recurrent")
+FILES = ("training", "networks", "control_flow", "sequences", "optimizing", "surgery", "running", "recurrent", "detectors")
 
 
 def programs():

@@ -1,0 +1,111 @@
+"""Losses of classes that are many, and of what is learned from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyreme.fluid.framework import in_dygraph_mode
+from polyreme.fluid.initializer import Constant
+from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.appended import made, made_all
+from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.loss import softmax_with_cross_entropy
+from polyreme.fluid.layers.nn import one_hot
+from polyreme.fluid.layers.tensor import fill_constant
+from polyreme.names import listed
+from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
+
+__all__ = ["center_loss", "hsigmoid", "sampled_softmax_with_cross_entropy", "teacher_student_sigmoid_loss"]
+
+
+@takes("input", "label")
+def center_loss(input: Any, label: Any, num_classes: int, alpha: Any, param_attr: Any, update_center: bool = True) -> Any:
+    """Half the squared distance of each row of `input` [N, size] from the center of its class, [N, 1]. The centers [num_classes, size] are
+    no parameters of an optimizer: each run moves them towards their rows by `alpha`, a number or a variable.
+    """
+    helper = LayerHelper("center_loss")
+    centers = helper.create_parameter(param_attr, [num_classes, input.shape[1]], input.dtype)
+    centers.stop_gradient = True
+    if isinstance(alpha, Tensor):
+        rate = alpha
+    elif not isinstance(alpha, float):
+        raise TypeError(f"expected alpha of center_loss as a float or a Variable but got {type(alpha)}")
+    elif in_dygraph_mode():
+        rate = fill_constant([1], "float32", alpha)
+    else:
+        name = unique_name.generate("centerloss_alpha")
+        rate = helper.create_global_variable(persistable=True, name=name, shape=[1], dtype="float32")
+        helper.set_variable_initializer(rate, Constant(alpha))
+    apart, loss = (helper.create_variable_for_type_inference(input.dtype) for _ in range(2))
+    helper.append_op(
+        "center_loss", {"X": input, "Label": label, "Centers": centers, "CenterUpdateRate": rate},
+        {"SampleCenterDiff": apart, "Loss": loss, "CentersOut": centers},
+        {"cluster_num": num_classes, "need_update": update_center},
+    )  # fmt: skip
+    return loss
+
+
+@takes("input", "label")
+def hsigmoid(
+    input: Any, label: Any, num_classes: int, param_attr: Any = None, bias_attr: Any = None, name: str | None = None,
+    path_table: Any = None, path_code: Any = None, is_custom: bool = False, is_sparse: bool = False,
+) -> Any:  # fmt: skip
+    """The loss [N, 1] of the decisions that lead to each label in a tree: the default one is complete; with `is_custom` the ways are
+    `path_table` and `path_code` [N, longest], ended by negative numbers.
+    """
+    if not is_custom and (num_classes is None or num_classes < 2):
+        raise ValueError("num_classes must not be less than 2 with default tree")
+    if not is_custom and (path_table is not None or path_code is not None):
+        raise ValueError("only num_classes should be passed without custom tree")
+    for what, value in (("path_code", path_code), ("path_table", path_table), ("num_classes", num_classes)):
+        if is_custom and value is None:
+            raise ValueError(f"{what} should not be None with custom tree")
+    helper = LayerHelper("hierarchical_sigmoid", param_attr=param_attr, bias_attr=bias_attr, name=name)
+    decisions = num_classes if is_custom else num_classes - 1
+    weight = helper.create_parameter(helper.param_attr, [decisions, input.shape[1]], input.dtype)
+    bias = helper.create_parameter(helper.bias_attr, [decisions, 1], input.dtype, is_bias=True)
+    out, before = (helper.create_variable_for_type_inference(input.dtype) for _ in range(2))
+    slots = {"X": input, "W": weight, "Label": label, "PathTable": path_table, "PathCode": path_code, "Bias": bias}
+    attrs = {"num_classes": num_classes, "is_sparse": is_sparse and is_custom, "remote_prefetch": False}
+    helper.append_op("hierarchical_sigmoid", slots, {"Out": out, "PreOut": before}, attrs)
+    return out
+
+
+@takes("logits", "label")
+def sampled_softmax_with_cross_entropy(
+    logits: Any, label: Any, num_samples: int, num_true: int = 1, remove_accidental_hits: bool = True,
+    use_customized_samples: bool = False, customized_samples: Any = None, customized_probabilities: Any = None, seed: int = 0,
+) -> Any:  # fmt: skip
+    """The loss [N, 1] of the softmax over the right class and `num_samples` others, which are drawn, log-uniform, or told. As in Paddle
+    the last samples are left out where `num_true` is above 1, and the loss is divided by it.
+    """
+    outputs = {
+        "Samples": "int64", "Probabilities": logits.dtype, "SampledLabels": "int64", "SampledLogits": logits.dtype,
+    }  # fmt: skip
+    slots = {
+        "Logits": logits, "Labels": label, "CustomizedSamples": customized_samples, "CustomizedProbabilities": customized_probabilities,
+    }  # fmt: skip
+    attrs = {
+        "use_customized_samples": use_customized_samples, "uniq": True, "remove_accidental_hits": remove_accidental_hits,
+        "num_samples": num_samples, "seed": seed,
+    }  # fmt: skip
+    *_, places, sampled = made_all("sample_logits", slots, attrs, outputs)
+    places.stop_gradient = True
+    share = one_hot(places, num_samples + 1)
+    share.stop_gradient = True
+    return softmax_with_cross_entropy(sampled, share, soft_label=True, numeric_stable_mode=False) / num_true
+
+
+@takes("input", "label")
+def teacher_student_sigmoid_loss(
+    input: Any, label: Any, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0
+) -> Any:
+    """The loss of a click plus that of what a teacher says of it, [N, 1]. Labels: -2 no click, -1 a click, and with a teacher's share s no
+    click is s, a click 1 + s. No gradient flows where `input` is outside of the bounds.
+    """
+    attrs = {"soft_max_lower_bound": float(soft_max_lower_bound), "soft_max_up_bound": float(soft_max_up_bound)}
+    return made("teacher_student_sigmoid_loss", {"X": input, "Label": label}, attrs, input.dtype, "Y")
+
+
+__dir__ = listed(__name__)

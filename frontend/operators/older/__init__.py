@@ -1,0 +1,1 @@
+"""Operators that Paddle had before Paddle 2, or has otherwise since."""
