@@ -440,8 +440,8 @@ OF_DETECTORS = {
 }  # fmt: skip
 # Those of features, of places, and of classes that are many.
 OF_OLDER = {
-    "add_position_encoding", "allclose", "bilinear_tensor_product", "center_loss", "crop", "cross", "diag_embed", "dist", "fsp",
-    "gather_tree", "gaussian_random_batch_size_like", "hierarchical_sigmoid", "max_pool3d_with_index", "mean_iou", "multiplex",
+    "allclose", "bilinear_tensor_product", "center_loss", "crop", "cross", "diag_embed", "dist", "fsp",
+    "gaussian_random_batch_size_like", "hierarchical_sigmoid", "max_pool3d_with_index", "mean_iou", "multiplex",
     "pad_constant_like", "random_crop", "sample_logits", "sampling_id", "shard_index", "similarity_focus", "space_to_depth",
     "spectral_norm", "teacher_student_sigmoid_loss", "trace", "uniform_random_batch_size_like",
 }  # fmt: skip

@@ -98,7 +98,8 @@ def test_a_function_of_free_sizes_computes_what_eager_mode_does(name):
 
 
 RESIZED = [
-    ("linear", (22,), {"size": [20]}), ("bilinear", (18, 20), {"scale_factor": [1.5, 3.0]}), ("trilinear", (3, 17, 4), {"size": [8, 46, 6]}),
+    ("linear", (22,), {"size": [20]}), ("bilinear", (18, 20), {"scale_factor": [1.5, 3.0]}),
+    ("trilinear", (3, 17, 4), {"size": [8, 46, 6]}),
     ("bicubic", (5, 9), {"scale_factor": [1.5, 0.7]}), ("nearest", (5, 9), {"scale_factor": [1.5, 0.7]}),
 ]  # fmt: skip
 

@@ -16,7 +16,7 @@ from polyreme.names import listed
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "adaptive_pool3d", "add_position_encoding", "affine_grid", "bilinear_tensor_product", "conv3d_transpose", "fsp_matrix",
+    "adaptive_pool3d", "affine_grid", "bilinear_tensor_product", "conv3d_transpose", "fsp_matrix",
     "inplace_abn", "similarity_focus", "space_to_depth", "spectral_norm", "temporal_shift", "unfold",
 ]  # fmt: skip
 
@@ -88,11 +88,6 @@ def similarity_focus(input: Any, axis: int, indexes: Sequence[int], name: str | 
 
 
 @takes("input")
-def add_position_encoding(input: Any, alpha: float, beta: float, name: str | None = None) -> Any:
-    """`alpha` times steps [N, T, size], or rows of sequences, plus `beta` times the sines and cosines of where they stand."""
-    return made("add_position_encoding", {"X": input}, {"alpha": float(alpha), "beta": float(beta)}, input.dtype, name=name)
-
-
 @takes("x", "y")
 def bilinear_tensor_product(
     x: Any, y: Any, size: int, act: str | None = None, name: str | None = None, param_attr: Any = None, bias_attr: Any = None

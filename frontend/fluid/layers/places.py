@@ -19,8 +19,8 @@ from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = [
-    "crop", "crop_tensor", "gather_nd", "gather_tree", "gaussian_random_batch_size_like", "get_tensor_from_selected_rows", "is_empty",
-    "mean_iou", "merge_selected_rows", "multiplex", "pad_constant_like", "random_crop", "rank", "sampling_id", "scatter_nd",
+    "crop", "crop_tensor", "gather_nd", "gaussian_random_batch_size_like",
+    "mean_iou", "multiplex", "pad_constant_like", "random_crop", "rank", "sampling_id", "scatter_nd",
     "scatter_nd_add", "shard_index", "size", "strided_slice", "uniform_random_batch_size_like", "unique", "unique_with_counts", "where",
 ]  # fmt: skip
 
@@ -62,12 +62,6 @@ def where(condition: Any) -> Any:
 
 
 @takes("ids", "parents")
-def gather_tree(ids: Any, parents: Any) -> Any:
-    """The sequences that end in each beam, of what was chosen in each step and the beams that it goes on from, [steps, batch, beams]."""
-    return made("gather_tree", {"Ids": ids, "Parents": parents}, {}, ids.dtype, fixed=True)
-
-
-@takes("input")
 def shard_index(input: Any, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Any:
     """Positions within shard `shard_id` of `nshards` equal ones of [0, index_num), `ignore_value` for those of other shards."""
     if shard_id < 0 or shard_id >= nshards:
@@ -203,27 +197,6 @@ def size(input: Any) -> Any:
     out = helper.create_variable_for_type_inference("int64", stop_gradient=True, shape=[1])
     helper.append_op("size", {"Input": input}, {"Out": out}, stop_gradient=True)
     return out
-
-
-@takes("x")
-def is_empty(x: Any, cond: Any = None) -> Any:
-    """Whether there are no elements, bool [1], in `cond` where it is given."""
-    helper = LayerHelper("is_empty")
-    out = helper.create_variable_for_type_inference("bool", stop_gradient=True, shape=[1]) if cond is None else cond
-    helper.append_op("is_empty", {"X": x}, {"Out": out}, stop_gradient=True)
-    return out
-
-
-@takes("x")
-def merge_selected_rows(x: Any, name: str | None = None) -> Any:
-    """The rows of a gradient of a table, each once, with their sums."""
-    return made("merge_selected_rows", {"X": x}, {}, x.dtype, name=name)
-
-
-@takes("x")
-def get_tensor_from_selected_rows(x: Any, name: str | None = None) -> Any:
-    """The values of the rows of a gradient of a table."""
-    return made("get_tensor_from_selected_rows", {"X": x}, {}, x.dtype, name=name)
 
 
 # --- draws, and how often predictions are right

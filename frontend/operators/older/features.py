@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from polyreme import dispatch, math
 from polyreme.control_flow import loop
 from polyreme.dialects import nn
@@ -67,23 +65,6 @@ def similarity_focus(x: Tensor, *, axis: int, indexes: Sizes) -> Tensor:
         state = [dispatch.full((), 0, i64), math.squeeze(part, [axis]), found]
         *_, found = loop(lambda i, *now: math.less_than(i, rounds), look, state)
     return math.broadcast_to(math.unsqueeze(found, [axis]), list(x.type.shape))
-
-
-@operator(legacy=spelled("add_position_encoding", {"X": "x", "X@LOD": "levels"}))
-def add_position_encoding(x: Tensor, levels: list[Tensor] | None = None, *, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
-    """`alpha` times steps [N, T, size], or rows of sequences, plus `beta` times the sines and cosines of where they stand."""
-    size = x.type.shape[-1]
-    if not isinstance(size, int) or size % 2:
-        raise UnsupportedError(f"expected steps of a known even size for 'add_position_encoding' but got {list(x.shape)}")
-    half, dtype = size // 2, x.type.dtype
-    step = dispatch.call(nn.Iota, shape=(x.type.shape[-2],), axis=0, dtype=i64)
-    if levels:
-        rows = math.greater_equal(math.unsqueeze(step, 1), math.unsqueeze(levels[-1][1:], 0))
-        step = step - math.gather(levels[-1], math.sum(math.cast(rows, "int64"), [1]), 0)
-    slow = [10000.0 ** (k / (half - 1)) for k in range(half)] if half > 1 else [10000.0]
-    angle = math.unsqueeze(math.cast(step, dtype), 1) / dispatch.constant(np.array(slow, dtype.np).reshape(1, half))
-    waves = math.concat([math.sin(angle), math.cos(angle)], 1)
-    return math.add(math.scale(x, alpha), math.scale(waves, beta))
 
 
 _PAIRS = {"X": "x", "Y": "y", "Weight": "weight", "Bias": "bias"}

@@ -10,7 +10,6 @@ from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
 from polyreme.math.scattering import multiplex as chosen_rows
 from polyreme.math.statistics import shard_index as within_shard
-from polyreme.nn import functional
 from polyreme.operators.arguments import FedSizes, UnsupportedError
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
@@ -49,11 +48,6 @@ def multiplex(x: list[Tensor], index: Tensor) -> Tensor:
 @operator(legacy=spelled("shard_index"))
 def shard_index(x: Tensor, *, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
     return within_shard(x, index_num, nshards, shard_id, ignore_value)
-
-
-@operator(legacy=spelled("gather_tree", {"Ids": "ids", "Parents": "parents"}))
-def gather_tree(ids: Tensor, parents: Tensor) -> Tensor:
-    return functional.gather_tree(ids, parents)
 
 
 @operator(legacy=spelled("mean_iou", {"Predictions": "predictions", "Labels": "labels"}, "OutMeanIou OutWrong OutCorrect"))
