@@ -70,3 +70,32 @@ def distances_are_counted(fluid, np):
         "ignored": made([[5, 3, 8]], [[6, 6, 7]], normalized=False, ignored_tokens=[1, 3]),
         "padded": outcome(fluid, np, padded, wide, told, size, count),
     }  # fmt: skip
+
+
+@check(L + "edit_distance", L + "warpctc", L + "row_conv", L + "gather_tree", L + "chunk_eval", L + "GRUCell")
+def padded_batches_run_at_once(fluid, np):
+    draws, L = np.random.RandomState(0), fluid.layers
+    one = fluid.ParamAttr(initializer=fluid.initializer.Constant(0.1))
+
+    def whole(low, high, *shape):
+        return fluid.dygraph.to_variable(draws.randint(low, high, shape).astype("int64"))
+
+    def normal(*shape):
+        return fluid.dygraph.to_variable(draws.randn(*shape).astype("float32"))
+
+    def lengths(*values):
+        return fluid.dygraph.to_variable(np.array(values, "int64"))
+
+    with fluid.dygraph.guard():
+        scores, labels = normal(6, 3, 4), L.cast(whole(1, 4, 3, 2), "int32")
+        scores.stop_gradient = False
+        loss = L.warpctc(scores, labels, 0, False, lengths(6, 4, 5), lengths(2, 1, 2))
+        L.reduce_sum(loss).backward()
+        made = [
+            loss, L.row_conv(normal(3, 5, 4), 1, one), L.gather_tree(whole(0, 4, 3, 2, 2), whole(0, 2, 3, 2, 2)),
+            L.GRUCell(3, one)(normal(2, 4), normal(2, 3))[0], L.add_position_encoding(normal(2, 3, 4), 1.0, 2.0), L.is_empty(scores),
+            *L.edit_distance(whole(0, 4, 3, 5), whole(0, 4, 3, 4), False, None, lengths(5, 1, 3), lengths(4, 2, 1)),
+            *L.ctc_greedy_decoder(normal(3, 5, 4), 0, L.reshape(lengths(5, 1, 3), [3, 1])),
+            *L.chunk_eval(whole(0, 7, 3, 6), whole(0, 7, 3, 6), "IOB", 3, None, L.reshape(lengths(6, 2, 5), [3, 1])),
+        ]  # fmt: skip
+        return [m.numpy() for m in made] + [scores.gradient()]

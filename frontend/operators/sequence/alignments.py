@@ -9,7 +9,6 @@ from polyreme.ir.types import f32, i64
 from polyreme.math.common import cast_to, check_within
 from polyreme.nn import functional
 from polyreme.operators.arguments import Sizes, UnsupportedError
-from polyreme.operators.array import numbers_below
 from polyreme.operators.definition import operator, spelled
 from polyreme.operators.sequence.pooling import last_level, lengths, sequence_of_rows
 from polyreme.operators.sequence.steps import laid_out, rows_by_steps
@@ -159,9 +158,9 @@ def edit_distance(
         taken = math.reshape(math.take_along_axis(after, math.unsqueeze(count, -1), 1), [-1])
         return [now, after, math.where(math.equal(ends, number), taken, found)], []
 
-    steps = numbers_below(math.scale(math.max(ends), 1, 1))
+    steps = dispatch.call(nn.Iota, shape=(a.type.shape[1] + b.type.shape[1] - 1, 1), axis=0, dtype=i64)
     empty = math.add(math.zeros_like(b), never)
-    found = gathered_steps(diagonal, [empty, empty, math.zeros_like(ends)], [math.reshape(steps, [-1, 1, 1])[:, 0]])[0][2]
+    found = gathered_steps(diagonal, [empty, empty, math.zeros_like(ends)], [steps])[0][2]
     made = cast_to(found, f32)
     if normalized:
         none = check_within(
