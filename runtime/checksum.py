@@ -11,9 +11,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
+from polyreme.runtime.files import in_parts
 from polyreme.runtime.side_by_side import side_by_side
 
 BLOCK_BYTES = 4 << 20
@@ -87,6 +89,9 @@ def _blocks(views: Sequence[memoryview]) -> list[list[memoryview]]:
 # What `capi_check.ll` does as well: words of 64 bits in rows of so many, and the odd factor that spreads them.
 SUM_LANES = 1024
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_ROW_BYTES = 8 * SUM_LANES
+# Rows of a part that is looked at before its pages may go.
+_ROWS_AT_ONCE = 1 << 11
 
 
 def weights_sum(data: bytes | memoryview) -> int:
@@ -94,16 +99,16 @@ def weights_sum(data: bytes | memoryview) -> int:
     into one number. A word that has changed, whichever, always changes it.
     """
     view = memoryview(data).cast("B")
-    count = len(view) // (8 * SUM_LANES)
-    rows = np.frombuffer(view, "<u8", count * SUM_LANES).reshape(count, SUM_LANES)
+    end = len(view) // _ROW_BYTES * _ROW_BYTES
     last = np.zeros(SUM_LANES, "<u8")
-    last.view(np.uint8)[: len(view) - rows.nbytes] = view[rows.nbytes :]
+    last.view(np.uint8)[: len(view) - end] = view[end:]
     lanes, high = np.zeros(SUM_LANES, "<u8"), np.empty(SUM_LANES, "<u8")
-    for row in (*rows, last):
-        lanes ^= row
-        lanes *= _SPREAD
-        np.right_shift(lanes, 32, out=high)
-        lanes ^= high
+    for part in chain(in_parts(view[:end], _ROWS_AT_ONCE * _ROW_BYTES), [last.data.cast("B")]):
+        for row in np.frombuffer(part, "<u8").reshape(-1, SUM_LANES):
+            lanes ^= row
+            lanes *= _SPREAD
+            np.right_shift(lanes, 32, out=high)
+            lanes ^= high
     total = len(view)
     for lane in lanes.tolist():
         total = ((total ^ lane) * int(_SPREAD)) % (1 << 64)

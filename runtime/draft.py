@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from polyreme.runtime.checksum import BLOCK_BYTES, checksums
+from polyreme.runtime.files import in_parts
 
 CHECKED_BYTES = 4 * BLOCK_BYTES
 
@@ -36,14 +37,8 @@ class Draft:
 
     def checksums(self, at: int, count: int) -> bytes:
         """`checksums` of so many bytes from `at` on. They are looked at some at a time: the process never has all of them in its memory."""
-        found = b""
-        with mmap.mmap(self._file, 0, prot=mmap.PROT_READ) as file, memoryview(file) as view:
-            for start in range(0, count, CHECKED_BYTES):
-                with view[self._start + at :][start : min(start + CHECKED_BYTES, count)] as part:
-                    found += checksums(part)
-                if hasattr(mmap, "MADV_DONTNEED"):
-                    file.madvise(mmap.MADV_DONTNEED)
-        return found
+        written = memoryview(mmap.mmap(self._file, 0, prot=mmap.PROT_READ))[self._start + at :][:count]
+        return b"".join(map(checksums, in_parts(written, CHECKED_BYTES)))
 
     def keep(self, path: Path, head: bytes, mode: int) -> None:
         """Be the file at `path` from now on, with `head` in front of the entry. `OSError` where it cannot be."""

@@ -1,12 +1,28 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and looked through a part at a time."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["is_device", "umask", "write_atomically"]
+__all__ = ["in_parts", "is_device", "umask", "write_atomically"]
+
+PART_BYTES = 16 << 20
+
+
+def in_parts(data: bytes | memoryview, size: int = PART_BYTES) -> Iterator[memoryview]:
+    """The bytes of `data` from the first to the last, `size` at a time. Of a file that is mapped for reading alone, the pages leave this
+    process' memory after each part: they come back when somebody looks at them.
+    """
+    view = memoryview(data).cast("B")
+    mapped = view.obj if isinstance(view.obj, mmap.mmap) and view.readonly and hasattr(mmap, "MADV_DONTNEED") else None
+    for start in range(0, len(view), size):
+        yield view[start : start + size]
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, mode: int = 0o666) -> None:
@@ -23,7 +39,8 @@ def write_atomically(path: str | os.PathLike[str], *parts: bytes | memoryview, m
     try:
         with os.fdopen(handle, "wb") as file:
             for part in parts:
-                file.write(part)
+                for piece in in_parts(part):
+                    file.write(piece)
         os.chmod(temporary, mode & ~umask())
         os.replace(temporary, path)
     except BaseException:

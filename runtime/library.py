@@ -21,6 +21,7 @@ import numpy as np
 from polyreme.runtime.cpu import check_runs_here
 from polyreme.runtime.errors import ArtifactError
 from polyreme.runtime.executable import Executable, ModelFunctions
+from polyreme.runtime.files import in_parts
 from polyreme.runtime.manifest.manifest import Manifest
 from polyreme.runtime.manifest.specs import MAX_MANIFEST_BYTES
 from polyreme.runtime.memory import address_of, near_constants
@@ -78,7 +79,10 @@ LEVELS_KEY = "levels"
 
 def weights_header(weights: bytes | memoryview) -> bytes:
     """The 64 bytes in front of the weights in a file of their own."""
-    return WEIGHTS_HEADER.pack(WEIGHTS_MAGIC, hashlib.blake2b(weights, digest_size=32).digest(), len(weights), bytes(8))
+    digest = hashlib.blake2b(digest_size=32)
+    for part in in_parts(weights):
+        digest.update(part)
+    return WEIGHTS_HEADER.pack(WEIGHTS_MAGIC, digest.digest(), len(weights), bytes(8))
 
 
 def library_bytes(linked: bytes, manifest: Manifest, identity: bytes) -> bytes:
@@ -235,7 +239,7 @@ def map_weights(path: Path, manifest: Manifest) -> np.ndarray[Any, Any]:
     weights = np.frombuffer(mapped, np.uint8)[WEIGHTS_HEADER.size :]
     wanted = manifest.extra.get("weights_digest", "")
     if (
-        mapped[: WEIGHTS_HEADER.size] != weights_header(weights.data)
+        mapped[: WEIGHTS_HEADER.size] != weights_header(memoryview(mapped)[WEIGHTS_HEADER.size :])
         or mapped[16:48].hex() != wanted
         or len(weights) < manifest.constant_bytes
     ):

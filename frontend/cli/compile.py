@@ -99,11 +99,12 @@ def command(
         raise click.BadParameter("expected a --precision that samples are for, int8 or bf16-weights", param_hint="--calibrate")
     found = find_model(model, inputs)
     if precision == "float32":
-        module = found.module(freeze=True)
+        # Weights of a saved model are read by whoever compiles it.
+        net = found.value if found.kind in ("paddle", "saved") and not found.specs and level not in TEXTS else found.module(freeze=True)
     else:
         from polyreme.cli.quantize import in_precision
 
-        module = in_precision(found, precision, data)
+        net = in_precision(found, precision, data)
     if cpu == "multi" and level in TEXTS:
         raise click.BadParameter("expected one processor for a text: 'multi' is for libraries", param_hint="--cpu")
     for option, given in (("--c++", cpp), ("--small", small), ("--no-small", small is False), ("--folders", folders)):
@@ -112,13 +113,13 @@ def command(
     chosen = as_target(target_for(output, level, target), None if cpu == "multi" else cpu)
     if level in TEXTS:
         with progress(output.name), own.in_the_pipeline():
-            text = Inspection(module, chosen).level(level)
+            text = Inspection(net, chosen).level(level)
         with writing(output):
             output.write_text(text, encoding="utf-8")
         return
     with progress(output.name), own.in_the_pipeline():
         several = "multi" if cpu == "multi" else None
-        library = compile(module, output, chosen, cpu=several, form=level, folders=folders, cpp=cpp, small=small)
+        library = compile(net, output, chosen, cpu=several, form=level, folders=folders, cpp=cpp, small=small)
     if not output.is_file():
         return  # a device, such as /dev/null
     if chosen.code == "ptx":

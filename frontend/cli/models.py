@@ -99,9 +99,9 @@ def find_model(text: str, specs: Sequence[InputSpec] = ()) -> LoadedModel:
 
         return LoadedModel("saved", file.stem, load(text), specs)
     if find_program(file) is not None or file.suffix in PROGRAM_SUFFIXES:
-        from polyreme.jit import TranslatedLayer
+        from polyreme.jit import TranslatedLayer, load
 
-        return LoadedModel("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)))
+        return LoadedModel("paddle", file.stem, TranslatedLayer(read_model(file, specs=specs)) if specs else load(file))
     if file.exists():
         raise PolyremeError(
             f"expected file.py:Name, a saved model ({SUFFIX}), a model of Paddle's (.json, .pdmodel), a library (.so) or IR text (.tir) "

@@ -65,6 +65,8 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
     return layer
 
 
+# So many bytes of weights are as good a reason as an op for compiling in another process, whose memory goes with it.
+BYTES_OF_AN_OP = 1 << 20
 # Programs for sizes that the one for free sizes does not take, per model.
 MOST_SIZES = 64
 # The whole model, its weights where they lie in the file or in memory of their own.
@@ -176,9 +178,10 @@ class SavedModel:
         """The code for the weights in the files. None if the cache is too small for weights like these: then code that takes them as
         arguments is kept.
         """
-        if sum(tensor.nbytes for tensor in traced.weights.tensors) > self.cache.limit:
+        count = sum(tensor.nbytes for tensor in traced.weights.tensors)
+        if count > self.cache.limit:
             return None
-        return FixedWeights(self.identity, traced, traced.weights, traced.ops, self.check_unchanged)
+        return FixedWeights(self.identity, traced, traced.weights, traced.ops + count // BYTES_OF_AN_OP, self.check_unchanged)
 
     @property
     def _key(self) -> str:

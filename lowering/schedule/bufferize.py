@@ -571,9 +571,13 @@ class _Bufferize:
 def _packed(pack: Pack, constant: Dense) -> Any:
     """The array of a constant in its packed form."""
     # In a file weights may lie anywhere; numpy is slow with elements that begin where such elements usually do not.
-    weight = np.require(constant.made(), requirements="A")
+    kept = constant.made()
+    weight = np.require(kept, requirements="A")
+    if weight is not kept:
+        let_go(kept)
     (array,) = evaluate(pack.func, [weight.reshape(pack.func.args[0].type.shape)])
-    let_go(weight)
+    let_go(kept)
+    del kept, weight
     return array if pack.form is None else pack.form.make(array)
 
 
