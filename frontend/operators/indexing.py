@@ -35,7 +35,6 @@ def gather_nd(x: Tensor, index: Tensor) -> Tensor:
 
 @operator("index_sample", legacy=spelled("index_sample", {"X": "x", "Index": "index"}))
 def index_sample(x: Tensor, index: Tensor) -> Tensor:
-    check_count(index.size, MOST_INDICES, "positions")
     return math.index_sample(x, index)
 
 
@@ -43,8 +42,6 @@ def index_sample(x: Tensor, index: Tensor) -> Tensor:
     "take_along_axis", legacy=spelled("take_along_axis", {"Input": "arr", "Index": "indices"}, "Result", attributes={"Axis": "axis"})
 )
 def take_along_axis(arr: Tensor, indices: Tensor, *, axis: int) -> Tensor:
-    for tensor in (arr, indices):
-        check_count(tensor.size, MOST_INDICES, "elements")
     return math.take_along_axis(arr, indices, axis, broadcast=False)
 
 

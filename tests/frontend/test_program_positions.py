@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,3 +123,17 @@ def test_a_step_that_is_refused_changes_nothing_and_each_position_is_told_of_onc
         assert np.array_equal(now(), kept)
         executor.run(main, feed={"i": np.array([0, 1])}, fetch_list=[loss])
         assert not np.array_equal(now(), kept)
+
+
+def test_positions_in_large_tensors_cost_no_memory_while_the_program_is_read() -> None:
+    with static_mode():
+        main = paddle.static.Program()
+        with paddle.static.program_guard(main):
+            x, i = paddle.static.data("x", [1 << 12, 1 << 13]), paddle.static.data("i", [1 << 12, 1], "int64")
+            taken, sampled = paddle.take_along_axis(x, i, 1, broadcast=False), paddle.index_sample(x, i)
+        feeds = {name: main.global_block().vars[name].type for name in "xi"}
+        tracemalloc.start()
+        plan.make_plan(main, feeds, [taken.name, sampled.name])
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert most < 1 << 24
