@@ -607,7 +607,7 @@ class Tensor:
         twin._place = self._place
         twin.stop_gradient, twin.persistable = self.stop_gradient, self.persistable
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        twin._name = self._name and f"{self._name}_deepcopy_{id(twin) % 997}"
+        twin._name = self._name and self._name + unique_name.generate("_deepcopy")
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:

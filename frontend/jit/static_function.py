@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack
@@ -215,7 +216,14 @@ class StaticFunction(CompiledFunction):
             copy.deepcopy(self._function, memo), copy.copy(self.input_spec), copy.deepcopy(self.layer, memo), self.full_graph
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickled as functions are, by its name, where it is found under that."""
+        found: Any = sys.modules.get(getattr(self._function, "__module__", None) or "")
+        path = getattr(self._function, "__qualname__", "")
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if found is self:
+            return str(path)
         return StaticFunction, (self._function, self.input_spec, self.layer, self.full_graph)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -367,6 +368,25 @@ class Optimizer(Shown, UpdateProtocol):
 
     # --- state
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """An optimizer of copies of the parameters, with copies of their state: it goes on as this one."""
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        names = {old.name: new.name for old, new in zip(self._parameter_list, twin._parameter_list, strict=True)}
+        tables = [*twin._accumulators.items(), ("fp32_master", twin._master_weights)]
+        for kind, kept in tables:
+            for old, new in names.items():
+                if old in kept:
+                    kept[new] = kept.pop(old)
+                    kept[new].name = unique_name.generate(f"{new}_{kind}")
+        masters = {names.get(name, name): value for name, value in self._loaded.get("master_weights", {}).items()}
+        twin._loaded = {_renamed(key, names): value for key, value in self._loaded.items()}
+        if masters:
+            twin._loaded["master_weights"] = masters
+        twin._used = {_renamed(key, names) for key in self._used}
+        return twin
+
     def _slots(self) -> Sequence[Any]:
         return self.rule.slots if self.rule is not None else ()
 
@@ -444,6 +464,12 @@ class Optimizer(Shown, UpdateProtocol):
             self._filled(master, self._loaded.get("master_weights", {}).get(name))
 
     set_dict = set_state_dict
+
+
+def _renamed(key: str, names: Mapping[str, str]) -> str:
+    """The name of a state when parameters are called otherwise."""
+    owner = max((name for name in names if key.startswith(f"{name}_")), key=len, default="")
+    return names[owner] + key[len(owner) :] if owner else key
 
 
 def _fields(held: Any) -> list[Any]:
