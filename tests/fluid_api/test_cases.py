@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of these, which compile many programs each, only some run by default.
 LONGER = {
-    "alignments", "book", "decoding", "detection", "distributions", "features", "labelling", "layers", "levels", "places", "regions",
-    "tables", "windows",
+    "alignments", "book", "decoding", "detection", "distributions", "early", "features", "labelling", "layers", "levels", "places",
+    "regions", "tables", "windows",
 }  # fmt: skip
 QUICK = {
     "adam_of_tables",

@@ -7,6 +7,7 @@ from polyreme.fluid.layers import (
     detection,
     distributions,
     dynamic_rnn,
+    early_functions,
     elementwise,
     features,
     images,
@@ -30,6 +31,7 @@ from polyreme.fluid.layers.decoding import *
 from polyreme.fluid.layers.detection import *
 from polyreme.fluid.layers.distributions import *
 from polyreme.fluid.layers.dynamic_rnn import *
+from polyreme.fluid.layers.early_functions import *
 from polyreme.fluid.layers.elementwise import *
 from polyreme.fluid.layers.features import *
 from polyreme.fluid.layers.images import *
@@ -51,8 +53,8 @@ from polyreme.names import listed
 __all__ = sorted(
     name
     for module in (
-        cells, control_flow, decoding, detection, distributions, dynamic_rnn, elementwise, features, images, io, labelling,
-        learning_rate_scheduler, loss, many_classes, metric_op, nn, ops, places, recurrent, regions, sequence_lod, tensor,
+        cells, control_flow, decoding, detection, distributions, dynamic_rnn, early_functions, elementwise, features, images, io,
+        labelling, learning_rate_scheduler, loss, many_classes, metric_op, nn, ops, places, recurrent, regions, sequence_lod, tensor,
     )  # fmt: skip
     for name in module.__all__
 )
