@@ -87,7 +87,6 @@ def similarity_focus(input: Any, axis: int, indexes: Sequence[int], name: str | 
     return made("similarity_focus", {"X": input}, {"axis": axis, "indexes": list(indexes)}, input.dtype, name=name, fixed=True)
 
 
-@takes("input")
 @takes("x", "y")
 def bilinear_tensor_product(
     x: Any, y: Any, size: int, act: str | None = None, name: str | None = None, param_attr: Any = None, bias_attr: Any = None

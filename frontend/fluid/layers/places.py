@@ -19,9 +19,9 @@ from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
 __all__ = [
-    "crop", "crop_tensor", "gather_nd", "gaussian_random_batch_size_like",
-    "mean_iou", "multiplex", "pad_constant_like", "random_crop", "rank", "sampling_id", "scatter_nd",
-    "scatter_nd_add", "shard_index", "size", "strided_slice", "uniform_random_batch_size_like", "unique", "unique_with_counts", "where",
+    "crop", "crop_tensor", "gather_nd", "gaussian_random_batch_size_like", "mean_iou", "multiplex", "pad_constant_like", "random_crop",
+    "rank", "sampling_id", "scatter_nd", "scatter_nd_add", "shard_index", "size", "strided_slice", "uniform_random_batch_size_like",
+    "unique", "unique_with_counts", "where",
 ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def where(condition: Any) -> Any:
     return made("where_index", {"Condition": condition}, {}, "int64", fixed=True)
 
 
-@takes("ids", "parents")
+@takes("input")
 def shard_index(input: Any, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Any:
     """Positions within shard `shard_id` of `nshards` equal ones of [0, index_num), `ignore_value` for those of other shards."""
     if shard_id < 0 or shard_id >= nshards:
