@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme.fluid.layers.appended import made, made_all
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.loss import smooth_l1, softmax_with_cross_entropy
 from polyreme.fluid.layers.nn import conv2d, flatten, reduce_sum, reshape, shape, slice, softmax, transpose
 from polyreme.fluid.layers.tensor import cast, concat

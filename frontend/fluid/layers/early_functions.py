@@ -9,9 +9,8 @@ from typing import Any
 from polyreme import dtypes
 from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.layer_helper import LayerHelper
-from polyreme.fluid.layers.appended import made
 from polyreme.fluid.layers.elementwise import elementwise_add, elementwise_mul
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, takes
 from polyreme.fluid.layers.images import image_resize
 from polyreme.fluid.layers.nn import gaussian_random, reduce_sum, reshape, slice, softmax, transpose
 from polyreme.fluid.layers.ops import exp, log

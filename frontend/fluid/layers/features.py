@@ -8,8 +8,7 @@ from typing import Any
 
 from polyreme.fluid.initializer import Constant, Normal
 from polyreme.fluid.layer_helper import LayerHelper
-from polyreme.fluid.layers.appended import made
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, takes
 from polyreme.fluid.layers.images import _many, _padding
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed

@@ -7,8 +7,7 @@ from typing import Any
 from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
-from polyreme.fluid.layers.appended import made, made_all
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.loss import softmax_with_cross_entropy
 from polyreme.fluid.layers.nn import one_hot
 from polyreme.fluid.layers.tensor import fill_constant

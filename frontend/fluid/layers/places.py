@@ -11,8 +11,7 @@ from polyreme import dtypes
 from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
-from polyreme.fluid.layers.appended import made, made_all
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.tensor import assign, zeros
 from polyreme.names import listed
 from polyreme.tensor import Tensor

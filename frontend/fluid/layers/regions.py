@@ -7,8 +7,7 @@ from typing import Any
 
 from polyreme.fluid.initializer import Normal
 from polyreme.fluid.layer_helper import LayerHelper
-from polyreme.fluid.layers.appended import made, made_all
-from polyreme.fluid.layers.given import takes
+from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.images import _many
 from polyreme.names import listed
 
