@@ -432,7 +432,8 @@ class Tensor:
         shape = None if value is None else value.table_shape if value.is_selected_rows() else value.shape
         if shape is not None and shape != self.shape:
             raise ValueError(f"expected a gradient of shape {list(self.shape)} but got {list(shape)}")
-        self._grad = value
+        # A copy: what is done to the gradient in place is not seen in what was given, nor the other way.
+        self._grad = value if value is None or value.is_selected_rows() else provided.clone(value.detach())
 
     def gradient(self) -> Array | tuple[Array, Array] | None:
         """The gradient as numpy array, None when there is none; values and numbers of rows where it is rows of a table."""

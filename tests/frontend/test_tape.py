@@ -306,3 +306,15 @@ def test_heavy_kernels_take_the_place_of_the_reference():
     finally:
         dispatch.use_heavy_kernels(chosen)
     assert len(calls) == 1 and (before.numpy() == after.numpy()).all()
+
+
+def test_a_gradient_that_is_set_is_a_copy() -> None:
+    w = paddle.create_parameter([2], "float32")
+    given = paddle.to_tensor([30.0, 40.0])
+    w.grad = given
+    w.grad.add_(paddle.ones([2]))
+    assert given.tolist() == [30.0, 40.0] and w.grad.tolist() == [31.0, 41.0]
+    given[0] = 5.0
+    assert w.grad.tolist() == [31.0, 41.0] and w.grad.stop_gradient
+    (w * 2).sum().backward()
+    assert given.tolist() == [5.0, 40.0] and w.grad.tolist() == [33.0, 43.0]
