@@ -130,6 +130,10 @@ class Recorder(ABC):
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:  # noqa: B027
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 
+    def aligned(self, x: Tensor, y: Tensor) -> Tensor:
+        """`y`, the second operand of an operator of Python, with the axes at which those of `x` stand."""
+        return y
+
     # Whether ops that read or write at positions stay what they are until something looks at the positions there.
     keeps_reads = False
 

@@ -24,6 +24,8 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
         if cls is not None and (done := dispatch.planned_pair(cls, self, other)) is not None:
             return done
         if isinstance(other, Tensor):
+            if (recorder := dispatch.recorder()) is not None:
+                other = recorder.aligned(self, other)
             return function(other, self) if reverse else function(self, other)
         if isinstance(other, (bool, int, float, complex, Expr)):
             bits = symbol in ("&", "|", "^") and isinstance(other, int) and self.type.dtype.kind == "b"

@@ -333,6 +333,7 @@ class Program:
         self.schedules: dict[str, Any] = {}  # functions that give the learning rate before each run, by the name of its variable
         self.plans: dict[Any, Any] = {}  # what an executor has made of the program as it stands
         self.known: dict[Any, Any] = {}  # what else it knows: errors of plans that cannot be made, what is looked up
+        self.of_first_paddle = False  # whether its inputs are those of `fluid`: operators of Python then align operands as in Paddle 1
         self._seed = 0
         self._role = OpRole.Forward
         self._role_vars: list[str] = []
@@ -454,7 +455,7 @@ class Program:
         left out.
         """
         copy = Program()
-        copy._seed, copy.current_block_idx = self._seed, self.current_block_idx
+        copy._seed, copy.current_block_idx, copy.of_first_paddle = self._seed, self.current_block_idx, self.of_first_paddle
         copy.captured, copy.schedules = dict(self.captured), dict(self.schedules)
         copy.blocks = [Block(copy, block.idx, block.parent_idx) for block in self.blocks]
         for old, new in zip(self.blocks, copy.blocks, strict=True):

@@ -14,6 +14,7 @@ from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import InferError, caller_location
 from polyreme.ir.dims import Dim, symbol
 from polyreme.ir.types import ScalarType, TensorType
+from polyreme.math.manipulation import unsqueeze
 from polyreme.operators.table import name_of_nn_op
 from polyreme.parameter import Parameter
 from polyreme.provided import provides
@@ -86,6 +87,16 @@ class ProgramRecorder(Recorder):
         result.stop_gradient = True
         block.add_operator("uniform_random", kind_named("uniform_random"), {}, {"Out": [result.name]}, attrs)
         return result, state
+
+    def aligned(self, x: Tensor, y: Tensor) -> Tensor:
+        """In programs of the first Paddle the axes of `y` are the first ones of `x` if its first size is free, and not the last ones."""
+        if not default_main_program().of_first_paddle or not isinstance(y, Variable) or x._type is None or y._type is None:
+            return y
+        rank = len(x._type.shape)
+        if not 0 < y.ndim < rank or y.shape[0] != -1:
+            return y
+        made: Tensor = unsqueeze(y, list(range(y.ndim, rank)))
+        return made
 
     keeps_reads = True
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polyreme.fluid as fluid
+from polyreme import static
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.static.executor import FeedError
 
@@ -270,3 +271,22 @@ def test_a_state_of_one_row_of_a_loop_that_may_not_run_is_refused():
     states = layers.while_loop(lambda i, state: i < n, lambda i, state: [i + 1, state + x], [i, first])[1]
     with pytest.raises(PolyremeError, match="expected the loop to start with"):
         _run({"x": _floats(2, 4), "n": np.zeros(1, "int64")}, states)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_operators_align_a_batch_with_the_first_axis_as_in_paddle_1(rows):
+    """`elementwise_mul(x, y, axis=0)` there; Paddle 2 aligns the last axes, which fits by chance with as many rows as columns."""
+    x, y = fluid.layers.data("x", [3, 3]), fluid.layers.data("y", [3])
+    mean = fluid.layers.reduce_mean(y, dim=1)
+    results = [x * y, x + mean, x - y, x / (y + 20.0), x < y, x * fluid.layers.elementwise_mul(y, y)]
+    a, b = np.arange(9.0 * rows, dtype="float32").reshape(rows, 3, 3), np.arange(3.0 * rows, dtype="float32").reshape(rows, 3)
+    wide = b[:, :, None]
+    expected = [a * wide, a + b.mean(1)[:, None, None], a - wide, a / (wide + 20), a < wide, a * wide * wide]
+    for got, numbers in zip(_run({"x": a, "y": b}, *results), expected, strict=True):
+        np.testing.assert_allclose(got, numbers, rtol=1e-6)
+
+
+def test_operators_of_static_programs_align_last_axes():
+    x, y = static.data("x", [None, 3, 3]), static.data("y", [None, 3])
+    a, b = np.arange(27.0, dtype="float32").reshape(3, 3, 3), np.arange(9.0, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(_run({"x": a, "y": b}, x * y)[0], a * b)

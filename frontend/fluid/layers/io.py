@@ -32,7 +32,9 @@ def declare(name: str, shape: Sequence[Any], dtype: Any, lod_level: int, stop_gr
     sizes: list[Any] = list(shape)
     if lod_level and sizes and sizes[0] == -1:
         sizes[0] = ROWS
-    made = default_main_program().global_block().create_var(
+    program = default_main_program()
+    program.of_first_paddle = True
+    made = program.global_block().create_var(
         name, sizes, dtype, stop_gradient=stop_gradient, is_data=True, need_check_feed=need_check_feed, lod_level=lod_level
     )
     made.stop_gradient = stop_gradient
