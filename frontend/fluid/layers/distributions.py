@@ -17,6 +17,7 @@ from polyreme.fluid.layers.places import uniform_random_batch_size_like
 from polyreme.fluid.layers.tensor import assign, cast, diag, fill_constant_batch_size_like, ones, zeros
 from polyreme.names import listed
 from polyreme.tensor import Tensor
+from polyreme.utils.shown import Shown
 
 __all__ = ["Categorical", "MultivariateNormalDiag", "Normal", "Uniform"]
 
@@ -42,7 +43,7 @@ def _variables(*values: Any, numbers: bool = True) -> list[Any]:
     return [assign(np.ascontiguousarray(np.broadcast_to(array, size))) for array in arrays]
 
 
-class Distribution:
+class Distribution(Shown):
     """What all distributions have."""
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Any:
