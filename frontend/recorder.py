@@ -130,9 +130,9 @@ class Recorder(ABC):
     def note_choice(self, made: Tensor, olds: Sequence[Tensor]) -> None:  # noqa: B027
         """Record that Python would have `made` as one of several tensors, `olds` among them, or as a view of one."""
 
-    def aligned(self, x: Tensor, y: Tensor) -> Tensor:
-        """`y`, the second operand of an operator of Python, with the axes at which those of `x` stand."""
-        return y
+    def aligned(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The operands of an operator of Python, with their axes as broadcasting has them, the last ones under each other."""
+        return x, y
 
     # Whether ops that read or write at positions stay what they are until something looks at the positions there.
     keeps_reads = False

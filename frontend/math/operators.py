@@ -25,7 +25,7 @@ def _operator(symbol: str, function: Callable[..., Tensor], reverse: bool = Fals
             return done
         if isinstance(other, Tensor):
             if (recorder := dispatch.recorder()) is not None:
-                other = recorder.aligned(self, other)
+                self, other = recorder.aligned(self, other)
             return function(other, self) if reverse else function(self, other)
         if isinstance(other, (bool, int, float, complex, Expr)):
             bits = symbol in ("&", "|", "^") and isinstance(other, int) and self.type.dtype.kind == "b"

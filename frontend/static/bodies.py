@@ -6,7 +6,7 @@ persistable tensor, is written by operators behind the branch or loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,6 +74,10 @@ class BodyTrace(Trace):
             if not tensor.stop_gradient:
                 self.differentiable.add(arg)
         return self._seen_here(self.by_variable[variable.name], tensor)
+
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """The run tells of them."""
+        return self.told_by_run(positions, size, wraps)
 
     def outside_of(self, arg: Value) -> Any:
         """As `Trace` has it; what comes from the Program is its variable."""

@@ -202,6 +202,10 @@ class TranslatedBodies(Trace):
             self.differentiable.add(arg)
         return self._seen_here(arg, tensor)
 
+    def check_within(self, positions: Tensor, size: Dim, error: Callable[[int, int, int], Exception], wraps: bool) -> Tensor:
+        """The run tells of them."""
+        return positions if self.outer.fed is None else self.told_by_run(positions, size, wraps)
+
     def location(self) -> Location:
         """The operator that is being applied."""
         return self.outer.location

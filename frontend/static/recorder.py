@@ -88,15 +88,15 @@ class ProgramRecorder(Recorder):
         block.add_operator("uniform_random", kind_named("uniform_random"), {}, {"Out": [result.name]}, attrs)
         return result, state
 
-    def aligned(self, x: Tensor, y: Tensor) -> Tensor:
-        """In programs of the first Paddle the axes of `y` are the first ones of `x` if its first size is free, and not the last ones."""
+    def aligned(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """In programs of the first Paddle the first axes of both stand under each other if the first size of `y` is free."""
         if not default_main_program().of_first_paddle or not isinstance(y, Variable) or x._type is None or y._type is None:
-            return y
-        rank = len(x._type.shape)
-        if not 0 < y.ndim < rank or y.shape[0] != -1:
-            return y
-        made: Tensor = unsqueeze(y, list(range(y.ndim, rank)))
-        return made
+            return x, y
+        if x.ndim == y.ndim or not x.ndim or not y.ndim or y.shape[0] != -1:
+            return x, y
+        if x.ndim < y.ndim:
+            return unsqueeze(x, list(range(x.ndim, y.ndim))), y
+        return x, unsqueeze(y, list(range(y.ndim, x.ndim)))
 
     keeps_reads = True
 

@@ -278,10 +278,10 @@ def test_operators_align_a_batch_with_the_first_axis_as_in_paddle_1(rows):
     """`elementwise_mul(x, y, axis=0)` there; Paddle 2 aligns the last axes, which fits by chance with as many rows as columns."""
     x, y = fluid.layers.data("x", [3, 3]), fluid.layers.data("y", [3])
     mean = fluid.layers.reduce_mean(y, dim=1)
-    results = [x * y, x + mean, x - y, x / (y + 20.0), x < y, x * fluid.layers.elementwise_mul(y, y)]
+    results = [x * y, x + mean, x - y, x / (y + 20.0), x < y, x * fluid.layers.elementwise_mul(y, y), mean - x]
     a, b = np.arange(9.0 * rows, dtype="float32").reshape(rows, 3, 3), np.arange(3.0 * rows, dtype="float32").reshape(rows, 3)
     wide = b[:, :, None]
-    expected = [a * wide, a + b.mean(1)[:, None, None], a - wide, a / (wide + 20), a < wide, a * wide * wide]
+    expected = [a * wide, a + b.mean(1)[:, None, None], a - wide, a / (wide + 20), a < wide, a * wide * wide, b.mean(1)[:, None, None] - a]
     for got, numbers in zip(_run({"x": a, "y": b}, *results), expected, strict=True):
         np.testing.assert_allclose(got, numbers, rtol=1e-6)
 

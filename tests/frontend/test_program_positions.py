@@ -137,3 +137,24 @@ def test_positions_in_large_tensors_cost_no_memory_while_the_program_is_read() -
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert most < 1 << 24
+
+
+@pytest.mark.parametrize("loops", [False, True], ids=["branch", "loop"])
+@pytest.mark.parametrize("name", ["gather", "x[i]", "one_hot", "embedding", "scatter", "index_add"])
+def test_a_run_tells_of_what_is_fed_and_read_at_in_a_branch_or_loop(name: str, loops: bool) -> None:
+    def part(x: Any, i: Any) -> Any:
+        return READS[name](x, i).sum().reshape([1])
+
+    with static_mode():
+        static = paddle.static
+        x, i = static.data("x", [4, 3]), static.data("i", [2], "int64")
+        if loops:
+            count, total = paddle.zeros([1], "int64"), paddle.zeros([1])
+            made = static.nn.while_loop(lambda n, s: (n < 2).all(), lambda n, s: [n + 1, s + part(x, i)], [count, total])[1]
+        else:
+            made = static.nn.cond(i.sum() < 0, lambda: paddle.zeros([1]), lambda: part(x, i))
+        executor = static.Executor()
+        run = lambda ids: executor.run(feed={"x": X, "i": np.array(ids)}, fetch_list=[made])[0]
+        assert np.isfinite(run([0, 2])).all()
+        with pytest.raises(CallError, match="expected positions"):
+            run([0, 3])

@@ -658,6 +658,15 @@ class Trace(Recorder):
             return positions
         return dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
 
+    def told_by_run(self, positions: Tensor, size: Dim, wraps: bool) -> Tensor:
+        """The positions, of which the run tells if they are none of the axis. Of fed ones, too: where a body may not run, nobody looks at
+        them before.
+        """
+        if positions.type.dtype.kind not in "iu" or are_positions(self.value_of(positions), size):
+            return positions
+        made: Tensor = dispatch.call(ops.Within, positions, size=size, wraps=wraps, place=str(self.location()))
+        return made
+
     # --- the end
 
     def restore(self) -> None:
