@@ -48,19 +48,19 @@ class Distribution(Shown):
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Any:
         """Draws, as many as `shape` says."""
-        raise NotImplementedError
+        raise NotImplementedError(f"expected a distribution that defines sample() but got {type(self).__name__}")
 
     def entropy(self) -> Any:
         """How uncertain draws are."""
-        raise NotImplementedError
+        raise NotImplementedError(f"expected a distribution that defines entropy() but got {type(self).__name__}")
 
     def kl_divergence(self, other: Any) -> Any:
         """How much another distribution of the kind differs."""
-        raise NotImplementedError
+        raise NotImplementedError(f"expected a distribution that defines kl_divergence() but got {type(self).__name__}")
 
     def log_prob(self, value: Any) -> Any:
         """The logarithm of the density."""
-        raise NotImplementedError
+        raise NotImplementedError(f"expected a distribution that defines log_prob() but got {type(self).__name__}")
 
 
 def _check_draw(shape: Any, seed: Any) -> None:
