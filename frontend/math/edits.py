@@ -168,7 +168,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Tensor, accumulate: b
     common: list[int] = []
     for index in given:
         common = broadcast_shape(common, index.shape)
-    if not product(common):
+    if product(common) == 0:
         return dispatch.call(ops.Reshape, x, shape=shape)
     coordinates = stack([expand(index, common) for index in given], len(common))
     rest = shape[depth:]

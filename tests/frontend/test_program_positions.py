@@ -158,3 +158,14 @@ def test_a_run_tells_of_what_is_fed_and_read_at_in_a_branch_or_loop(name: str, l
         assert np.isfinite(run([0, 2])).all()
         with pytest.raises(CallError, match="expected positions"):
             run([0, 3])
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_of_a_free_number_of_positions(accumulate: bool) -> None:
+    with static_mode():
+        static = paddle.static
+        x, i, v = static.data("x", [None, 3]), static.data("i", [None], "int64"), static.data("v", [None, 3])
+        made = paddle.index_put(x, (i,), v, accumulate=accumulate)
+        values = np.full((4, 3), 7, "float32")
+        (got,) = static.Executor().run(feed={"x": X, "i": np.array([2, 0, 3, 1]), "v": values}, fetch_list=[made])
+    np.testing.assert_array_equal(got, X + values if accumulate else values)
