@@ -282,7 +282,7 @@ def main() -> None:
 
     import torch
 
-    from polyreme.runtime.gpu import open_driver
+    from polyreme.runtime.gpu.drivers import open_driver
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.set_grad_enabled(False)

@@ -40,6 +40,7 @@ from polyreme.ir.types import ScalarType, TensorType
 from polyreme.pending import COUNT, Pending
 from polyreme.provided import provides
 from polyreme.recorder import Gathering, Recorder
+from polyreme.runtime.gpu.arrays import DeviceArray
 from polyreme.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -334,8 +335,13 @@ def _execute(plan: CallPlan, operands: Sequence[Any]) -> Any:
     out = plan.kernel(*arrays)  # type: ignore[misc]
     if len(plan.result_types) == 1:
         (out,) = out if isinstance(out, (tuple, list)) else (out,)
-        return wrap(np.asarray(out), plan.result_types[0])
-    return tuple(wrap(np.asarray(a), t) for a, t in zip(out, plan.result_types, strict=True))
+        return wrap(_as_array(out), plan.result_types[0])
+    return tuple(wrap(_as_array(a), t) for a, t in zip(out, plan.result_types, strict=True))
+
+
+def _as_array(made: Any) -> Any:
+    """What a kernel gave, as an array; one of a device stays there."""
+    return made if type(made) is DeviceArray else np.asarray(made)
 
 
 @provides

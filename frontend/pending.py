@@ -145,7 +145,7 @@ class Pending:
         return self.array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self.resolve("numpy")
+        array = np.asarray(self.resolve("numpy"))
         return array if dtype is None else array.astype(dtype)
 
     def __getattr__(self, name: str) -> Any:

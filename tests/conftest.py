@@ -172,7 +172,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _no_device() -> str:
-    from polyreme.runtime.gpu import GpuError, open_driver
+    from polyreme.runtime.gpu.drivers import GpuError, open_driver
 
     try:
         open_driver("gpu")

@@ -217,7 +217,7 @@ def load_compiled(path: str | os.PathLike[str], threads: int | None = None) -> A
         is_artifact = file.read(len(MAGIC)) == MAGIC
     if is_artifact:
         from polyreme.device import as_place, current_place, driver_of
-        from polyreme.runtime.gpu_executable import GpuExecutable
+        from polyreme.runtime.gpu.executable import GpuExecutable
 
         place = current_place()
         return GpuExecutable(Artifact.load(path), driver_of(place if place.is_gpu_place() else as_place("gpu")))

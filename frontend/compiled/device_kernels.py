@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from polyreme.compiled.heavy_kernels import attribute_key, free_batch, one_op_module
-from polyreme.device import Place, current_place, driver_of
+from polyreme.device import Place, copies_on, current_place
+from polyreme.dialects import nn
 from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op
 from polyreme.ir.define import Elementwise
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbol
 from polyreme.ir.types import TensorType
-from polyreme.runtime.gpu_copies import DeviceCopies
+from polyreme.runtime.gpu.arrays import DeviceArray
+from polyreme.runtime.gpu.copies import DeviceCopies
 
 __all__ = ["KeptFunction", "choose", "on_host"]
 
@@ -30,14 +32,6 @@ LENGTH = symbol("N")
 # By place, op, types and attributes: an executable, or why there is none.
 _programs: dict[Any, Any] = {}
 MOST_PROGRAMS = 4096
-_copies: dict[str, DeviceCopies] = {}
-
-
-def copies_on(place: Place) -> DeviceCopies:
-    """What of the tensors lies on a GPU."""
-    if place.kind not in _copies:
-        _copies[place.kind] = DeviceCopies(driver_of(place))
-    return _copies[place.kind]
 
 
 def choose(
@@ -46,6 +40,8 @@ def choose(
     """A kernel for the GPU, called with the arrays as the reference is; None where there is no code for it."""
     if not cls.name.startswith("nn."):  # collectives, say
         return None
+    if cls is nn.Reshape:
+        return lambda array: [_reshaped(array, attributes["shape"], copies_on(place))]
     row = _as_rows(cls, types, result_types)
     general = row or free_batch(cls, types, attributes)
     key: Any = (place.kind, cls, tuple(general), tuple((k, attribute_key(attributes[k])) for k in sorted(attributes)))
@@ -77,6 +73,12 @@ def on_host(place: Place | None = None) -> dict[str, str]:
         if where == kind and isinstance(program, str):
             found[f"{cls.name}({', '.join(map(str, types))})"] = program
     return found
+
+
+def _reshaped(array: Any, shape: tuple[int, ...], copies: DeviceCopies) -> Any:
+    """The same elements, where they are: a view that main memory would make of an array has no copy of its own to keep."""
+    there = array if type(array) is DeviceArray else copies.resident(array)
+    return array.reshape(shape) if there is None else there.reshaped(shape)
 
 
 class KeptFunction:

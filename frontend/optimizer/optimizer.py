@@ -12,8 +12,10 @@ import numpy as np
 from polyreme import tape
 from polyreme.casting.operators import apart
 from polyreme.device import current_place
-from polyreme.dispatch import active_trace, assign
+from polyreme.dialects import nn as ops
+from polyreme.dispatch import active_trace, assign, call
 from polyreme.dtypes import as_dtype
+from polyreme.ir.types import scalar_type
 from polyreme.nn.clip import ClipGradBase
 from polyreme.optimizer.lr import LRScheduler
 from polyreme.optimizer.protocol import UpdateProtocol
@@ -238,7 +240,7 @@ class Optimizer(Shown, UpdateProtocol):
             gradient = gradient.whole()
         rate = self._rate(kind, self._rate_factor(parameter, group))
         new = self._step_on_gpu if current_place().is_gpu_place() else self._step_on_cpu
-        read = stored if kind == stored._value.dtype else Tensor(stored._value.astype(kind))
+        read = stored if kind == stored._value.dtype else Tensor._wrap(_of_dtype(stored._value, kind))
         p, changed = new(update, read, gradient, rate, state, options, decay)
         for name, value in changed.items():
             _overwrite(state[name], value)
@@ -479,7 +481,16 @@ def _fields(held: Any) -> list[Any]:
 
 def _overwrite(tensor: Any, array: Any) -> None:
     """New contents of the same shape and dtype; the tape sees the change by the version."""
-    tensor._put(np.asarray(array).astype(tensor._value.dtype, copy=False))
+    tensor._put(_of_dtype(array if isinstance(array, np.ndarray) else np.asarray(array), tensor._value.dtype))
+
+
+def _of_dtype(array: Any, dtype: np.dtype[Any]) -> Any:
+    """The array, or its elements rounded to `dtype`: on the device where it lies on one that computes now."""
+    if array.dtype == dtype:
+        return array
+    if current_place().is_gpu_place():
+        return call(ops.Cast, Tensor._wrap(array), dtype=scalar_type(dtype))._value
+    return array.astype(dtype)
 
 
 def check_fraction(name: str, value: Any) -> Any:

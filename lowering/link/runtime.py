@@ -12,8 +12,8 @@ from polyreme.runtime.cpu import ASK_FOR_TILES, check_runs_here
 from polyreme.runtime.draft import Draft
 from polyreme.runtime.executable import Executable, ModelFunctions
 from polyreme.runtime.files import is_device, write_atomically
-from polyreme.runtime.gpu_executable import GpuExecutable
-from polyreme.runtime.gpu_plan import Argument, GpuPlan, LaunchSpec
+from polyreme.runtime.gpu.executable import GpuExecutable
+from polyreme.runtime.gpu.plan import Argument, GpuPlan, LaunchSpec
 from polyreme.runtime.library import LEVELS_KEY, PARTS, library_bytes, weights_header
 from polyreme.runtime.manifest.manifest import GPU_PLAN, Manifest
 from polyreme.runtime.manifest.specs import (
@@ -59,6 +59,6 @@ def native_text(name: str) -> str:
 
 def gpu_driver() -> Any:
     """This machine's GPU, opened when it is asked for."""
-    from polyreme.runtime.gpu import open_driver
+    from polyreme.runtime.gpu.drivers import open_driver
 
     return open_driver("gpu")

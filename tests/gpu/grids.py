@@ -16,7 +16,7 @@ from polyreme.ir.types import type_symbols
 from polyreme.ir.verify import verify
 from polyreme.lowering.emit.ptx.emit_module import PtxModule, emit_ptx
 from polyreme.lowering.machines.targets import find_target
-from polyreme.runtime.gpu import Driver, open_driver
+from polyreme.runtime.gpu.drivers import Driver, open_driver
 
 Array = np.ndarray[Any, Any]
 

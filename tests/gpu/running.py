@@ -17,7 +17,7 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.link.artifact import load
 from polyreme.lowering.machines.targets import GpuTarget, gpu_target
 from polyreme.lowering.pipeline import compile_module
-from polyreme.runtime.gpu import open_driver
+from polyreme.runtime.gpu.drivers import open_driver
 
 Array = np.ndarray[Any, Any]
 

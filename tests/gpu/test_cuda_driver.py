@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from polyreme.runtime.gpu import GpuError, open_driver
+from polyreme.runtime.gpu.drivers import GpuError, open_driver
 
 
 class FakeError(Exception):
@@ -69,6 +69,12 @@ class Device:
     def name(self):
         return "Fake GPU"
 
+    def total_memory(self):
+        return 1 << 30
+
+    def get_attribute(self, attribute):
+        return {"multiprocessors": 132}[attribute]
+
 
 class Function:
     arg_format = None
@@ -98,6 +104,7 @@ def pycuda(monkeypatch):
     driver.init = lambda: None
     driver.Device = Device
     driver.mem_alloc = Memory
+    driver.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="multiprocessors")
 
     def htod(address, array):
         Fake.memories[address].array[: array.size] = array

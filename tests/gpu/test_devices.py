@@ -15,9 +15,9 @@ from polyreme.lowering.machines.targets import find_target, gpu_target
 from polyreme.lowering.pipeline import compile_module
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
-from polyreme.runtime.gpu_copies import DeviceCopies
-from polyreme.runtime.gpu_executable import GpuExecutable
-from polyreme.runtime.gpu_plan import GpuPlan
+from polyreme.runtime.gpu.copies import DeviceCopies
+from polyreme.runtime.gpu.executable import GpuExecutable
+from polyreme.runtime.gpu.plan import GpuPlan
 from polyreme.runtime.manifest.manifest import GPU_PLAN
 from tests.gpu.running import driver, loaded
 

@@ -13,12 +13,12 @@ import pytest
 import polyreme as paddle
 from polyreme import dispatch
 from polyreme.compiled import device_kernels
-from polyreme.device import current_place, driver_of
+from polyreme.device import copies_on, current_place, driver_of
 from polyreme.dialects import dist
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Op
 from polyreme.ir.types import scalar_type
-from polyreme.runtime.gpu import EmulatedDriver
+from polyreme.runtime.gpu.drivers import EmulatedDriver
 from polyreme.tensor import Tensor
 from tests.gpu.running import DEVICES
 from tests.nn_cases import CASES, OF_COMPLEX, UNIFORM, Case, numbers_close
@@ -251,7 +251,7 @@ def test_one_kernel_serves_all_shapes_of_an_elementwise_op(monkeypatch: pytest.M
 
 def test_arrays_go_to_the_device_once() -> None:
     place = paddle.set_device("gpu-emulated")
-    copies = device_kernels.copies_on(place)
+    copies = copies_on(place)
     x, w = random(4, 3), random(3, 2)
     before = copies.uploads
     y = paddle.matmul(x, w)
@@ -301,15 +301,15 @@ def test_a_view_is_copied_at_every_call_since_its_base_may_change() -> None:
     x = Tensor._wrap(base[0])
     (x + x).numpy()
     base[0, 1] = 4
-    before = device_kernels.copies_on(place).uploads
+    before = copies_on(place).uploads
     np.testing.assert_array_equal((x + x).numpy(), [2, 8, 2])
-    assert device_kernels.copies_on(place).uploads == before + 2
+    assert copies_on(place).uploads == before + 2
 
 
 @pytest.mark.usefixtures("only_new_garbage")
 def test_memory_of_arrays_that_are_gone_is_used_again() -> None:
     place = paddle.set_device("gpu-emulated")
-    copies = device_kernels.copies_on(place)
+    copies = copies_on(place)
     x = random(1000)
     held = x + x
     gc.collect()

@@ -10,7 +10,7 @@ from polyreme.dialects.kernel.grid import fragment_positions, round_tf32
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.text import parse_module
 from polyreme.ir.verify import VerifyError, verify
-from polyreme.runtime.gpu import open_driver
+from polyreme.runtime.gpu.drivers import open_driver
 from tests.gpu.grids import both, grid_module, meaning, run_emulated, run_on
 
 rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyreme.runtime.gpu import EmulatedDriver, GpuError, open_driver
+from polyreme.runtime.gpu.drivers import EmulatedDriver, GpuError, open_driver
 from polyreme.runtime.ptx import arithmetic as arithmetic
 from polyreme.runtime.ptx.memory import DeviceMemory
 from polyreme.runtime.ptx.parser import PtxError, parse_ptx

@@ -147,7 +147,7 @@ def _cache() -> dict[str, Any]:
 
 def _gpu() -> dict[str, Any]:
     from polyreme.runtime.errors import RuntimeFault
-    from polyreme.runtime.gpu import open_driver
+    from polyreme.runtime.gpu.drivers import open_driver
 
     try:
         driver: Any = open_driver("gpu")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -37,10 +38,13 @@ class Module(Protocol):
 
 
 class Driver(Protocol):
-    """A device. `sm` is its compute capability (80 for 8.0)."""
+    """A device. `sm` is its compute capability (80 for 8.0), `model` what its maker calls it, `total_memory` its bytes."""
 
     name: str
     sm: int
+    model: str
+    total_memory: int
+    multiprocessors: int
 
     def allocate(self, size: int) -> int:
         """The address of `size` bytes, aligned to 256."""
@@ -115,9 +119,12 @@ class EmulatedDriver:
 
     name = "gpu-emulated"
     sm = 90
+    model = "numpy"
+    multiprocessors = 1
 
     def __init__(self) -> None:
         self.memory = DeviceMemory()
+        self.total_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # all of the machine's
 
     def allocate(self, size: int) -> int:
         return self.memory.allocate(size)
@@ -192,6 +199,8 @@ class CudaDriver:
         major, minor = self._device.compute_capability()
         self.sm = 10 * major + minor
         self.model = str(self._device.name())
+        self.total_memory = int(self._device.total_memory())
+        self.multiprocessors = int(self._device.get_attribute(cuda.device_attribute.MULTIPROCESSOR_COUNT))
         self._memory: dict[int, Any] = {}
         self._open = True
         # CUDA's own clean-up at the end of the process wants no context in use.

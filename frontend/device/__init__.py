@@ -1,19 +1,23 @@
 """Places and devices: where ops compute, one by one or compiled together.
 
 The current device is the CPU, a GPU by way of pycuda (`"gpu"`), or the emulated GPU (`"gpu-emulated"`), which executes the same PTX on
-numpy and checks every access. A tensor has its contents in main memory on every device; a GPU keeps a copy of what its kernels have read or
-made (`runtime/gpu_copies.py`).
+numpy and checks every access. What a GPU computes lies there until someone looks at it, and what its kernels have read keeps a copy there
+(`runtime/gpu/copies.py`).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from polyreme.ir.diagnostics import PolyremeError, caller_location
-from polyreme.names import listed
+from polyreme.names import absent_from, listed
 from polyreme.runtime.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    from polyreme.runtime.gpu.copies import DeviceCopies
 
 __all__ = [
     "CPUPlace", "CUDAPinnedPlace", "CUDAPlace", "XPUPlace", "get_cudnn_version", "get_device", "is_compiled_with_cuda",
@@ -93,6 +97,7 @@ CPU = CPUPlace()
 _current: Place = CPU
 _followers: list[Callable[[Place], None]] = []
 _drivers: dict[str, Any] = {}
+_copies: dict[str, DeviceCopies] = {}
 
 
 class DeviceError(PolyremeError, ValueError):
@@ -104,7 +109,7 @@ class DeviceError(PolyremeError, ValueError):
 def _driver(kind: str) -> Any:
     """The driver behind a kind of GPU, opened once; `DeviceError` says why there is none."""
     if kind not in _drivers:
-        from polyreme.runtime.gpu import open_driver
+        from polyreme.runtime.gpu.drivers import open_driver
 
         try:
             _drivers[kind] = open_driver(kind)
@@ -118,6 +123,15 @@ def _driver(kind: str) -> Any:
 def driver_of(place: Place) -> Any:
     """The `runtime.gpu` driver of a GPU's place; None for the CPU."""
     return _driver(place.kind) if place.is_gpu_place() else None
+
+
+def copies_on(place: Place) -> DeviceCopies:
+    """What of the tensors lies on a GPU."""
+    if place.kind not in _copies:
+        from polyreme.runtime.gpu.copies import DeviceCopies
+
+        _copies[place.kind] = DeviceCopies(_driver(place.kind))
+    return _copies[place.kind]
 
 
 def current_place() -> Place:
@@ -204,6 +218,10 @@ def is_compiled_with_xpu() -> bool:
 def get_cudnn_version() -> int | None:
     """None: cuDNN is not used."""
     return None
+
+
+def __getattr__(name: str) -> Any:
+    return importlib.import_module(f"{__name__}.cuda") if name == "cuda" else absent_from(__name__)(name)
 
 
 __dir__ = listed(__name__)

@@ -1,9 +1,9 @@
-"""An executable whose kernels run on a GPU, through any driver of `gpu.py`: a real device, or the runner that executes PTX on numpy.
+"""An executable whose kernels run on a GPU, through any driver of `drivers.py`: a real device, or the runner that executes PTX on numpy.
 
 It owns its memory on the device: the constants and the code from the beginning, the arena (laid out by the same plan as on the CPU) and,
 for `run`, inputs and outputs for the shapes of the latest call. `run` copies the inputs, launches the kernels in order, and copies the
 results back: the arrays are the caller's and may have changed since the last call. `run_kept` is for arrays that do not change: they are
-copied once, and results stay on the device, too.
+copied once, and results stay on the device until someone looks at them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.calling import Array, CallableModel, Shapes
 from polyreme.runtime.errors import CallError
-from polyreme.runtime.gpu_copies import DeviceCopies
-from polyreme.runtime.gpu_plan import GpuPlan, LaunchSpec
+from polyreme.runtime.gpu.arrays import DeviceArray
+from polyreme.runtime.gpu.copies import DeviceCopies
+from polyreme.runtime.gpu.plan import GpuPlan, LaunchSpec
 from polyreme.runtime.manifest.sizes import parse_size
 
 # Calls between two waits of `timings`.
@@ -87,15 +88,15 @@ class GpuExecutable(CallableModel):
 
     def run_kept(
         self, arrays: Sequence[Array], copies: DeviceCopies, shapes: Shapes | None = None, result_shapes: Shapes | None = None
-    ) -> list[Array]:
+    ) -> list[DeviceArray]:
         """The outputs for arrays that nobody writes to any more, of the dtypes of the inputs. What lies on the device already is not copied
-        there, and the outputs, which are read-only, keep their copies there. `shapes` and `result_shapes` are for arrays whose elements are
-        taken in other shapes than the arrays have: those of the inputs, and of the arrays returned.
+        there, and the outputs stay there: the kernels may still be under way when this returns. `shapes` and `result_shapes` are for arrays
+        whose elements are taken in other shapes than the arrays have: those of the inputs, and of the arrays returned.
         """
         shapes = tuple(a.shape for a in arrays) if shapes is None else shapes
         self._check_ranges(arrays)
         borrowed: list[tuple[int, int]] = []
-        made: list[tuple[Array, int]] = []
+        made: list[DeviceArray] = []
         with self._lock, copies.lock:
             memory = self._remember(shapes)
             buffers = memory.buffers.copy()
@@ -105,24 +106,15 @@ class GpuExecutable(CallableModel):
                         raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")
                     buffers[slot] = copies.address_of(array, borrowed)
                 for (slot, dtype, _), shape in zip(self._outputs, result_shapes or memory.output_shapes, strict=True):
-                    result = np.empty(shape, dtype)
-                    buffers[slot] = copies.take(result.nbytes)
-                    made.append((result, buffers[slot]))
+                    result = copies.new_array(shape, dtype)
+                    buffers[slot] = result.memory.address
+                    made.append(result)
                 self._start(memory, buffers)
-                self.driver.synchronize()
                 self._look()
-                for result, address in made:
-                    self._download(address, result)
-            except BaseException:
-                borrowed += [(address, result.nbytes) for result, address in made]
-                raise
-            else:
-                for result, address in made:
-                    copies.keep(result, address)
             finally:
                 for address, size in borrowed:
                     copies.give_back(address, size)
-        return [result for result, _ in made]
+        return made
 
     def timings(self, inputs: Sequence[Any], seconds: float = 0.2, fewest: int = 3) -> list[float]:
         """Milliseconds that calls take on the device, between events before and behind the kernels of each: inputs lie there already and

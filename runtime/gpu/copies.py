@@ -1,0 +1,210 @@
+"""What of the arrays lies on a device: results, which stay where they were computed, and copies of arrays of main memory, which stay from
+call to call.
+
+An array of main memory is known by its identity, so only arrays that nobody writes to may be given: those behind tensors, since whatever
+changes a tensor gives it another array. That is also enforced where it can be: an array with a copy is read-only from then on, and an array
+that is a view of another one, which someone may still write to through the other, is copied at every call instead.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from polyreme.runtime.errors import RuntimeFault
+from polyreme.runtime.gpu.arrays import DeviceArray, Memory
+
+__all__ = ["DeviceCopies"]
+
+Array = np.ndarray[Any, Any]
+
+# Sizes are rounded up to this many bytes, so that memory fits again.
+GRANULE = 512
+# Bytes that may lie idle before they are given back to the device.
+MOST_IDLE = 1 << 30
+# Single numbers that are kept, each in a granule.
+MOST_NUMBERS = 1024
+
+
+class DeviceCopies:
+    """The arrays on one device, and idle memory for new ones. Whoever calls holds `lock`.
+
+    `stats` counts what moves, and what is taken.
+    """
+
+    def __init__(self, driver: Any):
+        self.driver = driver
+        self.lock = threading.RLock()
+        self.uploads = self.uploaded_bytes = 0
+        self.downloads = self.downloaded_bytes = 0
+        self._held_bytes = self._most_held = self._most_reserved = 0
+        self._copies: dict[int, tuple[weakref.ref[Array], Memory]] = {}
+        self._numbers: dict[tuple[np.dtype[Any], bytes], int] = {}
+        self._idle: dict[int, list[int]] = {}
+        self._idle_bytes = 0
+        # Memory whose array is gone. An array may go at any moment, also inside of a call to the driver, which must not be entered twice.
+        self._left: deque[tuple[int, int]] = deque()
+
+    def __len__(self) -> int:
+        """How many arrays of main memory have copies."""
+        return len(self._copies)
+
+    def stats(self) -> dict[str, int]:
+        """The copies to the device and from it, with their bytes; the bytes that arrays take now, those with what is kept for new ones, and
+        the most of both.
+        """
+        with self.lock:
+            self._gather()
+            return {
+                "uploads": self.uploads,
+                "uploaded_bytes": self.uploaded_bytes,
+                "downloads": self.downloads,
+                "downloaded_bytes": self.downloaded_bytes,
+                "allocated_bytes": self._held_bytes,
+                "reserved_bytes": self._held_bytes + self._idle_bytes,
+                "max_allocated_bytes": self._most_held,
+                "max_reserved_bytes": self._most_reserved,
+            }
+
+    def reset_peaks(self) -> None:
+        """Count the most bytes from now on."""
+        with self.lock:
+            self._gather()
+            self._most_held = self._held_bytes
+            self._most_reserved = self._held_bytes + self._idle_bytes
+
+    def address_of(self, array: Array | DeviceArray, borrowed: list[tuple[int, int]]) -> int:
+        """Where the contents of `array` are on the device, row-major. Memory that serves this call only is put on `borrowed`, for
+        `give_back`.
+        """
+        if type(array) is DeviceArray:
+            if array.memory.owner is self:
+                return array.memory.address
+            array = array.host()
+        found = self._copies.get(id(array))
+        if found is not None and found[0]() is array:
+            return found[1].address
+        if not array.ndim:
+            return self._address_of_number(array, borrowed)
+        address = self._sent(array)
+        if array.base is None:
+            self._keep(array, address)
+        else:
+            borrowed.append((address, array.nbytes))
+        return address
+
+    def _address_of_number(self, array: Array, borrowed: list[tuple[int, int]]) -> int:
+        """Where a single number lies. Rates, factors and bounds of the host come again and again, as arrays of their own each time."""
+        key = array.dtype, array.tobytes()
+        address = self._numbers.pop(key, None)
+        if address is None:
+            if len(self._numbers) >= MOST_NUMBERS:
+                oldest = next(iter(self._numbers))
+                borrowed.append((self._numbers.pop(oldest), GRANULE))
+            address = self._sent(array)
+        self._numbers[key] = address  # the latest one
+        return address
+
+    def _sent(self, array: Array) -> int:
+        """Memory with a copy of the array."""
+        address = self.take(array.nbytes)
+        try:
+            if array.size:
+                self.driver.upload(address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+                self.uploads += 1
+                self.uploaded_bytes += array.nbytes
+        except BaseException:
+            self.give_back(address, array.nbytes)
+            raise
+        return address
+
+    def new_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+        """Memory for an array that a kernel is about to fill, until the array is no more."""
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return DeviceArray(Memory(self, self.take(size), size), shape, dtype)
+
+    def fetch(self, address: int, array: Array) -> None:
+        """Copy what lies at `address` to main memory."""
+        with self.lock:
+            self.driver.download(address, array.reshape(-1).view(np.uint8))
+            self.downloads += 1
+            self.downloaded_bytes += array.nbytes
+
+    def leave(self, address: int, size: int) -> None:
+        """An array is no more: its memory is for the next ones."""
+        self._left.append((address, size))
+
+    def _keep(self, array: Array, address: int) -> None:
+        """From now on `address`, which `take` gave, has the contents of `array`, until the array is no more."""
+        array.flags.writeable = False
+        key, copies = id(array), self._copies
+
+        def gone(_: Any) -> None:
+            copies.pop(key, None)
+
+        copies[key] = weakref.ref(array, gone), Memory(self, address, array.nbytes)
+
+    def resident(self, array: Array) -> DeviceArray | None:
+        """An array of main memory as one of the device, which keeps its copy there; None for a view of another one."""
+        if array.base is not None or not array.ndim:
+            return None
+        with self.lock:
+            self.address_of(array, [])
+            made = DeviceArray(self._copies[id(array)][1], array.shape, array.dtype)
+        made.came_from(array)
+        return made
+
+    def take(self, size: int) -> int:
+        """The address of at least `size` bytes."""
+        self._gather()
+        room = _room(size)
+        idle = self._idle.get(room)
+        if idle:
+            self._idle_bytes -= room
+            address = idle.pop()
+        else:
+            try:
+                address = int(self.driver.allocate(room))
+            except RuntimeFault:
+                if not self._idle_bytes:
+                    raise
+                self._free_idle()
+                address = int(self.driver.allocate(room))
+        self._held_bytes += room
+        self._most_held = max(self._most_held, self._held_bytes)
+        self._most_reserved = max(self._most_reserved, self._held_bytes + self._idle_bytes)
+        return address
+
+    def give_back(self, address: int, size: int) -> None:
+        """`take` may give it again; launches run in order, so those under way still have it."""
+        room = _room(size)
+        self._held_bytes -= room
+        self._idle.setdefault(room, []).append(address)
+        self._idle_bytes += room
+        if self._idle_bytes > MOST_IDLE:
+            self._free_idle()
+
+    def free_idle(self) -> None:
+        """Give the device what no array takes."""
+        with self.lock:
+            self._gather()
+            self._free_idle()
+
+    def _free_idle(self) -> None:
+        for addresses in self._idle.values():
+            while addresses:
+                self.driver.free(addresses.pop())
+        self._idle.clear()
+        self._idle_bytes = 0
+
+    def _gather(self) -> None:
+        while self._left:
+            self.give_back(*self._left.popleft())
+
+
+def _room(size: int) -> int:
+    return max(-(-size // GRANULE), 1) * GRANULE
