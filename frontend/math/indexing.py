@@ -18,7 +18,7 @@ from polyreme.casting.operators import apart
 from polyreme.dialects import nn as ops
 from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import is_users_frame
-from polyreme.ir.dims import Dim, Expr, asked_less, maximum, minimum, product
+from polyreme.ir.dims import Dim, Expr, asked_less, known_nonnegative, maximum, minimum, product
 from polyreme.math.common import cast_to, check_within
 from polyreme.math.creation import to_tensor
 from polyreme.math.elementwise import refuse_leaf
@@ -29,6 +29,7 @@ from polyreme.views import Step
 
 Array = np.ndarray[Any, Any]
 END = 2**31 - 1  # what programs write for an end that is not given, and its negative for one in front of the first element
+LIMIT = 32  # bounds of parts that are there whatever the size of an axis, such as the first or the last two, are nearer to its end
 
 
 @provides
@@ -55,7 +56,7 @@ def _part(x: Tensor, key: Any) -> Tensor:
         part = x if all(isinstance(i, slice) and i == slice(None) for i in items) else _basic(x, items)
         index = _within(index, part.type.shape[axis], axis)
         return dispatch.call(ops.Gather, part, index if isinstance(index, Tensor) else dispatch.constant(index), axis=axis)
-    if is_unknown(items) or not x.type.is_static:
+    if is_unknown(items) or not x.type.is_static or _has_free_sizes(items):
         return selected(x, items)
     positions = _positions(x, items)
     flat = dispatch.call(ops.Reshape, x, shape=(product(x.type.shape),))
@@ -77,7 +78,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     refuse_leaf(x)
     before = dispatch.alias(x)
-    if is_unknown(items) or not x.type.is_static:
+    if is_unknown(items) or not x.type.is_static or _has_free_sizes(items):
         dispatch.assign(x, replaced(before, items, value))
         return
     positions = _positions(x, items)
@@ -145,6 +146,12 @@ def _at_places(x: Tensor, items: list[Any]) -> Tensor:
             axis += 1
         named += item is not None
     return x
+
+
+def _has_free_sizes(items: list[Any]) -> bool:
+    """Whether sizes that are not known say what a key selects."""
+    bounds = (b for i in items for b in ((i.start, i.stop, i.step) if isinstance(i, slice) else (i,)))
+    return any(isinstance(bound, Expr) for bound in bounds)
 
 
 def _axes_taken(item: Any) -> int:
@@ -259,7 +266,7 @@ def _basic(x: Tensor, items: list[Any], shares: bool = False) -> Tensor:
             place: Dim = item if isinstance(item, Expr) else int(item)
             if isinstance(size, int) and isinstance(place, int) and not -size <= place < size:
                 raise _beyond(place, size, axis)
-            lo = place + size if isinstance(place, int) and place < 0 else place
+            lo = place + size if counts_from_end(place) else place
             hi, step = lo + 1, 1
         starts.append(lo)
         stops.append(hi)
@@ -295,29 +302,48 @@ def _bounds(item: slice, size: Dim) -> tuple[Any, Any, int]:
         return slice(lo, hi, step).indices(size)
     if step < 0:
         return size - 1 if lo is None else _placed_backwards(lo, size), -1 if hi is None else _placed_backwards(hi, size), step
-    return *_clamped(lo, hi, size), step
+    return *clamped(lo, hi, size), step
 
 
-def _placed_backwards(bound: Any, size: Dim) -> Dim:
-    """A bound of a slice that goes backwards along an axis whose size is not known, as Python has it. Symbolic ones are not negative."""
-    if isinstance(bound, int) and bound < 0:
-        return maximum(bound + size, -1) if bound > -END else -1
-    return minimum(bound, size - 1) if not isinstance(bound, int) or bound < END else size - 1
+def counts_from_end(bound: Dim) -> bool:
+    """Whether a bound of a slice, or a place, is negative, so that it counts from the end. Where nothing tells of a size whether it is, one
+    that is never positive does (`-N`), and others do not; each call checks that it is so.
+    """
+    if (known := asked_less(bound, 0)) is not None:
+        return known
+    recorder = dispatch.active_trace()
+    counts = known_nonnegative(-bound) and recorder is not None and recorder.learns_sizes
+    if counts and recorder is not None:
+        recorder.require(-bound - 1)
+    return counts
 
 
-def _clamped(lo: Any, hi: Any, size: Dim) -> tuple[Dim, Dim]:
+def _placed_backwards(bound: Dim, size: Dim) -> Dim:
+    """A bound of a slice that goes backwards along an axis whose size is not known, as Python has it."""
+    if isinstance(bound, int) and not -END < bound < END:
+        return -1 if bound < 0 else size - 1
+    return maximum(bound + size, -1) if counts_from_end(bound) else minimum(bound, size - 1)
+
+
+def clamped(lo: Dim | None, hi: Dim | None, size: Dim) -> tuple[Dim, Dim]:
     """Bounds inside of an axis whose size is not known, as Python has them: what the call that is traced for tells is so in its program,
     and what nothing tells each call checks.
+
+    Numbers from `LIMIT` on are limits of how much is taken, rather than parts that are always there: of a shorter axis all is taken.
     """
 
-    def placed(bound: Any) -> Dim:
-        place: Dim = bound + size if isinstance(bound, int) and bound < 0 else bound
-        if asked_less(place, 0):
+    def placed(bound: Dim) -> Dim:
+        place = bound + size if counts_from_end(bound) else bound
+        if below := asked_less(place, 0):
             return 0
-        return size if asked_less(size, place) else place
+        if beyond := asked_less(size, place):
+            return size
+        if isinstance(bound, int) and abs(bound) >= LIMIT and (below is None or beyond is None):
+            return maximum(place, 0) if bound < 0 else minimum(place, size)
+        return place
 
-    first: Dim = 0 if lo is None else placed(lo)
-    last: Dim = size if hi is None else placed(hi)
+    first: Dim = 0 if lo is None or isinstance(lo, int) and lo <= -END else placed(lo)
+    last: Dim = size if hi is None or isinstance(hi, int) and hi >= END else placed(hi)
     return first, first if asked_less(last, first) else last
 
 

@@ -14,6 +14,7 @@ from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import TensorType, i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
+from polyreme.math.fed_places import rolled
 from polyreme.math.programs import recorded
 from polyreme.provided import provides
 from polyreme.tensor import Tensor, shape_dims
@@ -404,6 +405,9 @@ def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> T
     by = list(shifts) if isinstance(shifts, (list, tuple)) else [shifts]
     for a, shift in zip(axes_of(axis, x.ndim, "roll"), by, strict=True):
         size, n = x.type.shape[a], number_of(shift)
+        if isinstance(n, Expr):
+            x = rolled(x, a, n)
+            continue
         if isinstance(size, int):
             cut = (size - n) % size if size else 0
         else:

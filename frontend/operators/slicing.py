@@ -11,7 +11,7 @@ from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import ScalarType
 from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
-from polyreme.math.indexing import END
+from polyreme.math.indexing import END, clamped, counts_from_end
 from polyreme.math.traced_indexing import replaced
 from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, axis_in
 from polyreme.operators.create import assign_value, first_given
@@ -66,9 +66,9 @@ def strided_slice_before_3(
 
 def _placed(bound: Dim, size: Dim) -> Dim:
     """A bound counted from the front, from 0 on."""
-    if not isinstance(bound, int) or bound >= 0:
-        return bound
-    return 0 if bound < -END else maximum(bound + size, 0)
+    if isinstance(bound, int) and bound < -END:
+        return 0
+    return maximum(bound + size, 0) if counts_from_end(bound) else bound
 
 
 def _placed_number(bound: Tensor, size: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ def _replaced(
     for axis, low, high in zip(axes, starts, ends, strict=True):
         place = axis_in(axis, x)
         assert not isinstance(low, Tensor) and not isinstance(high, Tensor)
-        box[place] = _bounds(low, high, x.type.shape[place])
+        box[place] = clamped(low, high, x.type.shape[place])
     target = [high - low for low, high in box]
     inside = [d for i, d in enumerate(target) if i not in decreased]
     new = math.reshape(math.expand(cast_to(value, x.type.dtype), inside), target)
@@ -208,16 +208,6 @@ def _replaced(
         parts = [p for p in (before, new, after) if p.type.shape[place] != 0]
         new = math.concat(parts, place) if len(parts) > 1 else parts[0]
     return new
-
-
-def _bounds(low: Dim, high: Dim, size: Dim) -> tuple[Dim, Dim]:
-    """A slice's bounds in Python's sense."""
-    if isinstance(size, int) and isinstance(low, int) and isinstance(high, int):
-        begin, end, _ = builtins.slice(low, high).indices(size)
-        return begin, max(begin, end)
-    first = low + size if isinstance(low, int) and low < 0 else low
-    last = high + size if isinstance(high, int) and high < 0 else size if isinstance(high, int) and high >= END else high
-    return first, last
 
 
 def _box(x: Tensor, spans: list[tuple[Dim, Dim]]) -> Tensor:

@@ -1,0 +1,99 @@
+"""Bounds of slices, places and shifts that are sizes of other tensors, negative ones among them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+from polyreme.runtime.errors import CallError
+from polyreme.static import InputSpec
+
+SIZES = (3, 0, 5, 7, 12, 1)
+
+
+def _last(x, y):
+    return y[-x.shape[0] :]
+
+
+def _without_last(x, y):
+    return y[: -paddle.shape(x)[0] : 2]
+
+
+def _behind(x, y):
+    return y[x.shape[0] - 5 :]
+
+
+def _at_end(x, y):
+    return y[-x.shape[0]]
+
+
+def _backwards(x, y):
+    return y[-x.shape[0] :: -1]
+
+
+def _backwards_to(x, y):
+    return y[: x.shape[0] - 5 : -1]
+
+
+def _by_operator(x, y):
+    return paddle.slice(y, [0], [-x.shape[0]], [10000])
+
+
+def _at_most(x, y):
+    return paddle.concat([y[:40], y[-40:]])
+
+
+def _assigned(x, y):
+    y = y * 1
+    y[-x.shape[0] :] = 5.0
+    return y
+
+
+def _rolled(x, y):
+    return paddle.concat([paddle.roll(y, x.shape[0]), paddle.roll(y, -x.shape[0])])
+
+
+FUNCTIONS = (
+    _last, _without_last, _behind, _at_end, _backwards, _backwards_to, _by_operator, _at_most, _assigned, _rolled,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [None, 10], ids=["free", "known"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__.strip("_"))
+def test_a_compiled_function_takes_what_eager_mode_does(function, length):
+    fast = paddle.jit.to_static(function, input_spec=[InputSpec([None], "float32", "x"), InputSpec([length], "float32", "y")])
+    y = paddle.arange(10, dtype="float32")
+    for size in SIZES:
+        x = paddle.zeros([size])
+        try:
+            wanted = function(x, y).tolist()
+        except IndexError:
+            with pytest.raises(ValueError):
+                fast(x, y)
+        else:
+            assert fast(x, y).tolist() == wanted, size
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__.strip("_"))
+def test_a_library_takes_the_same_or_says_what_it_expects(function, tmp_path):
+    library = paddle.compile(
+        function, tmp_path / "net.so", input_spec=[InputSpec([None], "float32", "x"), InputSpec([None], "float32", "y")]
+    )
+    right = 0
+    for size in SIZES:
+        x, y = np.zeros(size, np.float32), np.arange(10, dtype=np.float32)
+        try:
+            found = library(x, y)
+        except CallError as error:
+            assert "expected" in str(error)
+        else:
+            right += 1
+            assert found.tolist() == function(paddle.to_tensor(x), paddle.to_tensor(y)).tolist(), size
+    assert right >= 3
+
+
+def test_a_size_that_counts_from_the_end_is_checked_by_the_library(tmp_path):
+    library = paddle.compile(_last, tmp_path / "net.so", input_spec=[InputSpec([None], "float32"), InputSpec([None], "float32")])
+    with pytest.raises(CallError, match="N to be at least 1"):
+        library(np.zeros(0, np.float32), np.zeros(3, np.float32))
