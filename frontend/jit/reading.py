@@ -24,6 +24,7 @@ from polyreme.ir.verify import verify
 from polyreme.jit.saved_files import model_file
 from polyreme.jit.structure import paths, template_from_json
 from polyreme.jit.traced import Traced
+from polyreme.loaders.errors import is_refusal
 from polyreme.loaders.numpy_files import archive_in, array_in, part_of
 from polyreme.parameter import Parameter
 from polyreme.random import default_generator
@@ -65,7 +66,7 @@ def read_model(path: str | os.PathLike[str], mapped: bool = False) -> Traced:
 @contextmanager
 def _in_part(file: str, part: str) -> Iterator[None]:
     """Whoever reads a part of a file inside the `with` raises a `ValueError`, or a `PolyremeError`, for what is wrong with it: then the
-    file is said to be damaged. Anything else is a fault of ours.
+    file is said to be damaged. Anything else is a fault of ours, and so is a `ValueError` that no `raise` of ours raised.
     """
     try:
         yield
@@ -74,6 +75,8 @@ def _in_part(file: str, part: str) -> Iterator[None]:
     except RecursionError:
         raise ModelFileError(f"expected parts nested less deeply in {part} of {file}", caller_location()) from None
     except (PolyremeError, ValueError) as error:
+        if not isinstance(error, PolyremeError) and not is_refusal(error):
+            raise
         said = error.message if isinstance(error, PolyremeError) else error
         raise ModelFileError(f"expected a whole model but {file} has a wrong or missing part, {part}: {said}", caller_location()) from None
 
@@ -85,7 +88,7 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
         manifest = _manifest(part_of(archive, "manifest.json"), file)
         outputs = template_from_json(manifest["outputs"])
     with _in_part(file, "module.tir"):
-        module = read_module(part_of(archive, "module.tir").decode(), f"{file}:module.tir")
+        module = read_module(_text(part_of(archive, "module.tir")), f"{file}:module.tir")
         verify(module)
         func = module.function()
     func.detach()
@@ -107,9 +110,19 @@ def _read(archive: zipfile.ZipFile, file: str, mapped: bool) -> Traced:
     return Traced(func, inputs, sources, outputs, count, [tensors[i] for i in manifest["written"]])
 
 
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected text in UTF-8 but its byte {error.start} belongs to none") from None
+
+
 def _manifest(data: bytes, file: str) -> dict[str, Any]:
     """`manifest.json`, as `saving.py` writes it; a `ValueError` says what is otherwise."""
-    made = json.loads(data)
+    try:
+        made = json.loads(_text(data))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected JSON: {error}") from None
     if not isinstance(made, dict) or type(made.get("format")) is not int:
         raise ValueError("expected the number of a format")
     if made["format"] != FORMAT:

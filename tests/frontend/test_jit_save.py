@@ -15,6 +15,7 @@ import pytest
 import polyreme as paddle
 from polyreme import nn
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.jit import reading
 from polyreme.jit.reading import ModelFileError
 from polyreme.static import InputSpec
 
@@ -135,6 +136,7 @@ def array_bytes(array: Any) -> bytes:
         ("manifest.json", lambda data: json.dumps({**json.loads(data), "sources": [0]}).encode(), "a source for each"),
         ("manifest.json", lambda data: json.dumps({**json.loads(data), "outputs": {"value": 1}}).encode(), "outputs"),
         ("manifest.json", lambda data: b"[]", "wrong or missing part"),
+        ("manifest.json", lambda data: b"\xff" + data, "text in UTF-8"),
         ("module.tir", lambda data: None, "wrong or missing part"),
         ("module.tir", lambda data: data.replace(b"nn.relu", b"nn.rellu"), "did you mean"),
         ("tensors/0.npy", lambda data: None, "wrong or missing part"),
@@ -149,6 +151,16 @@ def test_damage_is_found_and_named(saved: tuple[Any, Path], part: str, edit: Any
     change(file, part, edit)
     with pytest.raises(PolyremeError, match=message):
         paddle.jit.load(saved[1])
+
+
+def test_a_failure_of_the_reader_is_not_told_as_damage(saved: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        return int("a fault of ours")
+
+    monkeypatch.setattr(reading, "array_in", fails)
+    with pytest.raises(ValueError, match="a fault of ours") as caught:
+        reading.read_model(saved[1])
+    assert not isinstance(caught.value, PolyremeError)
 
 
 @pytest.mark.parametrize("size", [0, 10, 200, -1])
