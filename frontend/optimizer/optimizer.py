@@ -86,9 +86,8 @@ class Optimizer(Shown, UpdateProtocol):
         if self._in_groups:
             for group in given:
                 self._add_param_group(dict(group))
-                self._set_by_group(self._groups[-1])
         else:
-            self._add_param_group({"params": given})
+            self._append_group({"params": given})
 
     def _shown(self) -> dict[str, Any]:
         options = {name: value for name, value in self._options.items() if name in parameters_of(type(self))}
@@ -99,7 +98,12 @@ class Optimizer(Shown, UpdateProtocol):
     def _parameter_list(self) -> list[Any]:
         return [p for group in self._groups for p in group["params"]]
 
-    def _add_param_group(self, group: dict[str, Any]) -> None:
+    def _add_param_group(self, param_group: dict[str, Any]) -> None:
+        """One more group: its parameters take rates and decays from it, as those of the groups that the optimizer was made with."""
+        self._append_group(param_group)
+        self._set_by_group(param_group)
+
+    def _append_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
         group["params"] = [params] if isinstance(params, Tensor) else list(params)
         known = {id(p) for p in self._parameter_list}
