@@ -54,14 +54,16 @@ class Fused(Op):
         }
 
     The block's arguments are the operands, one for one and of their types; `tensor.yield` gives the results. The region sees no other
-    values. What is computed is what the ops compute one by one.
+    values. What is computed is what the ops compute one by one. `schedule` says how, `gemm<tile = 6x4, …>`, as the pass `choose-schedules`
+    writes it; without one that is chosen when its kernel is written.
     """
 
     xs = variadic()
+    schedule = attr(str, default="")
     body = region()
 
     @staticmethod
-    def infer(xs: Sequence[TensorType], *, body: Region) -> tuple[Type, ...]:
+    def infer(xs: Sequence[TensorType], *, schedule: str, body: Region) -> tuple[Type, ...]:
         block: Block = body.block
         taken = [a.type for a in block.args]
         check(

@@ -91,6 +91,7 @@ ERROR_CODES = {
     "E0410": "an argument or constant of '@main' that does not fit",
     "E0411": "a size that a guard forbids",
     "E0412": "nothing that fails, to be reduced or bisected",
+    "E0413": "a schedule that does not fit",
     "E0501": "code that cannot be traced",
     "E0502": "the value of a tensor is needed while tracing",
     "E0503": "an input_spec that does not fit the function",

@@ -45,9 +45,11 @@ from polyreme.lowering.kernels.plan import KernelBuilder
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
 from polyreme.lowering.kernels.sequence.recurrent import preferred_order_of_input
 from polyreme.lowering.kernels.sequence.scan import build_scan
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
+from polyreme.lowering.schedule.choose_schedules import ChooseSchedules
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
@@ -101,6 +103,10 @@ BUILDERS = (
 )
 
 
+# Those whose choice is a value that is read back.
+WAYS = tuple(build for build in BUILDERS if isinstance(build, Way))
+
+
 def builders(target: Target) -> tuple[KernelBuilder, ...]:
     """Who makes kernels for a target, in the order in which they are asked."""
     if target.code == "ptx":
@@ -133,6 +139,29 @@ class MakeKernels(Pass):
     def run(self, module: Module) -> None:
         target = find_target(self.target, self.cpu or None)
         _to_kernels(target, self.prepare).run(module)
+
+
+@register_pass
+@dataclass(frozen=True)
+class ChooseByName(Pass):
+    """Before and after: `tensor` ops, in groups. Groups of `main` carry the schedules that are chosen for the machine called `target`.
+
+    It is `ChooseSchedules` with the machine by name.
+    """
+
+    name: ClassVar[str] = ChooseSchedules.name
+    takes: ClassVar[tuple[str, ...]] = ChooseSchedules.takes
+    target: str = "native"
+    cpu: str = ""
+    prepare: str = ""
+
+    def run(self, module: Module) -> None:
+        choose_schedules(module, find_target(self.target, self.cpu or None), self.prepare)
+
+
+def choose_schedules(module: Module, target: Target, prepare: str = "") -> None:
+    """Let each root of a module at tensor level carry its schedule, as `ChooseSchedules` has it."""
+    ChooseSchedules(target, builders(target), prepare).run(module)
 
 
 @register_pass

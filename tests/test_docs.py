@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from polyreme.lowering.kernels.schedule import kinds_within
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.targets import GpuTarget
-from polyreme.lowering.pipeline import BUILDERS
+from polyreme.lowering.pipeline import BUILDERS, WAYS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("benchmarks", "dialects", "docs", "editors", "examples", "frontend", "ir", "lowering", "runtime", "tests")
@@ -107,5 +110,15 @@ def test_tables_list_builders_in_the_order_in_which_they_are_asked(page: str) ->
 
 def test_every_builder_of_convolutions_is_listed() -> None:
     page = (DOCS / "kernels" / "convolutions.md").read_text(encoding="utf-8")
-    of_convolutions = {build.__name__ for build in BUILDERS if ".kernels.conv." in build.__module__}
+    home = lambda build: getattr(build, "write", build).__module__
+    of_convolutions = {build.__name__ for build in BUILDERS if ".kernels.conv." in home(build)}
     assert len(of_convolutions) > 3 and of_convolutions <= set(re.findall(r"`(build_\w+)`", page))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_a_page_lists_the_fields_of_each_schedule(way: Way) -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.parent.name == "kernels")
+    for kind in kinds_within(way.schedule):
+        (table,) = re.findall(rf"^\| `{kind.kind}` \| says \|\n\| --- \| --- \|\n((?:\|.*\n)+)", pages, re.MULTILINE)
+        listed = [name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+        assert sorted(listed) == sorted(field.name for field in fields(kind)), kind.kind

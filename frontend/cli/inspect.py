@@ -24,6 +24,8 @@ EXAMPLES = (
     ("What it asks of free sizes, and which lines do", "polyreme inspect examples/lenet.py:LeNet --constraints"),
     ("Which buffers share memory, and when the most is live", "polyreme inspect examples/lenet.py:LeNet --memory"),
     ("Who computes what, and how", "polyreme inspect examples/lenet.py:LeNet --schedules --input 'image=f32[8,1,28,28]'"),
+    ("Each root with its schedule", "polyreme inspect examples/lenet.py:LeNet --level schedule --input 'image=f32[8,1,28,28]'"),
+    ("Why a root is computed as it is", "polyreme inspect examples/lenet.py:LeNet --why --input 'image=f32[8,1,28,28]'"),
     ("The machine code that compile makes of it", "polyreme inspect examples/lenet.py:LeNet --frozen --level asm"),
     ("The PTX of a GPU's kernels", "polyreme inspect examples/lenet.py:LeNet --level ptx --target cuda:sm_80"),
 )
@@ -31,7 +33,7 @@ EXAMPLES = (
 
 @click.command("inspect", cls=Command, examples=EXAMPLES)
 @model_argument
-@click.option("--level", type=click.Choice(["nn", "tensor", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
+@click.option("--level", type=click.Choice(["nn", "tensor", "schedule", "kernel", "llvm", "asm", "ptx"]), default="nn", show_default=True)
 @click.option("--after", metavar="PASS", help="The module after this pass instead of a level.")
 @click.option("--passes", is_flag=True, help="List the passes of the pipeline, and which changed something.")
 @click.option(
@@ -41,6 +43,7 @@ EXAMPLES = (
     "--memory", is_flag=True, help="Report the plan of working memory: buffers, when they are live, where they lie, what shares bytes."
 )
 @click.option("--schedules", is_flag=True, help="Report how each root is computed: who took it, what was chosen, its kernels.")
+@click.option("--why", is_flag=True, help="Report what each way to compute a root says: its schedule and estimate, or why it refuses.")
 @click.option("--frozen", is_flag=True, help="With the weights in it, as `compile`, `run` and `bench` take the model, not as arguments.")
 @target_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
@@ -56,6 +59,7 @@ def command(
     constraints: bool,
     memory: bool,
     schedules: bool,
+    why: bool,
     frozen: bool,
     target: str,
     output: Path | None,
@@ -64,7 +68,8 @@ def command(
     color: str,
     inputs: list[Any],
 ) -> None:
-    """Print the IR of MODEL. Text of the levels nn, tensor and kernel reads back with `polyreme opt`, if no constants are left out.
+    """Print the IR of MODEL. Text of the levels nn, tensor, schedule and kernel reads back with `polyreme opt`, if no constants are left
+    out.
 
     --generic, --locations, --elide and --full say how these levels are printed; llvm, asm and ptx have one form.
     """
@@ -83,6 +88,8 @@ def command(
             text = str(seen.memory)
         elif schedules:
             text = seen.schedules
+        elif why:
+            text = seen.why
         elif after is not None:
             text = seen.after(after, **form)
         else:
@@ -90,7 +97,7 @@ def command(
     if output is not None:
         with writing(output):
             output.write_text(text, encoding="utf-8")
-    elif passes or constraints or memory or schedules:
+    elif passes or constraints or memory or schedules or why:
         click.echo(text, nl=not text.endswith("\n"))
     else:
         print_text(text, color, _language(level, seen.target.code) if after is None else "ir")

@@ -22,21 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnPasses:
-    """What `--load` and `--add-pass` of a command said; nothing is run before `load`."""
+    """What `--load`, `--add-pass` and `--schedules-from` of a command said; nothing is run before `load`."""
 
     files: tuple[str, ...]
     texts: tuple[str, ...]
+    schedules: Path | None = None
 
     def load(self) -> list[Addition]:
         """Run the files, which register passes, and give the additions to the pipeline."""
-        if not self.files and not self.texts:
+        if not self.files and not self.texts and self.schedules is None:
             return []
-        from polyreme.ir.debug.additions import parse_addition
+        from polyreme.ir.debug.additions import Addition, parse_addition
 
         load_passes()
         for file in self.files:
             _load(file)
-        return [parse_addition(text) for text in self.texts]
+        made = [parse_addition(text) for text in self.texts]
+        if self.schedules is not None:
+            from polyreme.lowering.schedule.choose_schedules import OverrideSchedules
+
+            made.append(Addition(OverrideSchedules(str(self.schedules)), anchor="tensor"))
+        return made
 
     @contextmanager
     def in_the_pipeline(self) -> Iterator[None]:
@@ -57,8 +63,10 @@ def own_passes_options(pipeline: bool = True) -> Callable[[Callable[..., Any]], 
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def run(*args: Any, load: tuple[str, ...], add_pass: tuple[str, ...] = (), **others: Any) -> Any:
-            return command(*args, own=OwnPasses(load, add_pass), **others)
+        def run(
+            *args: Any, load: tuple[str, ...], add_pass: tuple[str, ...] = (), schedules_from: Path | None = None, **others: Any
+        ) -> Any:
+            return command(*args, own=OwnPasses(load, add_pass, schedules_from), **others)
 
         add = click.option(
             "--add-pass", multiple=True, metavar="NAME[@PLACE]", shell_complete=completed_by(pass_names),
@@ -68,7 +76,11 @@ def own_passes_options(pipeline: bool = True) -> Callable[[Callable[..., Any]], 
             "--load", multiple=True, metavar="FILE.py", shell_complete=complete_files,
             help="Run a Python file (or a module, by its name) first, which registers passes.",
         )  # fmt: skip
-        return files(add(run) if pipeline else run)
+        override = click.option(
+            "--schedules-from", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Compute roots by the schedules of a file, each line of which is OPS -> TYPES: SCHEDULE.",
+        )  # fmt: skip
+        return files(override(add(run)) if pipeline else run)
 
     return decorate
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Inspection", "inspect"]
 
-LEVELS = ("nn", "tensor", "kernel", "llvm", "asm", "ptx")
+LEVELS = ("nn", "tensor", "schedule", "kernel", "llvm", "asm", "ptx")
+# Levels that are modules.
+MODULES = ("nn", "tensor", "schedule", "kernel")
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,9 @@ class Inspection:
         """
         if name not in LEVELS:
             raise PolyremeError(f"expected a level ({', '.join(LEVELS)}) but got '{name}'{did_you_mean(name, LEVELS)}", code="E0005")
-        if (form.get("elide") is None and not any(form.values())) or name not in ("nn", "tensor", "kernel"):
+        if name == "schedule":
+            return _text(self._scheduled, **form)
+        if (form.get("elide") is None and not any(form.values())) or name not in MODULES:
             return str(getattr(self, name))
         return _text(self.module if name == "nn" else self._kernel if name == "kernel" else self._lowered(name), **form)
 
@@ -195,6 +199,23 @@ class Inspection:
         from polyreme.lowering.pipeline import lower
 
         return lower(self.module, self.target, to=level, prepare=self._prepare)
+
+    @cached_property
+    def _scheduled(self) -> Module:
+        """The fused module, each root of which carries its schedule."""
+        from polyreme.lowering.pipeline import choose_schedules
+
+        found = self._lowered("tensor")
+        choose_schedules(found, self.target, self._prepare)
+        return found
+
+    @cached_property
+    def why(self) -> str:
+        """Of each root of the fused module, what every way to compute it says: schedule and estimated cycles, or why it refuses."""
+        from polyreme.lowering.pipeline import builders
+        from polyreme.lowering.schedule.choose_schedules import explain
+
+        return explain(self._lowered("tensor").function("main"), self.target, builders(self.target), self._prepare)
 
     def _run(self, after_pass: Callable[[Stage, PassLike, Module], None]) -> None:
         """Lower a copy of the module, looking at it after each pass."""

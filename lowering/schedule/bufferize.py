@@ -47,6 +47,7 @@ from polyreme.lowering.kernels.plan import (
     structure,
     title,
 )
+from polyreme.lowering.kernels.way import plan_as_said
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.schedule.arena import plan_within
 from polyreme.lowering.schedule.cliffs import find_cliff
@@ -317,7 +318,8 @@ class _Bufferize:
         request = replace(request, preferred_order=self._preferred_order(op), operand_orders=tuple(operand_orders))
         # Builders take constants of several elements as operands only.
         holds_arrays = any(constant.result.type.elements != 1 for constant in request.ops(tensor.Constant))
-        plan = None if holds_arrays else self._plan(request)
+        said = op.schedule if isinstance(op, tensor.Fused) else ""
+        plan = None if holds_arrays else self._plan(request, said)
         if plan is None:
             self._split(op, request, outputs)
             return
@@ -330,7 +332,7 @@ class _Bufferize:
         for r, value in enumerate(op.results):
             buffer = outputs.get(value) or taken.get(r) or self.alloc(_buffer_type(value, op.location))
             results.append(buffer)
-        self._run_plan(request, op.operands, results)
+        self._run_plan(request, op.operands, results, said)
         self.memory.update(zip(op.results, results, strict=True))
         if plan.result_order is not None:
             self.orders[op.results[0]] = plan.result_order
@@ -415,8 +417,8 @@ class _Bufferize:
                     del last[op.result]
         return last
 
-    def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value]) -> None:
-        plan = self._plan(request)
+    def _run_plan(self, request: Request, operands: Sequence[Value], results: Sequence[Value], said: str = "") -> None:
+        plan = self._plan(request, said)
         assert plan is not None, "a copy or a pack is one op"
         config.say(2, lambda: f"// cost of {title(request)}: {cost_of(request.func)}")
         config.say(3, lambda: schedule_text(request, plan))
@@ -437,10 +439,12 @@ class _Bufferize:
         if self.watch is not None:
             self.watch(request, plan, [op for op in self.new.block.ops[before:] if isinstance(op, (kernel.Call, kernel.Launch))])
 
-    def _plan(self, request: Request) -> KernelPlan | None:
-        if request.key not in self.plans:
-            self.plans[request.key] = choose(request, self.builders)
-        return self.plans[request.key]
+    def _plan(self, request: Request, said: str = "") -> KernelPlan | None:
+        """The plan of a root, by the schedule that it carries, if it does."""
+        key = f"{request.key} {said}"
+        if key not in self.plans:
+            self.plans[key] = plan_as_said(request, said, self.builders) if said else choose(request, self.builders)
+        return self.plans[key]
 
 
     def _slot(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from tests.goldens.compare import MACHINES, Choice, differing, read, read_choices, rows
+from polyreme.lowering.kernels.schedule import parse_schedule
+from polyreme.lowering.pipeline import WAYS
+from tests.goldens.compare import MACHINES, SCHEDULES, Choice, differing, read, read_choices, rows
 from tests.goldens.networks import NETWORKS, Network
 
 QUICK = ("lenet", "mlp", "separable", "lstm", "gru")
@@ -35,3 +38,18 @@ def test_another_choice_is_told_with_its_place() -> None:
         "was 2 of contract gemm<tile = 4x4> | strassen, is 2 of contract gemm<tile = 6x4> | strassen",
         "net, aarch64: 'pad' to tensor<4x8xf32>: was loops, is not there",
     ]
+
+
+def test_schedules_of_the_files_are_read_back() -> None:
+    kinds = {way.schedule.kind: way.schedule for way in WAYS}
+    texts = {
+        text
+        for file in SCHEDULES.glob("*.txt")
+        for choice in read_choices(file.stem)
+        for part in choice.schedule.split(" | ")
+        for text in [re.sub(r"^(\d+ of )?(contract (?=gemm))?", "", part)]
+        if re.split(r"[<\s]", text)[0] in kinds
+    }
+    for text in texts:
+        assert str(parse_schedule(text, kinds.values())) == text
+    assert len(texts) > 500

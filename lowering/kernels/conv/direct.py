@@ -29,11 +29,19 @@ from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
-from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
+from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct_amx import DirectBlock
-from polyreme.lowering.kernels.conv.direct_plan import Direct, find_direct
+from polyreme.lowering.kernels.conv.direct_plan import (
+    Direct,
+    DirectSchedule,
+    ScheduledDirect,
+    choose_direct,
+    cycles_of,
+    find_direct,
+    fit_direct,
+)
 from polyreme.lowering.kernels.elements import ElementEmitter, VectorLeaf, load
 from polyreme.lowering.kernels.epilogue import position_at
 from polyreme.lowering.kernels.microkernel import (
@@ -53,18 +61,10 @@ from polyreme.lowering.kernels.microkernel import (
     zeros,
 )
 from polyreme.lowering.kernels.padded_copy import PaddedCopy
-from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
+from polyreme.lowering.kernels.plan import KernelPlan, Step, operand, result
 from polyreme.lowering.kernels.positions import Position, total
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, typical
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
-
-
-def build_direct_conv(request: Request, vectors: int | None = None) -> KernelPlan | None:
-    """The plan of a group around a convolution that gives its channels last, by tiles of so many `vectors` if that is given; None for any
-    other group.
-    """
-    direct = find_direct(request, vectors=vectors)
-    return None if direct is None else _build(direct)
+from polyreme.lowering.kernels.way import Way
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,9 @@ class DirectPixels:
     kept: list[Index]
 
 
-def _build(direct: Direct) -> KernelPlan:
+def write_direct(found: Direct, schedule: DirectSchedule) -> KernelPlan:
+    """The plan of a convolution as its schedule says."""
+    direct = ScheduledDirect(found, schedule)
     p, parts = direct.p, direct.parts
     slots = [
         direct.image_slot(),
@@ -87,13 +89,12 @@ def _build(direct: Direct) -> KernelPlan:
         *(operand(a.index) for a in p.epilogue.args),
         *(result(i) for i in range(len(p.epilogue.values))),
     ]
-    # With 16 registers LLVM's search for cheaper addresses gains nothing and takes most of its time; with 32 first convolutions need it.
-    final = p.registers.count < MANY_REGISTERS or not isinstance(direct.whole[-1], int) or None
+    final = schedule.final_addresses or None
     func = Func.empty(p.request.name("conv"), [parts.buffer_type(s) for s in slots], loc=p.contract.location, final_addresses=final)
     code = Code(Builder.at_end(func.block, func.location), p.pairs)
     size = direct.pieces()
     counts = [ceildiv(n, s) for n, s in zip(direct.extent, size, strict=True)]
-    pieces = max(estimate(product(counts)), 1)
+    pieces = direct.count_pieces(size)
     sizes = [p.size(c) for c in direct.outer]
     chunk = direct.chunk(pieces)
     chunks = -(-direct.count // chunk)
@@ -131,16 +132,10 @@ def _build(direct: Direct) -> KernelPlan:
         run(0, [], [])
     code.b.insert(Return([]))
     parts.steps.append(Step(func, tuple(slots)))
-    chosen = told(
-        "direct",
-        tile="x".join(map(str, direct.tile)),
-        lanes=direct.lanes,
-        pixels="x".join(map(str, size)),
-        panels=chunk,
-        amx=direct.in_blocks,
-        numbered=direct.numbered,
-    )
-    return parts.plan("direct", schedule=chosen)
+    return parts.plan("direct")
+
+
+build_direct_conv = Way("direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv", cycles_of)
 
 
 def _larger(code: Code, a: Index, b: Index) -> Index:
@@ -268,7 +263,7 @@ class DirectTask:
         def tiles(axes: Sequence[Axis], at: Index, weights: Index, tap: Index, add: bool) -> None:
             size = product(a.size for a in axes) * direct.width
             further: Index = size
-            if self.backward is not None and direct.blocks == 1 and (direct.weights_exceed_l3_share or direct.in_blocks):
+            if self.backward is not None and direct.blocks == 1 and (direct.prefetch or direct.in_blocks):
                 further = code.apply("select", self.backward, code.value(code.sub(0, size)), code.value(size))
 
             def row(y: Index, rows: int) -> None:
@@ -281,7 +276,7 @@ class DirectTask:
                         )
                         return
                     prefetched = None
-                    if direct.weights_exceed_l3_share:
+                    if direct.prefetch:
                         prefetched = self._prefetch_weights(weights, size, further, number, count, most)
                     pixels = self._run_of(x, columns) if direct.numbered else self.rectangle(corner, (rows, columns))
                     self._tile(corner, pixels, axes, at, weights, tap, lane0, vectors, valid, add, prefetched, is_row)
@@ -382,12 +377,12 @@ class DirectTask:
         self, weights: Index, size: Dim, further: Index, number: Index, count: int, vectors: int
     ) -> Callable[[Index], list[Index]]:
         """Of the next panel, or the next part of this one, which begins `further` from here and has so many elements: the lines that tile
-        `number` of `count` asks for beside the round of steps at a position. Together the tiles ask for all. Where the machine follows
-        streams by itself, a tile asks for a part that is one; elsewhere for some lines of each round.
+        `number` of `count` asks for beside the round of steps at a position. Together the tiles ask for all. Streams are a
+        part for each tile, which the machine follows by itself; else a tile asks for some lines of each round.
         """
         code, lanes = self.code, self.direct.lanes
         lines = -(-vectors * UNROLL // count)
-        if not self.p.request.target.hardware_prefetch:
+        if self.direct.prefetch == "lines":
             first = code.mul(code.mod(number, -(-vectors * UNROLL // lines)), lines * lanes)
             moved = [code.add(further, first, i * lanes) for i in range(lines)]
             return lambda position: [code.add(position, m) for m in moved]

@@ -9,7 +9,7 @@ from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.dialects.kernel.int8_block import STEP
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels
@@ -19,6 +19,7 @@ from polyreme.lowering.kernels.microkernel import L1_PANEL_VECTORS, MOST_UNROLLE
 from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import Request, Slot
 from polyreme.lowering.kernels.problem import PIECE_CYCLES, PIECES, TYPICAL, Problem, find_problem, in_words, typical
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Parts of L2, 1 / this: the image of a task; a larger one if each task streams its weights; sums that wait; what a tile reads of a panel
@@ -38,6 +39,8 @@ FEW_CHANNELS = 4
 SHORT_ROW_OF_PIXELS, NUMBERED_PIXELS = 32, 192
 # Rows of so many pixels, under windows with so many taps along them, may be tiles of their own, so many vectors wide.
 LEAST_OF_ROWS, MOST_OF_ROWS, TAPS_OF_ROWS, VECTORS_OF_ROWS = 3, 8, 3, 2
+# Vectors of a tile at most.
+MOST_VECTORS = 6
 # Tiles of a task, before it is cut for the threads.
 ENOUGH_TILES = 8
 # A task copies its part of the image at so many bytes a cycle, which may take this part of its time.
@@ -284,7 +287,7 @@ class Direct:
         registers = self.p.registers
         best: tuple[float, int, int, int] | None = None
         given = VECTORS_OF_ROWS if self.has_whole_rows else self.vectors
-        for vectors in range(1, min(across, 6) + 1) if given is None else (min(across, given),):
+        for vectors in range(1, min(across, MOST_VECTORS) + 1) if given is None else (min(across, given),):
             # Rows alone have simple addresses: all registers but for those of a step's weights and of one pixel hold sums, and nothing
             # spills.
             pixels = (registers.count - vectors - 1) // vectors if self.by_rows else registers.most_rows(vectors)
@@ -316,13 +319,13 @@ class Direct:
         no slower.
         """
         across = -(-self.n // self.lanes)
-        if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self._around * -(-across // vectors) >= PIECES:
+        if self.vectors is not None or tiles >= 2 * ENOUGH_TILES or self.places * -(-across // vectors) >= PIECES:
             return vectors
         cycles = step_cycles(pixels, vectors) / vectors
         return next((v for v in range(vectors, 1, -1) if across % v == 0 and step_cycles(pixels, v) / v <= cycles), vectors)
 
     @property
-    def _around(self) -> int:
+    def places(self) -> int:
         """Places of the outer letters."""
         return max(estimate(product(self.p.size(c) for c in self.outer)), 1)
 
@@ -337,6 +340,13 @@ class Direct:
         cache = self.p.request.target.caches[1]
         room = cache // (PANEL_SHARE_OF_SMALL if cache < SMALL_CACHE else PANEL_SHARE)
         return -(-self.k * self.width * self.p.dtype.bytes // room)
+
+    @cached_property
+    def prefetch(self) -> str:
+        """How tiles prefetch weights, as `DirectSchedule` has it."""
+        if not self.weights_exceed_l3_share:
+            return ""
+        return "streams" if self.p.request.target.hardware_prefetch else "lines"
 
     @property
     def weights_exceed_l3_share(self) -> bool:
@@ -378,7 +388,7 @@ class Direct:
         if len(size) > 1:
             size[0] = self._piece(0, least[0], lambda n: self._fits([n, size[1]]))
             # Threads share panels rather than pixels, so that a task reads each panel from memory once.
-            around = self._around * self.count * -(-self.outputs[-1] // size[-1])
+            around = self.places * self.count * -(-self.outputs[-1] // size[-1])
             enough = self.outputs[0] * -(-self.outputs[-1] // self.tile[1]) // (ENOUGH_TILES * self.tile[0])
             wanted = min(-(-PIECES // around), int(self.cycles() / PIECE_CYCLES), self.outputs[0] // least[0], max(1, enough))
             if wanted > -(-self.outputs[0] // size[0]):
@@ -405,9 +415,17 @@ class Direct:
         """Panels of all lanes."""
         return -(-self.n // self.width)
 
+    def count_pieces(self, size: Sequence[int]) -> int:
+        """Pieces of `size` pixels of an image, about as many where it is not known."""
+        return max(estimate(product(ceildiv(n, s) for n, s in zip(self.extent, size, strict=True))), 1)
+
+    def by_vectors(self, vectors: int) -> Direct:
+        """The same with tiles so many vectors wide."""
+        return Direct(self.p, self.lane, self.spatial, self.window, self.by_rows, vectors)
+
     def chunk(self, pieces: int) -> int:
         """Panels of a task, if the pixels of an image are cut into so many pieces: few enough for the threads."""
-        tasks = self._around * pieces
+        tasks = self.places * pieces
         parts = min(self.count, PIECES // tasks, int(self.cycles() / PIECE_CYCLES / pieces))
         return min(max(-(-self.count // max(1, parts)), self._min_panels_to_copy()), self.count)
 
@@ -464,6 +482,94 @@ class Direct:
             moves[letters[axis]] = window.strides[i] * strides[axis]
             moves[letters[len(strides) + i]] = window.dilations[i] * strides[axis]
         return self.p.in_words(moves)
+
+
+@dataclass(frozen=True)
+class DirectSchedule(Schedule, kind="direct"):
+    """How a direct convolution is computed: by tiles of `tile` (rows of pixels, pixels of a row, vectors), vectors of so many `lanes`.
+
+    A task has `pixels` of the result (rows, and of a row; of all if `numbered`) and so many `panels` of output channels. Taps are taken in
+    `blocks`, between which sums wait. Tiles are blocks of tile registers if `amx`, and runs of numbered pixels if `numbered`. Each tile
+    prefetches a part of the next panel if `prefetch` says so: some "lines" in each round of steps, or "streams" of neighbouring lines. With
+    `final_addresses` LLVM looks for no cheaper addresses.
+    """
+
+    tile: tuple[int, int, int]
+    lanes: int
+    pixels: tuple[int, ...]
+    panels: int
+    blocks: int = 1
+    amx: bool = False
+    numbered: bool = False
+    prefetch: str = ""
+    final_addresses: bool = False
+
+
+def choose_direct(direct: Direct) -> DirectSchedule:
+    """The schedule with the fewest estimated cycles."""
+    size = direct.pieces()
+    few_registers = direct.p.registers.count < MANY_REGISTERS
+    return DirectSchedule(
+        direct.tile,
+        direct.lanes,
+        tuple(size),
+        direct.chunk(direct.count_pieces(size)),
+        direct.blocks,
+        direct.in_blocks,
+        direct.numbered,
+        direct.prefetch,
+        # With 16 registers LLVM's search for cheaper addresses gains nothing and takes most of its time; with 32 first convolutions need
+        # it.
+        few_registers or not isinstance(direct.whole[-1], int),
+    )
+
+
+def fit_direct(direct: Direct, schedule: DirectSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this convolution, by tiles of any number of vectors."""
+    own = choose_direct(direct)
+    others = (choose_direct(direct.by_vectors(vectors)) for vectors in range(1, MOST_VECTORS + 1))
+    if schedule != own and all(schedule != other for other in others):
+        raise ScheduleError(f"expected a schedule like {own} for this convolution and machine but got {schedule}")
+
+
+def cycles_of(direct: Direct, schedule: DirectSchedule) -> float:
+    """The estimated cycles of all images, of usual sizes where these are not known."""
+    scheduled = ScheduledDirect(direct, schedule)
+    return scheduled.cycles() * scheduled.places
+
+
+class ScheduledDirect(Direct):
+    """A convolution with all of it as a schedule says, which asks no machine."""
+
+    def __init__(self, found: Direct, schedule: DirectSchedule):
+        super().__init__(found.p, found.lane, found.spatial, found.window, found.by_rows, found.vectors)
+        self.schedule = schedule
+
+    @cached_property
+    def tile(self) -> tuple[int, int, int]:
+        return self.schedule.tile
+
+    @cached_property
+    def in_blocks(self) -> bool:
+        return self.schedule.amx
+
+    @cached_property
+    def numbered(self) -> bool:
+        return self.schedule.numbered
+
+    @cached_property
+    def blocks(self) -> int:
+        return self.schedule.blocks
+
+    @cached_property
+    def prefetch(self) -> str:
+        return self.schedule.prefetch
+
+    def pieces(self) -> list[int]:
+        return list(self.schedule.pixels)
+
+    def chunk(self, pieces: int) -> int:
+        return self.schedule.panels
 
 
 def _assumed(size: Dim) -> int:

@@ -40,6 +40,7 @@ from polyreme.lowering.kernels.conv.direct_plan import Direct
 from polyreme.lowering.kernels.conv.inverted_residual_plan import LEAST_GROUPS, InvertedResidual, find_inverted_residual
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear, store
 from polyreme.lowering.kernels.epilogue import Epilogue
+from polyreme.lowering.kernels.gemm.contract_schedule import tile_form
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import run
@@ -84,7 +85,7 @@ class _Product:
 
     def write(self, made: ProductKernel, panel: Index, valid: int | None, first: Index, count: Index) -> None:
         """`count` rows from `first` on by a panel, of which `valid` lanes exist (None: all)."""
-        tile = Tile(self.product, made, {}, panel, self.panels, self.vectors)
+        tile = Tile(self.product, made, {}, panel, self.panels, self.vectors, tile_form(self.product, self.panels))
         vectors = self.vectors if valid is None else -(-valid // self.product.lanes)
         tile.write_rows(first, count, tile_heights(self.high, count), vectors, valid)
 

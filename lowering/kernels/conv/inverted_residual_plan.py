@@ -221,7 +221,7 @@ def _maker(part: Request, image: Value) -> Product | Direct | None:
     if product is not None and _is_plain(product):
         return product if product.n == channels and product.m == size_of(pixels) and len(product.problem.epilogue.values) == 1 else None
     direct = find_direct(part, by_rows=True)
-    if direct is None or build_winograd(part) is not None:
+    if direct is None or build_winograd.takes(part):
         return None
     p = direct.p
     plain = (

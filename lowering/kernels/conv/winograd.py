@@ -31,14 +31,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from polyreme.dialects import kernel, tensor
-from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
@@ -47,19 +46,22 @@ from polyreme.ir.dims import Dim
 from polyreme.ir.types import BufferType, f32, i16, i32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
+from polyreme.lowering.kernels.conv.direct_plan import find_direct
 from polyreme.lowering.kernels.conv.winograd_plan import (
     EXACT_SCALE,
-    INNER_PRODUCT_SHARE,
     TRANSFORM_CYCLES,
     Blocking,
     WinogradImage,
-    choose_blockings,
+    WinogradSchedule,
+    choose_winograd,
+    cycles_of,
     find_image,
+    fit_winograd,
+    why_not_winograd,
 )
 from polyreme.lowering.kernels.conv.winograd_transforms import FixedMatrixProducts
 from polyreme.lowering.kernels.elements import VectorLeaf
 from polyreme.lowering.kernels.epilogue import position_at
-from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import (
     Accumulators,
     Axis,
@@ -71,47 +73,28 @@ from polyreme.lowering.kernels.microkernel import (
     zeros,
 )
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import prefetch_panel
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
+from polyreme.lowering.kernels.way import Way
 
 
-def build_winograd(request: Request) -> KernelPlan | None:
-    """The plan of a group around a channels-last convolution, 3x3 with stride 1 or 2 or 5x5, with packed weights.
-
-    None for any other group, if the direct convolution or Winograd's inner product is estimated to be faster, or if `Target.winograd` or
-    `POLYREME_WINOGRAD` forbids it.
-    """
-    if not request.target.winograd or not config.winograd():
-        return None
-    image = find_image(request)
-    if image is None:
-        return None
-    cuts = choose_blockings(image)
-    return build_cut(image, cuts) if cuts and not _prefers_inner_product(request, cuts) else None
-
-
-def _prefers_inner_product(request: Request, cuts: Sequence[Blocking]) -> bool:
-    """Whether Winograd's inner product takes less time. Estimates here are in cycles of two multiply-adds."""
-    inner_product = find_winograd_inner_product(request)
-    cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
-    return inner_product is not None and cycles > INNER_PRODUCT_SHARE * inner_product.cycles
-
-
-def build_cut(image: WinogradImage, cuts: Sequence[Blocking]) -> KernelPlan:
+def write_winograd(image: WinogradImage, schedule: WinogradSchedule) -> KernelPlan:
     """The plan of a convolution by one or several blockings, each for a range of sizes. Sizes below all of them are convolved directly."""
     parts = PlanParts(image.request)
-    least = min(cut.least for cut in cuts)
-    direct = build_direct_conv(image.request) if least else None
-    if direct is not None:
-        parts.include(direct, lambda code, tasks: if_so_many(code, image, 0, least, tasks))
-    elif least:
-        cuts = [replace(cut, least=0) if cut.least == least else cut for cut in cuts]
-    for cut in cuts:
-        _WinogradBuilder(image, cut, parts).build()
-    chosen = [*(["direct"] if direct is not None else []), *map(str, cuts)]
-    return parts.plan("winograd", schedule="\n".join(chosen))
+    least = min(cut.from_pixels for cut in schedule.cuts)
+    if schedule.direct is not None:
+        plan = build_direct_conv.plan(find_direct(image.request), schedule.direct)
+        parts.include(plan, lambda code, tasks: if_so_many(code, image, 0, least, tasks))
+    for cut in schedule.cuts:
+        _WinogradBuilder(image, cut.of(image), parts).build()
+    return parts.plan("winograd")
+
+
+build_winograd = Way(
+    "winograd", WinogradSchedule, find_image, choose_winograd, write_winograd, fit_winograd, cycles=cycles_of, refusal=why_not_winograd
+)
 
 
 def if_so_many(code: Code, image: WinogradImage, least: int, below: int | None, tasks: Index) -> Value:
@@ -172,10 +155,7 @@ class _WinogradBuilder:
         )
         code = Code(Builder.at_end(func.block, func.location), image.pairs)
         blocks = WinogradBlocks.of(code, cut)
-        usual = cut if cut.known else cut.of(image.usual[0])
-        assert isinstance(usual.blocks, int)
-        grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
-        with code.parallel(self._if_meant(code, code.mul(blocks.count, cut.parts)), grain=grain, name="task") as flat:
+        with code.parallel(self._if_meant(code, code.mul(blocks.count, cut.parts)), grain=cut.grain, name="task") as flat:
             part, block = code.split(flat, [cut.parts, blocks.count])
             # Those of the first tasks, which the first thread begins with, read the first copy.
             copy = code.div(code.mul(flat, self._copies(code)), code.mul(blocks.count, cut.parts)) if self._may_copy else 0
@@ -193,7 +173,7 @@ class _WinogradBuilder:
     @property
     def _may_copy(self) -> bool:
         """Whether two threads make the transformed image each for itself."""
-        return self.blocking.transforms_first and self.blocking.known and self.image.request.target.separate_l3
+        return self.blocking.copies
 
     def _copies(self, code: Code) -> Index:
         """How often the transformed image is there."""

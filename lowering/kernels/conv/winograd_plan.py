@@ -10,16 +10,19 @@ from functools import cached_property
 from math import isqrt
 
 from polyreme.dialects import tensor
-from polyreme.ir import dims
+from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.estimates import ASSUMED_PIXELS, estimate
+from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.conv.winograd_transforms import Transforms, transforms
+from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import find_winograd_inner_product
 from polyreme.lowering.kernels.microkernel import Registers, split_extent, step_cycles
-from polyreme.lowering.kernels.plan import Request, told
-from polyreme.lowering.kernels.problem import PIECES, Problem, find_problem
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECES, Problem, find_problem
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 
 ACCURACY = {
     (3, 2): Accuracy(ulp=0.5, summed=1.0), (3, 3): Accuracy(ulp=0.5, summed=2.0), (3, 4): Accuracy(ulp=0.5, summed=3.0),
@@ -260,7 +263,7 @@ class Blocking:
     A block has `pieces` of `size` x `size` pixels and takes `depth` channels at a time. A panel has `vectors` vectors of output channels, a
     task `panels` panels, a register tile `rows` pieces. With `transforms_first` a kernel transforms the image once for all tasks. For an
     unknown number of pieces, `pieces` is the most that fit into a block. The blocking serves calls with at least `least` pixels and with
-    fewer than `below`.
+    fewer than `below`. With `copies` each of two threads makes the transformed image for itself. A thread takes `grain` tasks at a time.
     """
 
     image: WinogradImage
@@ -273,20 +276,8 @@ class Blocking:
     transforms_first: bool = False
     least: int = 0
     below: int | None = None
-
-    def __str__(self) -> str:
-        return told(
-            "winograd",
-            pixels=f"{self.size}x{self.size}",
-            pieces=self.pieces,
-            depth=self.depth,
-            vectors=self.vectors,
-            panels=self.panels,
-            tile=self.rows,
-            transforms_first=self.transforms_first,
-            from_pixels=self.least,
-            below_pixels=self.below,
-        )
+    copies: bool = False
+    grain: int = 1
 
     @cached_property
     def transforms(self) -> Transforms:
@@ -432,6 +423,103 @@ class Blocking:
         # Each panel meets all of a block's data.
         again = data * self.parts * self.panels if data > l2 * 7 // 8 * blocks else 0
         return TRANSFORM_FIRST_CYCLES * data + LOADING_SHOWS * again / bandwidth + RANGE_CYCLES * sums
+
+
+@dataclass(frozen=True)
+class WinogradCut(Schedule, kind="pieces"):
+    """A `Blocking` without its image: pieces of `pixels` x `pixels`, so many `pieces` to a block, and register tiles of `tile` pieces; for
+    calls from `from_pixels` pixels on and below `below_pixels`. The other fields are those of `Blocking`.
+    """
+
+    pixels: int
+    pieces: int
+    depth: int
+    vectors: int
+    panels: int
+    tile: int
+    transforms_first: bool = False
+    copies: bool = False
+    grain: int = 1
+    from_pixels: int = 0
+    below_pixels: int | None = None
+
+    def of(self, image: WinogradImage) -> Blocking:
+        """The work on an image, cut like this."""
+        return Blocking(
+            image, self.pixels, self.pieces, self.depth, self.vectors, self.panels, self.tile, self.transforms_first, self.from_pixels,
+            self.below_pixels, self.copies, self.grain,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WinogradSchedule(Schedule, kind="winograd"):
+    """How a convolution is computed by Winograd's algorithm: by one of `cuts` for each range of sizes. Images with fewer pixels than any of
+    them is for are convolved as `direct` says.
+    """
+
+    cuts: tuple[WinogradCut, ...]
+    direct: DirectSchedule | None = None
+
+
+def choose_winograd(image: WinogradImage) -> WinogradSchedule | None:
+    """The schedule with the fewest estimated cycles. None if the direct convolution or Winograd's inner product is estimated to be faster,
+    or if `Target.winograd` or `POLYREME_WINOGRAD` forbids it.
+    """
+    if not image.request.target.winograd or not config.winograd():
+        return None
+    cuts = choose_blockings(image)
+    return schedule_blockings(image, cuts) if cuts and not _prefers_inner_product(image.request, cuts) else None
+
+
+def _prefers_inner_product(request: Request, cuts: Sequence[Blocking]) -> bool:
+    """Whether Winograd's inner product takes less time. Estimates here are in cycles of two multiply-adds."""
+    inner_product = find_winograd_inner_product(request)
+    cycles = 2 / request.target.multiply_adds * min(cut.cycles for cut in cuts)
+    return inner_product is not None and cycles > INNER_PRODUCT_SHARE * inner_product.cycles
+
+
+def cycles_of(image: WinogradImage, schedule: WinogradSchedule) -> float | None:
+    """The estimated cycles of an image of known size."""
+    return schedule.cuts[0].of(image).cycles if image.known else None
+
+
+def why_not_winograd(image: WinogradImage) -> str:
+    """Why a convolution is not computed so, for people."""
+    if not image.request.target.winograd or not config.winograd():
+        return "forbidden"
+    per = "" if image.known else " for each pixel"
+    best = min((b.cycles for b in blockings(image)), default=None)
+    if best is None:
+        return "no cut fits into the caches"
+    if best > image.enough:
+        return f"estimated {best:.1f} cycles{per}; at most {image.enough:.1f} are asked, by the direct convolution's"
+    return "Winograd's inner product, or for unknown sizes the direct convolution, is estimated to be faster"
+
+
+def schedule_blockings(image: WinogradImage, cuts: Sequence[Blocking]) -> WinogradSchedule:
+    """Blockings, each for a range of sizes, as a value without the image; sizes below all of them are convolved directly."""
+    least = min(cut.least for cut in cuts)
+    direct = find_direct(image.request) if least else None
+    if least and direct is None:
+        cuts = [replace(cut, least=0) if cut.least == least else cut for cut in cuts]
+    return WinogradSchedule(tuple(map(_cut_of, cuts)), None if direct is None else choose_direct(direct))
+
+
+def _cut_of(cut: Blocking) -> WinogradCut:
+    usual = cut if cut.known else cut.of(cut.image.usual[0])
+    assert isinstance(usual.blocks, int)
+    grain = max(1, int(GRAIN_CYCLES / (usual.cycles / (cut.parts * usual.blocks))))
+    copies = cut.transforms_first and cut.known and cut.image.request.target.separate_l3
+    return WinogradCut(
+        cut.size, cut.pieces, cut.depth, cut.vectors, cut.panels, cut.rows, cut.transforms_first, copies, grain, cut.least, cut.below
+    )
+
+
+def fit_winograd(image: WinogradImage, schedule: WinogradSchedule) -> None:
+    """`ScheduleError` unless it is what is chosen for this convolution, or the cut of a known size by one of its blockings."""
+    every = blockings(image) if image.known else ()
+    if all(schedule != schedule_blockings(image, [cut]) for cut in every) and schedule != choose_winograd(image):
+        raise ScheduleError(f"expected one of the cuts of this convolution on this machine but got {schedule}")
 
 
 def choose_blockings(image: WinogradImage) -> list[Blocking]:

@@ -35,27 +35,41 @@ from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
-from polyreme.lowering.kernels.gemm.bf16x3_plan import LEAST_ROWS, LEAST_TILES, MOST_TILES, VECTOR, Bf16x3Plan, find_bf16x3
-from polyreme.lowering.kernels.gemm.contract import build_with_tile
+from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, find_direct
+from polyreme.lowering.kernels.gemm.bf16x3_plan import (
+    LEAST_ROWS,
+    LEAST_TILES,
+    MOST_TILES,
+    VECTOR,
+    Bf16x3Plan,
+    Bf16x3Schedule,
+    ScheduledBf16x3,
+    choose_bf16x3,
+    find_plan,
+    fit_bf16x3,
+    why_not_split,
+)
+from polyreme.lowering.kernels.gemm.contract import build_contract, find_with_halves
 from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import tile_rows, transpose_lanes
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets
 
 # Pairs of rows ahead of what is cut that are asked for.
 PREFETCH_PAIRS = 32
-# Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
-FEW_ROWS = 12
 # Tasks of a thread, so that one that is slow makes fewer of them.
 TASKS_OF_THREAD = 4
 
 
-def build_bf16x3(request: Request) -> KernelPlan | None:
-    """The plan of a group around a product that is made so; None for any other."""
-    found = find_bf16x3(request)
-    return None if found is None else Bf16x3Builder(found).build()
+def write_bf16x3(plan: Bf16x3Plan, schedule: Bf16x3Schedule) -> KernelPlan:
+    """The plan of a product that is computed like that."""
+    return Bf16x3Builder(ScheduledBf16x3(plan.matrices, plan.target, schedule)).build()
+
+
+build_bf16x3 = Way("bf16x3", Bf16x3Schedule, find_plan, choose_bf16x3, write_bf16x3, fit_bf16x3, refusal=why_not_split)
 
 
 class Bf16x3Builder:
@@ -90,13 +104,16 @@ class Bf16x3Builder:
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         if not isinstance(plan.m, int):
-            # By the same panels.
-            vectors = LANES // VECTOR
-            few = build_direct_conv(p.request, vectors) if plan.matrices.product.strided_rows else None
-            few = few or build_with_tile(p.request, (FEW_ROWS, vectors), evenly=True)
-            assert few is not None
-            self.parts.include(few, lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0)))
-        return self.parts.plan("bf16x3", schedule=str(plan))
+            some = lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0))
+            self.parts.include(self._few_rows(), some)
+        return self.parts.plan("bf16x3")
+
+    def _few_rows(self) -> KernelPlan:
+        """The plan of the direct path, by the same panels."""
+        few, request = self.plan.few, self.p.request
+        if isinstance(few, DirectSchedule):
+            return build_direct_conv.plan(find_direct(request, vectors=LANES // VECTOR), few)
+        return build_contract.plan(find_with_halves(request), few)
 
     def _weights(self) -> Slot:
         """B as [panel][step of the axis][lane], as a pack."""

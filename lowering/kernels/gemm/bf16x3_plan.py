@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -12,11 +12,13 @@ from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
-from polyreme.lowering.kernels.gemm.contract_schedule import L2_WAYS, PAGE_BYTES
+from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
+from polyreme.lowering.kernels.gemm.contract_schedule import L2_WAYS, PAGE_BYTES, ContractSchedule, schedule_product
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.plan import Request, told
+from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import find_product, typical
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import has_bf16_tiles
 from polyreme.lowering.machines.targets import Target
 
@@ -30,6 +32,8 @@ MOST_TILES, CHUNK_SHARE = 13, 2
 TILES_OF_TWO, FEW_PANELS = 12, 8
 # Threads that split A each for itself: bounds of their number, and of the memory for all of them. Lines of another core come slowly.
 MOST_MAKERS, LEAST_MAKERS, MAKERS_BYTES = 64, 8, 32 << 20
+# Rows of a tile where they are few: more would read panels less often, but there is code for each number of them.
+FEW_ROWS = 12
 # Tiles of rows that share splitting the next block: at least so many, and so many of an unknown number of rows.
 LEAST_TILES, MANY_TILES = 3, 6
 # Fewer rows, steps or lanes do not pay; an unknown number of rows gets a kernel if so many would pay.
@@ -48,15 +52,81 @@ PACK_CYCLES, TRANSPOSE_CYCLES, CONFLICT_CYCLES, MOST_ROWS_IN_PLACE = 0.6, 1.3, 0
 
 def find_bf16x3(request: Request) -> Bf16x3Plan | None:
     """The plan of a bf16x3 product; None if the target has no such registers, the user forbids it, or it does not pay."""
+    plan = find_plan(request)
+    return plan if plan is not None and plan.pays else None
+
+
+def find_plan(request: Request) -> Bf16x3Plan | None:
+    """The plan of a product that may be computed so, whether it pays or not."""
     target = request.target
     if not target.bf16_terms or not config.bf16_terms() or not has_bf16_tiles(target) or target.lanes(f32) != VECTOR:
         return None
     found = find_matrices(request) or find_unknown_b(request) or find_strided_rows(request)
-    if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES:
-        return None
-    plan = Bf16x3Plan(found, target)
-    rows = found.m if isinstance(found.m, int) else MANY_ROWS
-    return plan if rows >= LEAST_ROWS and plan.gains(rows) else None
+    return None if found is None or found.k < LEAST_STEPS or found.n < LEAST_LANES else Bf16x3Plan(found, target)
+
+
+@dataclass(frozen=True)
+class Bf16x3Schedule(Schedule, kind="bf16x3"):
+    """How a product of `sizes` (rows, steps, lanes) is computed by bf16x3 splits: tiles of so many `rows`, in so many `chunks` (None: of
+    `MOST_TILES` tiles each, of an unknown number of rows); blocks of so many `steps`, which are taken in `runs`.
+
+    B is read where it stands if `in_place`. With `prefetch_rows` and `prefetch_results` these are prefetched. An unknown number of rows is
+    computed as `few` says where there are too few: of `balance`, rows times the first number are at most tiles of rows times the second one
+    and the third one.
+    """
+
+    sizes: str
+    rows: int
+    steps: int
+    chunks: int | None = None
+    runs: int = 1
+    in_place: bool = False
+    prefetch_rows: bool = False
+    prefetch_results: bool = False
+    balance: tuple[int, ...] = ()
+    few: DirectSchedule | ContractSchedule | None = None
+
+
+def choose_bf16x3(plan: Bf16x3Plan) -> Bf16x3Schedule | None:
+    """The schedule of a product; None if it does not pay."""
+    return schedule_plan(plan) if plan.pays else None
+
+
+def why_not_split(plan: Bf16x3Plan) -> str:
+    """Why a product is not computed so, for people."""
+    rows = plan.m if isinstance(plan.m, int) else MANY_ROWS
+    if rows < LEAST_ROWS:
+        return f"{rows} rows are fewer than {LEAST_ROWS}"
+    row, tile, all_rows = plan.balance
+    cost = -(-rows // plan.height) * tile + all_rows
+    return f"{rows} rows are estimated to gain {rows * row} cycles over the direct product, and to cost {cost}"
+
+
+def schedule_plan(plan: Bf16x3Plan) -> Bf16x3Schedule:
+    """What a plan says, as a value without the product."""
+    known = isinstance(plan.m, int)
+    return Bf16x3Schedule(
+        f"{plan.m}x{plan.matrices.k}x{plan.matrices.n}",
+        plan.height,
+        STEPS * plan.block,
+        plan.chunks if isinstance(plan.chunks, int) else None,
+        plan.runs,
+        plan.in_place,
+        plan.rows_exceed_l2,
+        plan.results_exceed_l2,
+        () if known else plan.balance,
+        None if known else plan.few,
+    )
+
+
+def fit_bf16x3(plan: Bf16x3Plan, schedule: Bf16x3Schedule) -> None:
+    """`ScheduleError` unless it is the schedule of this product, in any number of runs, and with any prefetching."""
+    own = schedule_plan(plan)
+    free = replace(own, prefetch_rows=schedule.prefetch_rows, prefetch_results=schedule.prefetch_results)
+    if 1 <= schedule.runs <= plan.blocks and -(-plan.blocks // -(-plan.blocks // schedule.runs)) == schedule.runs:
+        free = replace(free, runs=schedule.runs)
+    if schedule != free:
+        raise ScheduleError(f"expected a schedule like {own} for this product and machine but got {schedule}")
 
 
 def find_unknown_b(request: Request) -> Matrices | None:
@@ -118,17 +188,22 @@ class Bf16x3Plan:
         source = problem.right.source
         return isinstance(source, BlockArgument) and source.index in problem.request.constant
 
-    def __str__(self) -> str:
-        return told(
-            "bf16x3",
-            sizes=f"{self.m}x{self.matrices.k}x{self.matrices.n}",
-            rows=self.height,
-            tiles_of_chunk=self.chunk,
-            steps=STEPS * self.block,
-            runs=self.runs if self.runs > 1 else None,
-            panels=self.panels,
-            in_place=self.in_place,
-        )
+    @property
+    def pays(self) -> bool:
+        """Whether there are enough rows, or may be."""
+        rows = self.m if isinstance(self.m, int) else MANY_ROWS
+        return rows >= LEAST_ROWS and self.gains(rows)
+
+    @cached_property
+    def few(self) -> DirectSchedule | ContractSchedule:
+        """How few rows are computed, of an unknown number: by the same panels."""
+        request, vectors = self.matrices.product.problem.request, LANES // VECTOR
+        direct = find_direct(request, vectors=vectors) if self.matrices.product.strided_rows else None
+        if direct is not None:
+            return choose_direct(direct)
+        product = find_product(request, halves=True)
+        assert product is not None
+        return schedule_product(product, (FEW_ROWS, vectors), evenly=True)
 
     @cached_property
     def in_place(self) -> bool:
@@ -235,12 +310,12 @@ class Bf16x3Plan:
             return LEAST_MAKERS
         return max(LEAST_MAKERS, min(MOST_MAKERS, MAKERS_BYTES // (self.chunk_words * i32.bytes)))
 
-    @property
+    @cached_property
     def rows_exceed_l2(self) -> bool:
         """Whether A is so large that its rows are prefetched before they are split."""
         return self._exceeds_l2(self.matrices.k)
 
-    @property
+    @cached_property
     def results_exceed_l2(self) -> bool:
         """Whether results are so large that their lines are prefetched before they are written."""
         return self._exceeds_l2(self.matrices.n)
@@ -302,3 +377,48 @@ class Bf16x3Plan:
         row = self.apart * f32.bytes
         near = self.target.caches[1] // gcd(row, self.target.caches[1] // L2_WAYS)
         return CONFLICT_CYCLES if row < PAGE_BYTES and self.matrices.k > near else 0
+
+
+@dataclass(frozen=True)
+class ScheduledBf16x3(Bf16x3Plan):
+    """A plan with all that is chosen as a schedule says."""
+
+    schedule: Bf16x3Schedule
+
+    @cached_property
+    def height(self) -> int:
+        return self.schedule.rows
+
+    @cached_property
+    def block(self) -> int:
+        return self.schedule.steps // STEPS
+
+    @cached_property
+    def chunks(self) -> Dim:
+        return super().chunks if self.schedule.chunks is None else self.schedule.chunks
+
+    @cached_property
+    def runs(self) -> int:
+        return self.schedule.runs
+
+    @cached_property
+    def in_place(self) -> bool:
+        return self.schedule.in_place
+
+    @cached_property
+    def rows_exceed_l2(self) -> bool:
+        return self.schedule.prefetch_rows
+
+    @cached_property
+    def results_exceed_l2(self) -> bool:
+        return self.schedule.prefetch_results
+
+    @cached_property
+    def balance(self) -> tuple[int, int, int]:
+        row, tile, all_rows = self.schedule.balance
+        return row, tile, all_rows
+
+    @cached_property
+    def few(self) -> DirectSchedule | ContractSchedule:
+        assert self.schedule.few is not None
+        return self.schedule.few

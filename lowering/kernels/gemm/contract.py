@@ -19,60 +19,70 @@ from polyreme.dialects import kernel as kernel_ops
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
-from polyreme.ir.dims import ceildiv, product
+from polyreme.ir.dims import Dim, ceildiv, product
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.contract_schedule import (
     BufferedTasks,
     ContractSchedule,
     DotTasks,
     TileTasks,
+    fit_product,
+    panels_for,
+    rows_that_meet_b,
     schedule_product,
 )
-from polyreme.lowering.kernels.gemm.double_buffered import DoubleBufferKernel
+from polyreme.lowering.kernels.gemm.double_buffered import DoubleBufferKernel, DoubleBufferPlan
 from polyreme.lowering.kernels.gemm.product_amx import BlockTile
 from polyreme.lowering.kernels.gemm.product_tile import Blocks, ProductKernel, Tile
 from polyreme.lowering.kernels.microkernel import Axis, join_axes, rank_tiles, tile_heights, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result
-from polyreme.lowering.kernels.problem import find_product, typical
-
-
-def build_contract(request: Request) -> KernelPlan | None:
-    """The plan of a group around a matrix product; None for any other group."""
-    found = find_product(request, halves=True)
-    return None if found is None else ProductBuilder(schedule_product(found)).build()
+from polyreme.lowering.kernels.problem import Product, find_product, typical
+from polyreme.lowering.kernels.way import Way
 
 
 def build_with_tile(request: Request, tile: tuple[int, int], evenly: bool = False) -> KernelPlan | None:
     """The same with a tile of so many rows and vectors, one of `tiles_of`; with `evenly`, an unknown number of rows is covered by tiles of
     about as many each, and no more.
     """
-    found = find_product(request, halves=True)
-    return None if found is None else ProductBuilder(schedule_product(found, tile, evenly)).build()
+    found = find_with_halves(request)
+    return None if found is None else build_contract.plan(found, schedule_product(found, tile, evenly))
 
 
 def tiles_of(request: Request) -> tuple[tuple[int, int], ...]:
     """The tiles that a matrix product of known sizes may be computed with, the one that is thought to be the fastest first; none for other
     groups.
     """
-    found = find_product(request, halves=True)
+    found = find_with_halves(request)
     if found is None or not all(isinstance(d, int) for d in found.problem.sizes.values()):
         return ()
     schedule = schedule_product(found)
-    if schedule.in_blocks:
+    if schedule.amx or schedule.tile is None:
         return ()
     ranked = rank_tiles(typical(found.m), typical(found.n), typical(found.k), found.problem.registers)
     return (schedule.tile, *(tile for tile in ranked if tile != schedule.tile))
 
 
+def find_with_halves(request: Request) -> Product | None:
+    """The product of a group around one; None for any other group."""
+    return find_product(request, halves=True)
+
+
+def write_product(product: Product, schedule: ContractSchedule) -> KernelPlan:
+    """The plan of a product as its schedule says."""
+    return ProductBuilder(product, schedule).build()
+
+
 class ProductBuilder:
     """Makes the plan of one product as its schedule says: where B comes from, then the kernel over tiles."""
 
-    def __init__(self, schedule: ContractSchedule):
-        self.schedule, self.product, self.p = schedule, schedule.product, schedule.product.problem
+    def __init__(self, product: Product, schedule: ContractSchedule):
+        self.schedule, self.product, self.p = schedule, product, product.problem
         self.parts = PlanParts(self.p.request)
         self.lanes, self.outer = self.product.lanes, self.product.outer
         self.m, self.n, self.k = self.product.m, self.product.n, self.product.k
+        self.panels = panels_for(product, schedule)
+        self.tile = schedule.tile or (1, 1)
 
     def build(self) -> KernelPlan:
         source, packed, in_place = self.p.right.source, self.schedule.packed, self.schedule.in_place
@@ -86,14 +96,14 @@ class ProductBuilder:
             self._tiles(self._open("contract", [left, self.parts.memory_of(source)]), packed)
         else:
             self._read_panels(left, packed)
-        return self.parts.plan("contract", schedule=str(self.schedule))
+        return self.parts.plan("contract")
 
     def _read_panels(self, left: Slot, tasks: TileTasks) -> None:
         """From panels that are packed before; in place where it shows at run time only that there are too few rows for that."""
-        p, threshold = self.p, self.schedule.threshold
-        assert tasks.panels is not None
+        p, least = self.p, self.schedule.packed_from_rows
         value = p.contract.b if p.right_is_b else p.contract.a
-        packed = self.parts.packed(value, p.right_letters, p.right, tasks.panels, threshold, p.word_letter)
+        threshold = None if least is None else (rows_that_meet_b(self.product), least)
+        packed = self.parts.packed(value, p.right_letters, p.right, self.panels, threshold, p.word_letter)
         if threshold is None:
             self._tiles(self._open("contract", [left, packed]), tasks)
             return
@@ -115,11 +125,21 @@ class ProductBuilder:
 
     def _double_buffered(self, memory: list[Slot], tasks: BufferedTasks) -> None:
         """Tasks that pack the next block of a panel while they multiply by this one."""
-        if tasks.sums != 0:
-            memory.append(self.parts.new_scratch(tasks.sums, self.p.dtype))
+        assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
+        whole = self.n // self.panels.width
+        if tasks.steps < self.k:
+            sums = product(self.p.size(c) for c in self.outer) * whole * self.m * self.panels.width
+            memory.append(self.parts.new_scratch(sums, self.p.dtype))
         kernel = self._open("contract", memory)
-        rest = lambda places, part, memory: self._piece(kernel, places, tasks.whole, part, tasks.piece, tasks.rest, memory=memory)
-        DoubleBufferKernel(self.product, kernel, tasks.plan, tasks.panels, tasks.piece, rest, tasks.far_rows).write()
+
+        def rest(places: dict[str, Index], part: Index, memory: Value) -> None:
+            assert tasks.rest is not None
+            self._piece(kernel, places, whole, part, tasks.rows, tasks.rest, memory=memory)
+
+        plan = DoubleBufferPlan(self.tile, tasks.steps)
+        DoubleBufferKernel(
+            self.product, kernel, plan, self.panels, tasks.rows, tasks.panels, tasks.grain, self.schedule.form, rest, tasks.prefetch_rows
+        ).write()
 
     # --- the kernel
 
@@ -139,18 +159,19 @@ class ProductBuilder:
 
     def _tiles(self, kernel: ProductKernel, tasks: TileTasks) -> None:
         """Tiles of all rows and lanes."""
-        code, piece = kernel.code, tasks.piece
-        blocks = ceildiv(self.n, self.schedule.tile[1] * self.lanes)
+        code, piece = kernel.code, tasks.rows
+        pieces: Dim = 1 if piece is None else ceildiv(self.m, piece)
+        blocks = ceildiv(self.n, self.tile[1] * self.lanes)
         sizes = [self.p.size(c) for c in self.outer]
         if tasks.order == "rows":
-            with code.parallel(code.value(product(sizes) * tasks.pieces), name="task") as task:
-                *around, part = code.split(task, [*sizes, tasks.pieces])
+            with code.parallel(code.value(product(sizes) * pieces), name="task") as task:
+                *around, part = code.split(task, [*sizes, pieces])
                 with code.loop(0, blocks, name="panel") as panel:
                     # Rows of A come from L3 for the first panel, and are in L2 for the others.
-                    far = code.apply("eq", panel.iv, code.value(0)) if tasks.far_rows else False
+                    far = code.apply("eq", panel.iv, code.value(0)) if tasks.prefetch_rows else False
                     self._piece(kernel, dict(zip(self.outer, around, strict=True)), panel.iv, part, piece, tasks, rows_need_prefetch=far)
             return
-        count = product(sizes) * blocks * tasks.pieces
+        count = product(sizes) * blocks * pieces
         threads = code.b(kernel_ops.Threads)
         shared = code.apply("gt", threads, code.value(1))
         reversed_order = None
@@ -160,9 +181,9 @@ class ProductBuilder:
             reversed_order = code.apply("and", code.apply("le", threads, code.value(1)), code.b(kernel_ops.Alternate))
         with code.parallel(code.value(count), grain=tasks.grain, name="task") as task:
             if tasks.order == "pieces":
-                *around, part, block = code.split(task, [*sizes, tasks.pieces, blocks])
+                *around, part, block = code.split(task, [*sizes, pieces, blocks])
             else:
-                *around, block, part = code.split(task, [*sizes, blocks, tasks.pieces])
+                *around, block, part = code.split(task, [*sizes, blocks, pieces])
             # One of two threads takes its tasks from the end on.
             backward = code.apply("and", shared, code.apply("ge", code.value(code.mul(task, 2)), code.value(count)))
             if reversed_order is not None:
@@ -188,10 +209,11 @@ class ProductBuilder:
         `backward` tells whether the task after this one is the one before it, among so many `threads`. Local panels are packed into
         `memory`, if that is given. `rows_need_prefetch` tells whether this block is the first one that reads its rows of A.
         """
-        code, depth, panels, local = kernel.code, tasks.depth, tasks.panels, tasks.local
-        rows, vectors = self.schedule.tile
+        code, depth, local = kernel.code, tasks.steps, tasks.local
+        panels = self.panels if tasks.panels else None
+        rows, vectors = self.tile
         width = vectors * self.lanes
-        tile = (BlockTile if self.schedule.in_blocks else Tile)(self.product, kernel, around, block, panels, vectors, local)
+        tile = (BlockTile if self.schedule.amx else Tile)(self.product, kernel, around, block, panels, vectors, self.schedule.form, local)
         tile.backward, tile.threads, tile.rows_need_prefetch, tile.evenly = backward, threads, rows_need_prefetch, self.schedule.evenly
         if depth is not None:
             tile.blocks = Blocks(depth, piece or typical(self.m), width)
@@ -228,13 +250,13 @@ class ProductBuilder:
         """The last panel of a block, of up to so many vectors: an unknown number of lanes takes at most twice the vectors that it needs."""
         code, half = tile.code, vectors // 2
         if isinstance(valid, int) or vectors == 1:
-            tile.write_rows(first, count, tile_heights(self.schedule.tile[0], self.m), vectors, valid)
+            tile.write_rows(first, count, tile_heights(self.tile[0], self.m), vectors, valid)
             return
         few = code.apply("le", code.value(valid), code.value(half * self.lanes))
         with code.when(few):
             self._rest(tile, first, count, half, valid)
         with code.when(few, then=False):
-            tile.write_rows(first, count, tile_heights(self.schedule.tile[0], self.m), vectors, valid)
+            tile.write_rows(first, count, tile_heights(self.tile[0], self.m), vectors, valid)
 
     # --- lanes along the contracted axis
 
@@ -262,3 +284,6 @@ class ProductBuilder:
                     sums(columns)
                 with code.when(whole, then=False):
                     sums(rest)
+
+
+build_contract = Way("contract", ContractSchedule, find_with_halves, schedule_product, write_product, fit_product)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 from polyreme.ir.core import BlockArgument
-from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.dims import Dim, ceildiv
+from polyreme.ir.dims import product as product_of
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
-from polyreme.lowering.kernels.gemm.double_buffered import L2_SHARE_OF_LEFT, DoubleBufferPlan, is_packed_at_once, plan_double_buffer
+from polyreme.lowering.kernels.gemm.double_buffered import (
+    L2_SHARE_OF_LEFT,
+    L2_SHARE_OF_SUMS,
+    DoubleBufferPlan,
+    is_packed_at_once,
+    plan_double_buffer,
+)
+from polyreme.lowering.kernels.gemm.product_tile import PLAIN_FORM, TileForm
 from polyreme.lowering.kernels.microkernel import UNROLL, choose_tile, rank_tiles, step_cycles, streams_of_row, vectors_of_row
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.plan import told
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, typical
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
@@ -54,106 +63,155 @@ L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
 # The hardware prefetcher stops at the end of a page.
 PAGE_BYTES = 4096
+# One row does not prefetch B if a thread's share of it is at most so many times L2: most of it is resident.
+L2_SLACK = 1.25
+
+PACKED, LOCAL = "packed", "packed by each task"
 
 
 @dataclass(frozen=True)
-class TileTasks:
-    """Tasks of tiles: B is read from `panels`, or in place where these are None. `local` panels are packed by each task for itself.
+class TileTasks(Schedule, kind="tiles"):
+    """Tasks of tiles: B is read from `panels`, "packed" before or "packed by each task" for itself, or in place where that is "".
 
-    Steps are taken in blocks of `depth`, between which sums wait in scratch memory (None: all at once). `order` says what a task is: one
-    panel and a piece of the rows, with neighbouring tasks on one panel ("panels") or on one piece ("pieces"), or all panels one after the
-    other for a piece ("rows"). There are `pieces` of `piece` rows each (None: one of all rows). As many tasks as `grain` are worth a
-    thread. With `alternates` every other call takes the panels from the last one on, with `far_rows` those of A are prefetched for the
-    first panel.
+    Steps are taken in blocks of so many `steps`, between which sums wait in scratch memory (None: all at once). `order` says what a task
+    is: one panel and a piece of the rows, with neighbouring tasks on one panel ("panels") or on one piece ("pieces"), or all panels one
+    after the other for a piece ("rows"). A piece has so many `rows` (None: all). As many tasks as `grain` are worth a thread. With
+    `alternates` every other call takes the panels from the last one on, with `prefetch_rows` those of A are prefetched for the first panel.
     """
 
-    panels: Panels | None
-    local: bool
-    depth: int | None
-    order: str
-    piece: int | None
-    pieces: Dim
-    grain: int
-    alternates: bool
-    far_rows: bool
+    panels: str = ""
+    steps: int | None = None
+    rows: int | None = None
+    order: str = "panels"
+    grain: int = 1
+    alternates: bool = False
+    prefetch_rows: bool = False
 
-    def __str__(self) -> str:
-        panels = "packed by each task" if self.local else "" if self.panels is None else "packed"
-        order = self.order if self.order != "panels" else ""
-        return told("tiles", panels=panels, steps=self.depth, rows=self.piece, order=order, alternates=self.alternates)
+    @property
+    def local(self) -> bool:
+        """Whether each task packs its panels for itself."""
+        return self.panels == LOCAL
 
 
 @dataclass(frozen=True)
-class BufferedTasks:
-    """Tasks that pack the next block of a panel while they multiply by this one, as `plan` says, with `piece` rows each (None: all).
-    `whole` panels are full; what `panels` there are besides is computed by tiles, as `rest` says. `sums` elements of scratch memory hold
-    sums between blocks. With `far_rows` the rows of A are prefetched, too.
+class BufferedTasks(Schedule, kind="double_buffered"):
+    """Tasks that pack the next block of a panel, of so many `steps`, while they multiply by this one, with so many `rows` each (None: all).
+
+    What is left of the lanes beside full panels is computed by tiles, as `rest` says. With several blocks a task has at most so many
+    `panels`, whose sums wait. With `prefetch_rows` the rows of A are prefetched, too.
     """
 
-    plan: DoubleBufferPlan
-    panels: Panels
-    piece: int | None
-    whole: int
-    rest: TileTasks
-    sums: Dim
-    far_rows: bool
-
-    def __str__(self) -> str:
-        return told("double_buffered", steps=self.plan.depth, rows=self.piece)
+    steps: int
+    rows: int | None = None
+    panels: int | None = None
+    grain: int = 1
+    rest: TileTasks | None = None
+    prefetch_rows: bool = False
 
 
 @dataclass(frozen=True)
-class DotTasks:
-    """Tasks of dot products, with lanes along the letter `along`: tiles of `rows` and `columns`."""
+class DotTasks(Schedule, kind="dots"):
+    """Tasks of dot products, with lanes along the letter `along`: tiles of `rows` and `columns`. As many as `grain` are worth a thread."""
 
     along: str
     rows: int
     columns: int
-    grain: int
-
-    def __str__(self) -> str:
-        return told("dots", along=self.along, rows=self.rows, columns=self.columns)
+    grain: int = 1
 
 
 @dataclass(frozen=True)
-class ContractSchedule:
-    """How one product is computed: by tiles of `tile` rows and vectors, which cover an unknown number of rows with about as many each if
-    `evenly`; tiles are blocks of tile registers if `in_blocks`, and each vector of a row has a panel of its own if `in_streams`.
+class ContractSchedule(Schedule, kind="gemm"):
+    """How one product of `sizes` (rows, steps, lanes) is computed: by tiles of `tile` rows and vectors (None: by dot products alone), which
+    cover an unknown number of rows with about as many each if `evenly`; tiles are blocks of tile registers if `amx`, and each vector of a
+    row has a panel of its own if `streams`. Vectors have so many `lanes`.
 
-    B is packed, or read where it stands (`in_place`); both, with a `threshold` of rows (how many there are, and from how many on B is
-    packed), where that shows at run time only.
+    B is `packed`, or read where it stands (`in_place`); both, where it shows at run time only that there are too few rows for packing:
+    fewer than `packed_from_rows`. `form` is how tiles are written.
     """
 
-    product: Product
-    tile: tuple[int, int]
-    evenly: bool
-    in_blocks: bool
-    in_streams: bool
-    packed: TileTasks | BufferedTasks | None
-    in_place: TileTasks | DotTasks | None
-    threshold: tuple[Dim, int] | None
+    sizes: str
+    tile: tuple[int, int] | None = None
+    lanes: int = 1
+    evenly: bool = False
+    amx: bool = False
+    streams: bool = False
+    packed: TileTasks | BufferedTasks | None = None
+    in_place: TileTasks | DotTasks | None = None
+    packed_from_rows: int | None = None
+    form: TileForm = PLAIN_FORM
 
-    def __str__(self) -> str:
-        only_dots = self.packed is None and isinstance(self.in_place, DotTasks)
-        return told(
-            "gemm",
-            sizes=f"{self.product.m}x{self.product.k}x{self.product.n}",
-            tile="" if only_dots else f"{self.tile[0]}x{self.tile[1]}{' evenly' if self.evenly else ''}",
-            lanes=self.product.lanes,
-            amx=self.in_blocks,
-            streams=self.in_streams,
-            packed=self.packed,
-            in_place=self.in_place,
-            packed_from_rows=None if self.threshold is None else self.threshold[1],
-        )
+
+def sizes_of(product: Product) -> str:
+    """Rows, steps and lanes, as a schedule says them."""
+    return f"{product.m}x{product.k}x{product.n}"
+
+
+def panels_for(product: Product, schedule: ContractSchedule) -> Panels:
+    """How B lies where it is packed."""
+    p = product.problem
+    outer = tuple(c for c in product.outer if p.right.stride(c) != 0)
+    width = product.lanes * (1 if schedule.streams or schedule.tile is None else schedule.tile[1])
+    return Panels(outer, tuple(p.contracted), product.lane, width, p.sizes)
+
+
+def rows_that_meet_b(product: Product) -> Dim:
+    """Rows that meet each element of B."""
+    p = product.problem
+    return product_of([product.m, *(p.size(c) for c in product.outer if p.right.stride(c) == 0)])
+
+
+def tile_form(product: Product, panels: Panels | None, evenly: bool = False) -> TileForm:
+    """How the tiles of a product are written, whose B lies in `panels` (None: in place)."""
+    p, target = product.problem, product.problem.request.target
+    size = 0 if panels is None else typical(panels.elements) * p.dtype.bytes
+    over = None
+    if product.m == 1 and panels is not None and isinstance(panels.depth, int) and not target.hardware_prefetch:
+        each = (p.dtype if p.word_letter is not None else element_type(p.right.source.type)).bytes
+        if typical(panels.elements) * each > target.caches[1]:
+            over = int(L2_SLACK * target.caches[1])
+    even = not isinstance(product.m, int) and not evenly and size > target.caches[1]
+    return TileForm(target.half_width_vectors and p.word_letter is None, over, even)
 
 
 def schedule_product(found: Product, tile: tuple[int, int] | None = None, evenly: bool = False) -> ContractSchedule:
     """The schedule of a product, with this tile if one is given."""
     choices = _ProductChoices(found)
     if tile is not None:
-        choices.tile, choices.evenly = tile, evenly
+        choices.take(tile, evenly)
     return choices.schedule()
+
+
+def fit_product(found: Product, schedule: ContractSchedule) -> None:
+    """`ScheduleError` unless a product can be computed as this schedule says. It may have another tile, and cut the rows in another way,
+    than `schedule_product` chooses; the rest follows from the product, the machine and the tile.
+    """
+    registers = found.problem.registers
+    if schedule.sizes != sizes_of(found):
+        raise ScheduleError(f"expected a schedule for sizes = {sizes_of(found)} but got sizes = {schedule.sizes}")
+    rows, vectors = schedule.tile or (1, 1)
+    if not (rows >= 1 and vectors >= 1 and rows * vectors <= registers.count):
+        raise ScheduleError(f"expected a tile that {registers.count} vector registers hold but got tile = {rows}x{vectors}")
+    own = schedule_product(found)
+    is_own = (schedule.tile, schedule.evenly) == (own.tile, own.evenly)
+    follows = own if is_own else schedule_product(found, schedule.tile, schedule.evenly)
+    tasks = {name: _with_rows_of(getattr(follows, name), getattr(schedule, name), found) for name in ("packed", "in_place")}
+    expected = replace(follows, form=schedule.form, **tasks)
+    if schedule != expected:
+        raise ScheduleError(f"expected a schedule like {expected} for this product and machine but got {schedule}")
+
+
+def _with_rows_of(follows: Any, given: Any, found: Product) -> Any:
+    """Tasks with what may be chosen of `given`: how many tasks are worth a thread, and how the rows are cut, if nothing waits for that."""
+    if type(given) is not type(follows) or follows is None or given.grain < 1:
+        return follows
+    if not isinstance(given, TileTasks) or given.steps is not None or follows.steps is not None:
+        return replace(follows, grain=given.grain)
+    is_cut = given.rows is not None and given.rows >= 1
+    if given.order not in ("panels", "pieces", "rows") or not (is_cut or (isinstance(found.m, int) and given.rows is None)):
+        return replace(follows, grain=given.grain)
+    if given.order != "panels" and (not is_cut or given.panels != PACKED or follows.alternates):
+        return replace(follows, grain=given.grain)
+    return replace(follows, grain=given.grain, rows=given.rows, order=given.order, prefetch_rows=given.prefetch_rows and is_cut)
 
 
 class _ProductChoices:
@@ -193,6 +251,13 @@ class _ProductChoices:
             self.in_streams = self._comes_in_streams()
             self.tile = 1, streams_of_row(vectors, self.p.request.target.memory_streams) if self.in_streams else vectors_of_row(vectors)
 
+    def take(self, tile: tuple[int, int], evenly: bool) -> None:
+        """Another tile, in whose panels B is packed while it is multiplied only if there are whole tiles."""
+        self.tile, self.evenly = tile, evenly
+        if self.double_buffer is not None:
+            is_whole = typical(self.m) >= tile[0] and typical(self.n) >= tile[1] * self.lanes
+            self.double_buffer = replace(self.double_buffer, tile=tile) if is_whole else None
+
     def schedule(self) -> ContractSchedule:
         p = self.p
         dot = next((c for c in p.contracted if p.left.stride(c) == 1 and p.right.stride(c) == 1), None)
@@ -200,21 +265,28 @@ class _ProductChoices:
         may_stay = not self._is_constant and p.word_letter is None and (self._is_unit or (dot is not None and self.lanes > 1))
         reuse, least = self._reuse, self._min_rows_to_pack
         few = may_stay and isinstance(reuse, int) and reuse < least
-        threshold = (reuse, least) if may_stay and not isinstance(reuse, int) else None
-        packed = None if few else self._packed(threshold is not None)
+        threshold = least if may_stay and not isinstance(reuse, int) else None
+        packed, form = (None, self._form(None)) if few else self._packed(threshold is not None)
         in_place: TileTasks | DotTasks | None = None
         if few or threshold is not None:
             in_place = self._tile_tasks(None, False) if self._is_unit or dot is None else self._dot_tasks(dot)
-        return ContractSchedule(self.product, self.tile, self.evenly, self.in_blocks, self.in_streams, packed, in_place, threshold)
+        tile = None if packed is None and isinstance(in_place, DotTasks) else self.tile
+        return ContractSchedule(
+            sizes_of(self.product), tile, self.lanes, self.evenly, self.in_blocks, self.in_streams, packed, in_place, threshold, form
+        )
 
-    def _packed(self, may_be_few: bool) -> TileTasks | BufferedTasks:
+    def _packed(self, may_be_few: bool) -> tuple[TileTasks | BufferedTasks, TileForm]:
         outer = tuple(c for c in self.outer if self.p.right.stride(c) != 0)
         width = self.lanes * (1 if self.in_streams else self.tile[1])
         panels = Panels(outer, tuple(self.p.contracted), self.lane, width, self.p.sizes)
         local = not may_be_few and self._packs_in_tasks(panels)
+        form = self._form(panels)
         if local and self.double_buffer is not None:
-            return self._buffered_tasks(self.double_buffer, panels)
-        return self._tile_tasks(panels, local)
+            return self._buffered_tasks(self.double_buffer, panels), form
+        return self._tile_tasks(panels, local), form
+
+    def _form(self, panels: Panels | None) -> TileForm:
+        return tile_form(self.product, panels, evenly=self.evenly)
 
     # --- the tile
 
@@ -269,7 +341,7 @@ class _ProductChoices:
     @property
     def _reuse(self) -> Dim:
         """Rows that meet each element of B."""
-        return product([self.m, *(self.p.size(c) for c in self.outer if self.p.right.stride(c) == 0)])
+        return rows_that_meet_b(self.product)
 
     @property
     def _packs_l1_blocks(self) -> bool:
@@ -304,7 +376,7 @@ class _ProductChoices:
             return MIN_ROWS_TO_PACK
         if not self._packs_small_blocks:
             return MIN_ROWS_TO_PACK_L2_PANEL if self._panel_stays_in_l2() else MIN_ROWS_TO_PACK
-        size = product(self.p.size(c) for c in self.p.right_letters)
+        size = product_of(self.p.size(c) for c in self.p.right_letters)
         if self._is_shared or not isinstance(size, int):
             return MIN_ROWS_TO_PACK
         return MIN_ROWS_TO_PACK_BEYOND_L2 if 2 * size * self.p.dtype.bytes > target.caches[1] else MIN_ROWS_TO_PACK_L2_RESIDENT
@@ -352,32 +424,38 @@ class _ProductChoices:
         p, (rows, _) = self.p, self.tile
         assert isinstance(self.m, int) and isinstance(self.n, int) and isinstance(self.k, int)
         whole = self.n // panels.width
-        outer = product(p.size(c) for c in self.outer)
+        outer = product_of(p.size(c) for c in self.outer)
         row, most = plan.depth * element_type(p.left.source.type).bytes, None
         if self._l3_is_slow and self.m * row > p.request.target.caches[1] // L2_SHARE_OF_LEFT:
             most = max(MIN_RESIDENT_ROWS, p.request.target.caches[1] // L2_SHARE_OF_LEFT // row)
-        _, piece = self._row_pieces(rows, typical(outer) * whole, most, True)
+        piece = self._row_piece(rows, typical(outer) * whole, most, True)
         if piece is not None and self.m % piece and self.m % piece < rows:
             piece = None
-        sums = outer * whole * self.m * panels.width if plan.depth < self.k else 0
-        far = self.n == panels.width and self._rows_need_prefetch()
-        return BufferedTasks(plan, panels, piece, whole, self._tile_tasks(panels, True), sums, far)
+        at_once = None
+        if plan.depth < self.k:
+            sums = (piece or self.m) * panels.width * p.dtype.bytes
+            at_once = max(1, p.request.target.caches[1] // L2_SHARE_OF_SUMS // sums)
+        rest = self._tile_tasks(panels, True) if self.n % panels.width else None
+        cycles = step_cycles(*plan.tile) / plan.tile[0] * (piece or self.m) * self.k * max(1, whole // 2)
+        grain = max(1, int(GRAIN_CYCLES / cycles))
+        return BufferedTasks(plan.depth, piece, at_once, grain, rest, self.n == panels.width and self._rows_need_prefetch())
 
     def _tile_tasks(self, panels: Panels | None, local: bool) -> TileTasks:
         """Tiles of all rows and lanes, B read from `panels` or in place; the panels are made by each task when they are `local`."""
         rows, vectors = self.tile
         depth = self._depth(panels, local)
-        around = typical(product(self.p.size(c) for c in self.outer)) * typical(ceildiv(self.n, vectors * self.lanes))
-        pieces, piece = self._row_pieces(rows, around, None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
+        around = typical(product_of(self.p.size(c) for c in self.outer)) * typical(ceildiv(self.n, vectors * self.lanes))
+        piece = self._row_piece(rows, around, None if depth is None else ROWS_OF_BLOCKS * (1 + local), local)
         step = step_of_block(rows) if self.in_blocks else step_cycles(rows, vectors)
         per_task = typical(piece or self.m) * step / rows * typical(self.k)
         grain, order = max(1, int(GRAIN_CYCLES / max(per_task, 1))), "panels"
         if (first := self._rows_first(panels, local)) is not None:
-            order, piece, pieces = "rows", first, ceildiv(self.m, first)
+            order, piece = "rows", first
         elif (near := self._resident_rows(panels, local)) is not None:
-            order, piece, pieces = "pieces", near, ceildiv(self.m, near)
+            order, piece = "pieces", near
         alternates = order != "rows" and self._alternates(panels, local)
-        return TileTasks(panels, local, depth, order, piece, pieces, grain, alternates, order == "rows" and self._rows_exceed_l2())
+        source = "" if panels is None else LOCAL if local else PACKED
+        return TileTasks(source, depth, piece, order, grain, alternates, order == "rows" and self._rows_exceed_l2())
 
     def _dot_tasks(self, dot: str) -> DotTasks:
         rows = min(self.m, ROWS_OF_DOT) if isinstance(self.m, int) else ROWS_OF_DOT
@@ -391,7 +469,7 @@ class _ProductChoices:
         Those beyond L2 are. Of several products also those in L2, if the rows of two tiles are whole lines and leave room in L1.
         """
         p, target = self.p, self.p.request.target
-        products = product(p.size(c) for c in self.outer if p.left.stride(c) != 0)
+        products = product_of(p.size(c) for c in self.outer if p.left.stride(c) != 0)
         row = typical(self.k) * element_type(p.left.source.type).bytes
         fits = row % target.line_bytes == 0 and 2 * self.tile[0] * row <= target.caches[0] // L1_SHARE_OF_TILES
         return self._rows_exceed_l2(products) or (typical(products) > 1 and fits)
@@ -412,8 +490,8 @@ class _ProductChoices:
             return None
         return -(-panels.depth // blocks // UNROLL) * UNROLL
 
-    def _row_pieces(self, rows: int, outer: int, most: int | None, local: bool) -> tuple[Dim, int | None]:
-        """How many pieces the rows are cut into for the threads, and how many rows each has (None: all of them); `most` if that is given.
+    def _row_piece(self, rows: int, outer: int, most: int | None, local: bool) -> int | None:
+        """How many rows each of the pieces has that the rows are cut into for the threads (None: all of them); `most` if that is given.
         `local` panels are packed for each piece anew.
         """
         cycles = typical(self.m) * -(-typical(self.n) // self.lanes) * typical(self.k) * outer / 2
@@ -425,12 +503,11 @@ class _ProductChoices:
         if most is not None:
             wanted = max(wanted, -(-typical(self.m) // most))
         if not isinstance(self.m, int):
-            piece = -(-TYPICAL // rows) * rows
-            return ceildiv(self.m, piece), piece
+            return -(-TYPICAL // rows) * rows
         if wanted <= 1:
-            return 1, None
+            return None
         piece = -(-self.m // (wanted * rows)) * rows
-        return (1, None) if piece >= self.m else (-(-self.m // piece), piece)
+        return None if piece >= self.m else piece
 
     def _rows_first(self, panels: Panels | None, local: bool) -> int | None:
         """Rows of a task that makes all lanes of its rows, panel by panel. None if a task has one panel.

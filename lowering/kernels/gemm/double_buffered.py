@@ -23,7 +23,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Steps, Tile
+from polyreme.lowering.kernels.gemm.product_tile import ProductKernel, Steps, Tile, TileForm
 from polyreme.lowering.kernels.microkernel import (
     MOST_UNROLLED,
     UNROLL,
@@ -36,7 +36,7 @@ from polyreme.lowering.kernels.microkernel import (
     tile_rows,
 )
 from polyreme.lowering.kernels.packing import Panels
-from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product
+from polyreme.lowering.kernels.problem import Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # With fewer rows each round would copy too much.
@@ -296,9 +296,10 @@ class DoubleBufferTile(Tile):
         buffer: DoubleBuffer,
         panel: Index,
         sums_at: Index,
+        form: TileForm,
         rows_need_prefetch: bool,
     ):
-        super().__init__(product, kernel, around, panel, panels, buffer.blocks.vectors, local=True)
+        super().__init__(product, kernel, around, panel, panels, buffer.blocks.vectors, form, local=True)
         self.buffer, self.panel, self.sums_at, self.rows_need_prefetch = buffer, panel, sums_at, rows_need_prefetch
 
     def cover_whole(self, first: Index, count: Index, sizes: list[int]) -> None:
@@ -361,7 +362,7 @@ class DoubleBufferTile(Tile):
 
 @dataclass(frozen=True)
 class DoubleBufferKernel:
-    """Writes the tasks of a product by `plan`: each makes `piece` rows (None: all) by a group of full `panels`.
+    """Writes the tasks of a product by `plan`: each makes `piece` rows (None: all) by a group of full `panels`, at most so many of them.
 
     `rest(places, part, memory)` writes the task of part `part` of the rows and the partial panel, in the same memory. Partial sums wait in
     the kernel's third argument, if there are any. With `rows_need_prefetch` each tile prefetches the next one's rows of A.
@@ -372,6 +373,9 @@ class DoubleBufferKernel:
     plan: DoubleBufferPlan
     panels: Panels
     piece: int | None
+    most_panels: int | None
+    grain: int
+    form: TileForm
     rest: Callable[[dict[str, Index], Index, Value], None]
     rows_need_prefetch: bool = False
 
@@ -384,8 +388,8 @@ class DoubleBufferKernel:
         pieces = 1 if self.piece is None else -(-m // self.piece)
         threads = code.b(kernel_ops.Threads)
         rows, most = self.piece or m, whole
-        if self.blocks.count > 1:
-            most = max(1, found.problem.request.target.caches[1] // L2_SHARE_OF_SUMS // (rows * width * self.blocks.dtype.bytes))
+        if self.most_panels is not None:
+            most = self.most_panels
         # Several groups for each thread, so that a slow thread takes fewer of them.
         several = code.div(code.add(code.mul(threads, GROUPS_OF_THREAD), whole - 1), code.mul(threads, GROUPS_OF_THREAD))
         several = code.apply("max", code.value(several), code.value(-(-ROWS_OF_GROUP // rows)))
@@ -394,10 +398,7 @@ class DoubleBufferKernel:
         group = code.min(code.apply("select", alone, code.value(whole), code.value(several)), most)
         groups = code.div(code.add(group, whole - 1), group)
         kinds = code.add(groups, int(over > 0))
-        cycles = step_cycles(*self.plan.tile) / self.plan.tile[0] * rows * self.blocks.steps * max(1, whole // 2)
-        with code.parallel(
-            code.value(code.mul(product(sizes) * pieces, kinds)), grain=max(1, int(GRAIN_CYCLES / cycles)), name="task"
-        ) as task:
+        with code.parallel(code.value(code.mul(product(sizes) * pieces, kinds)), grain=self.grain, name="task") as task:
             *around, part, number = code.split(task, [*sizes, pieces, kinds])
             places = dict(zip(found.outer, around, strict=True))
             halves = 1 if whole == 1 and self.blocks.count == 1 else 2
@@ -454,7 +455,8 @@ class DoubleBufferKernel:
 
         def tile(panel: Index) -> DoubleBufferTile:
             sums_at = code.mul(code.add(code.mul(number, whole), panel), m * blocks.width)
-            return DoubleBufferTile(self.product, self.kernel, places, self.panels, buffer, panel, sums_at, self.rows_need_prefetch)
+            prefetched = self.rows_need_prefetch
+            return DoubleBufferTile(self.product, self.kernel, places, self.panels, buffer, panel, sums_at, self.form, prefetched)
 
         buffer.begin()
         if blocks.count == 1:

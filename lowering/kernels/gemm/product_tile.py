@@ -35,16 +35,31 @@ from polyreme.lowering.kernels.packing import PanelFill, Panels
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.prefetch import ONE
 from polyreme.lowering.kernels.problem import Product, typical
+from polyreme.lowering.kernels.schedule import Schedule
 
 # Lines that a round of steps prefetches at most; the second number is for rounds of an even pace, most of whose lines are there already.
 MOST_PREFETCHED, MOST_OF_ROUND = 4, 8
 # The prefetch distance of one row whose weights exceed L2, unless the hardware prefetcher does as well. Every other line is prefetched,
 # since lines come in pairs.
 STREAM_BYTES = 4096
-# Not if a thread's share of the weights is at most so many times L2: most of it is resident.
-L2_SLACK = 1.25
 # Vectors of as many lanes are worth putting together from halves.
 MIN_LANES_FOR_HALVES = 8
+
+
+@dataclass(frozen=True)
+class TileForm(Schedule, kind="tile"):
+    """What is chosen of all tiles of a product.
+
+    With `multiplies_first` the first step of a sum is a product, and not added to zero. One row prefetches its panel where B has more bytes
+    for each thread than `prefetch_over` (None: nowhere). With `even_prefetch` tiles of an unknown number of rows prefetch at an even pace.
+    """
+
+    multiplies_first: bool = False
+    prefetch_over: int | None = None
+    even_prefetch: bool = False
+
+
+PLAIN_FORM = TileForm()
 
 
 @dataclass
@@ -150,8 +165,10 @@ class Tile:
         block: Index,
         panels: Panels | None,
         vectors: int,
+        form: TileForm = PLAIN_FORM,
         local: bool = False,
     ):
+        self.form = form
         self.product, self.p, self.kernel, self.code = product, product.problem, kernel, kernel.code
         self.around, self.panels = around, panels
         self.blocks: Blocks | None = None
@@ -281,15 +298,13 @@ class Tile:
         size = (depth or panels.depth) * panels.width
         right, line = self.kernel.right, self._line(self.kernel.right)
         if self.product.m == 1:
-            each = element_type(right.type).bytes
-            bytes_of_all, l2 = typical(panels.elements) * each, self.p.request.target.caches[1]
-            if bytes_of_all <= l2 or self.p.request.target.hardware_prefetch:
+            each, over = element_type(right.type).bytes, self.form.prefetch_over
+            if over is None:
                 return None
             wanted = None
             if self.threads is not None:
-                wanted = self.code.apply(
-                    "lt", self.code.value(self.code.mul(self.threads, int(L2_SLACK * l2))), self.code.value(bytes_of_all)
-                )
+                enough = self.code.value(self.code.mul(self.threads, over))
+                wanted = self.code.apply("lt", enough, self.code.value(typical(panels.elements) * each))
             return Prefetching(
                 right, self.code.add(at, STREAM_BYTES // each), -(-size // (2 * line)), 1, 0, 2 * line, in_tile=True, wanted=wanted
             )
@@ -340,8 +355,7 @@ class Tile:
         fresh = zeros(self.code, rows, vectors, self.p.dtype, self.product.lanes)
         # A product of its own reads the scalar where it stands; adding it to zero, which other rows need too, would take an instruction
         # more.
-        begins = self.p.request.target.half_width_vectors and self.p.word_letter is None
-        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, begins), valid)
+        self.close(row, self.sums(row, rows, vectors, valid, fresh, steps, overlapped, self.form.multiplies_first), valid)
 
     def _has_halves(self, rows: int, vectors: int, valid: Index | None) -> bool:
         """Whether the last vector of each row is half full, so that two rows can share one."""
@@ -424,7 +438,7 @@ class Tile:
         code, prefetching, rounds, whole = self.code, steps.prefetching, steps.rounds, sizes[0]
         if prefetching is None or not rounds:
             return None
-        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self._exceeds_l2):
+        if not isinstance(self.product.m, int) and not isinstance(count, int) and (self.evenly or self.form.even_prefetch):
             pace = code.add(code.div(rows * prefetching.lines * ONE // rounds, count), 1)
             return prefetching.pace(
                 code, code.div(code.mul(at, prefetching.lines), count), pace, min(-(-prefetching.lines // rounds), MOST_OF_ROUND)
@@ -436,12 +450,6 @@ class Tile:
         if not prefetching.in_tile:
             each = min(each, MOST_PREFETCHED)
         return prefetching.share(code, code.mul(code.div(at, whole), rounds * each), each)
-
-    @property
-    def _exceeds_l2(self) -> bool:
-        """Whether B is more than L2 holds, so that few rows wait for it."""
-        return self.panels is not None and typical(self.panels.elements) * self.p.dtype.bytes > self.p.request.target.caches[1]
-
 
     def sums(
         self,

@@ -39,20 +39,35 @@ from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, WorkOwner
-from polyreme.lowering.kernels.gemm.strassen_plan import Cut, choose_cut, costs_on
+from polyreme.lowering.kernels.gemm.strassen_plan import (
+    Cut,
+    Matrices,
+    StrassenSchedule,
+    choose_strassen,
+    cut_by,
+    cycles_of,
+    find_matrices,
+    fit_strassen,
+    why_not_cut,
+)
 from polyreme.lowering.kernels.gemm.strassen_schemes import combine
 from polyreme.lowering.kernels.gemm.strassen_task import StrassenMemory, StrassenTask, TaskRows
 from polyreme.lowering.kernels.microkernel import step_cycles
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.kernels.work_stealing import Tickets, Variables
 
 
-def build_strassen(request: Request) -> KernelPlan | None:
-    """The plan of a group that `choose_cut` has a cut for."""
-    cut = choose_cut(request)
-    return None if cut is None else StrassenBuilder(cut).build()
+def write_strassen(found: Matrices, schedule: StrassenSchedule) -> KernelPlan:
+    """The plan of a product that is cut like that."""
+    return StrassenBuilder(cut_by(found, schedule)).build()
+
+
+build_strassen = Way(
+    "strassen", StrassenSchedule, find_matrices, choose_strassen, write_strassen, fit_strassen, cycles=cycles_of, refusal=why_not_cut
+)
 
 
 @dataclass(frozen=True)
@@ -121,7 +136,7 @@ class StrassenBuilder:
         if self.cut.chunk is not None:
             StrassenBuilder(self.cut.chunk, self.parts).add_steps("strassen_chunks", source)
         self.add_steps("strassen", source)
-        return self.parts.plan("strassen", schedule=str(self.cut))
+        return self.parts.plan("strassen")
 
     def add_steps(self, name: str, source: Slot) -> None:
         """The steps for the rows that the cut is meant for, of A in `source`: whole chunks of them, those that are left, or all."""
@@ -223,9 +238,8 @@ class StrassenBuilder:
     def _combine_rows(self, code: Code, rows: TaskRows, read: Value, write: Value) -> None:
         """A's combinations, [product][row of a part][step of a part]."""
         cut, p, lanes, k = self.cut, self.p, self.cut.lanes, self.matrices.k
-        grain = max(1, int(GRAIN_CYCLES / (cut.products * cut.steps * costs_on(p.request.target).combine)))
         with (
-            code.parallel(code.value(rows.height), grain=grain, name="row") as row,
+            code.parallel(code.value(rows.height), grain=cut.grain, name="row") as row,
             code.loop(0, cut.steps, step=lanes, name="step") as step,
         ):
             to = code.add(code.mul(row, cut.line), step.iv)

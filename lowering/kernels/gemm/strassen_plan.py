@@ -15,8 +15,9 @@ from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places
 from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_tile, split_extent, step_cycles
-from polyreme.lowering.kernels.plan import Request, told
-from polyreme.lowering.kernels.problem import Product, find_product
+from polyreme.lowering.kernels.plan import Request
+from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product, find_product
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.targets import Target
 
@@ -147,12 +148,109 @@ def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
     return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * costs_on(target).vector)
 
 
+@dataclass(frozen=True)
+class StrassenSchedule(Schedule, kind="strassen"):
+    """How a product of `sizes` (rows, steps, lanes) is cut: by a `scheme` of `CUT_SCHEMES`, into register tiles of `tile` rows and vectors,
+    tasks of `rows` rows of each part, and `blocks` of the steps; `from_rows`, `most_rows`, `half_packed`, `idle_units` and `grain` are
+    `least`, `most` and what they are of `Cut`.
+
+    Chunks of `chunk_rows` rows are made one after the other (None: all rows at once). With `chunks` whole chunks of an unknown number of
+    rows are cut like that, and the rest like this.
+    """
+
+    sizes: str
+    scheme: str
+    tile: tuple[int, int]
+    rows: int
+    blocks: int = 1
+    chunk_rows: int | None = None
+    from_rows: int = 0
+    most_rows: int = 0
+    half_packed: bool = False
+    idle_units: bool = False
+    grain: int = 1
+    chunks: StrassenSchedule | None = None
+
+
+def schedule_cut(found: Matrices, chosen: Cut) -> StrassenSchedule:
+    """A cut of a product as a value without the product."""
+    target = found.product.problem.request.target
+    grain = max(1, int(GRAIN_CYCLES / (chosen.products * chosen.steps * costs_on(target).combine)))
+    rows = chosen.matrices.m
+    return StrassenSchedule(
+        f"{found.m}x{found.k}x{found.n}",
+        next(name for name, schemes in CUT_SCHEMES.items() if schemes == chosen.schemes),
+        (chosen.rows, chosen.vectors),
+        chosen.piece,
+        chosen.blocks,
+        rows if isinstance(rows, int) and rows != found.m else None,
+        chosen.least,
+        chosen.most,
+        chosen.half_packed,
+        chosen.idle_units,
+        grain,
+        None if chosen.chunk is None else schedule_cut(found, chosen.chunk),
+    )
+
+
+def cut_by(found: Matrices, schedule: StrassenSchedule) -> Cut:
+    """The product, cut like that."""
+    s = schedule
+    chunk = None if s.chunks is None else cut_by(found, s.chunks)
+    rows = found.m if s.chunk_rows is None else s.chunk_rows
+    if chunk is not None:
+        rows = dims.mod(rows, chunk.matrices.m)
+    return Cut(
+        replace(found, m=rows), CUT_SCHEMES[s.scheme], *s.tile, s.rows, s.blocks, s.from_rows, s.most_rows, chunk, s.half_packed,
+        s.idle_units, s.grain,
+    )  # fmt: skip
+
+
+def choose_strassen(found: Matrices) -> StrassenSchedule | None:
+    """The schedule of the best cut of a product; None as `choose_cut` has it."""
+    chosen = None if is_forbidden(found.product.problem.request.target) else best_cut(found)
+    return None if chosen is None else schedule_cut(found, chosen)
+
+
+def fit_strassen(found: Matrices, schedule: StrassenSchedule) -> None:
+    """`ScheduleError` unless a product can be cut as this schedule says: as one of the cuts of a known number of rows, or as it is chosen.
+    """
+    if is_forbidden(found.product.problem.request.target):
+        raise ScheduleError("expected a product that may be cut but Strassen's algorithm is forbidden here")
+    known = isinstance(found.m, int)
+    every = (*cuts(found), *in_chunks(found, tuple(CUT_SCHEMES.values()), inf)) if known else ()
+    if all(schedule != schedule_cut(found, one) for one in every) and schedule != choose_strassen(found):
+        raise ScheduleError(f"expected one of the cuts of a product of {found.m}x{found.k}x{found.n} but got {schedule}")
+
+
+def cycles_of(found: Matrices, schedule: StrassenSchedule) -> float | None:
+    """The estimated cycles of a known number of rows."""
+    return cut_by(found, schedule).cycles_of_all if isinstance(found.m, int) else None
+
+
+def why_not_cut(found: Matrices) -> str:
+    """Why a product is not cut, for people."""
+    if is_forbidden(found.product.problem.request.target):
+        return "forbidden"
+    if not isinstance(found.m, int):
+        return "no cut is estimated to be faster for a usual number of rows"
+    fitting = [cut.cycles_of_all for cut in cuts(found) if cut.fits]
+    if not fitting:
+        return "no cut fits into the caches"
+    return f"estimated {min(fitting):.0f} cycles; less than {ADVANTAGE} of the direct product's {found.direct_cycles:.0f} are asked"
+
+
+def is_forbidden(target: Target) -> bool:
+    """Whether the user forbids it."""
+    return not target.strassen or not config.strassen()
+
+
 def choose_cut(request: Request) -> Cut | None:
     """How to cut a large float32 product with a known B. None for any other group, if the direct product is as fast, or if it is forbidden.
 
     `Target.strassen` and `POLYREME_STRASSEN` forbid it.
     """
-    if not request.target.strassen or not config.strassen():
+    if is_forbidden(request.target):
         return None
     found = find_matrices(request)
     return None if found is None else best_cut(found)
@@ -283,6 +381,8 @@ class Cut:
       go by `of_few`.
     - With a `chunk`, whole multiples of its rows are cut by it, and the rest by this one.
     - With `half_packed` weights are packed in combinations of the outer level. Those of the inner one are made while the tiles multiply.
+    - With `idle_units` multiply-adds leave units of the machine idle, so that making panels and parts without all rows pays, too.
+    - A kernel that makes A's combinations gives a thread as many rows at a time as `grain`.
     """
 
     matrices: Matrices
@@ -295,18 +395,8 @@ class Cut:
     most: int = 0
     chunk: Cut | None = None
     half_packed: bool = False
-
-    def __str__(self) -> str:
-        return told(
-            "strassen",
-            schemes=" of ".join(f"{s.rows}x{s.steps}x{s.lanes} by {s.products}" for s in self.schemes),
-            tile=f"{self.rows}x{self.vectors}",
-            rows=self.piece,
-            blocks=self.blocks,
-            from_rows=self.least,
-            half_packed=self.half_packed,
-            chunks=self.chunk,
-        )
+    idle_units: bool = False
+    grain: int = 1
 
     @property
     def of_few(self) -> Cut:
@@ -407,7 +497,7 @@ class Cut:
         a = self.matrices
         if len(self.schemes) != 2 or self.blocks != 1 or not isinstance(a.m, int) or a.k != self.along * self.steps:
             return False
-        if a.m % self.down and not a.has_spare_units:
+        if a.m % self.down and not self.idle_units:
             return False
         if self.groups * self.pieces < LEAST_TASKS:
             return False
@@ -441,7 +531,7 @@ class Cut:
     @property
     def groups_of_thread(self) -> int:
         """Groups whose results a thread makes at a time, at most."""
-        room = MORE_RESULTS_BYTES if self.matrices.has_spare_units else RESULTS_BYTES
+        room = MORE_RESULTS_BYTES if self.idle_units else RESULTS_BYTES
         most = max(1, room // (self.results_of_group * f32.bytes))
         return -(-self.groups // -(-self.groups // most))
 
@@ -610,11 +700,11 @@ def cuts(matrices: Matrices, choices: Iterable[tuple[Scheme, ...]] = tuple(CUT_S
             for rows in range(1, registers.most_rows(vectors) + 1):
                 if matrices.least_cycles(schemes, rows, vectors) > enough:
                     continue
-                one = Cut(matrices, schemes, rows, vectors, 1, 1)
+                one = Cut(matrices, schemes, rows, vectors, 1, 1, idle_units=matrices.has_spare_units)
                 blocks = -(-one.steps * one.width * f32.bytes // min(PANEL_BYTES, room))
                 assert isinstance(one.height, int)
                 pieces = -(-one.height // one.most_rows)
-                yield Cut(matrices, schemes, rows, vectors, -(-one.height // pieces), blocks)
+                yield replace(one, piece=-(-one.height // pieces), blocks=blocks)
                 if matrices.has_spare_units and len(schemes) == 2 and blocks == 1:
                     # Memory holds the sums of two items only, and whole tiles but for the last piece.
                     few = max(-(-one.height * 2 * schemes[1].products * one.width * f32.bytes // room), -(-LEAST_TASKS // one.groups))

@@ -51,13 +51,18 @@ from polyreme.lowering.kernels.gemm.winograd_inner_product_plan import (
     MOST_ROWS,
     PERIOD,
     WinogradInnerProduct,
-    find_winograd_inner_product,
+    WinogradInnerProductSchedule,
+    by_schedule,
+    choose_winograd_inner_product,
+    find_inner_product,
+    fit_winograd_inner_product,
 )
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.microkernel import PART, tile_rows
 from polyreme.lowering.kernels.packing import PlanParts, copied_views
-from polyreme.lowering.kernels.plan import KernelPlan, Pack, Request, Slot, Step, operand, pack, result
+from polyreme.lowering.kernels.plan import KernelPlan, Pack, Slot, Step, operand, pack, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.way import Way
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.5)
 """Of results, for a magnitude of |a| |b|, the product of the norms, and for the steps of whole groups as terms."""
@@ -80,10 +85,21 @@ HALF_BIT, EXPONENT = 0x400000, 0x7F800000
 TASKS_OF_THREAD = 4
 
 
-def build_winograd_inner_product(request: Request) -> KernelPlan | None:
-    """The plan of a group around a product that gains by it; None for any other."""
-    found = find_winograd_inner_product(request)
-    return None if found is None else _WinogradInnerProductBuilder(found).build()
+def write_winograd_inner_product(found: WinogradInnerProduct, schedule: WinogradInnerProductSchedule) -> KernelPlan:
+    """The plan of a product that is computed like that."""
+    return _WinogradInnerProductBuilder(by_schedule(found, schedule)).build()
+
+
+build_winograd_inner_product = Way(
+    "winograd_inner_product",
+    WinogradInnerProductSchedule,
+    find_inner_product,
+    choose_winograd_inner_product,
+    write_winograd_inner_product,
+    fit_winograd_inner_product,
+    cycles=lambda found, chosen: float(found.cycles),
+    refusal=lambda found: f"estimated {found.cycles:.0f} cycles, beside the direct product's {found.direct_cycles:.0f}",
+)
 
 
 class _WinogradInnerProductBuilder:
@@ -162,7 +178,7 @@ class _WinogradInnerProductBuilder:
         code.b.insert(Return([]))
         clean_up_kernel(func)
         self.parts.steps.append(Step(func, tuple(slots)))
-        return self.parts.plan("winograd_inner_product", c.result_order, str(c))
+        return self.parts.plan("winograd_inner_product", c.result_order)
 
     def _row_of(self, tile: Index) -> Index:
         """The first row of a tile."""

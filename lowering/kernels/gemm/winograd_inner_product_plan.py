@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from polyreme.ir import config, dims
@@ -10,7 +10,8 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
-from polyreme.lowering.kernels.plan import AxisOrder, Request, told
+from polyreme.lowering.kernels.plan import AxisOrder, Request
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.targets import Target
 
 LANES, GROUP = 16, 6
@@ -52,18 +53,6 @@ class WinogradInnerProduct:
     k: int
     n: int
     lanes: int
-
-    def __str__(self) -> str:
-        return told(
-            "winograd_inner_product",
-            sizes=f"{self.m}x{self.k}x{self.n}",
-            lanes=self.lanes,
-            tiles=self.tiles,
-            rows=self.most_high,
-            panels=self.panels,
-            rows_in_l3=self.rows_in_l3,
-            packed="by each task" if self.packs_per_task else "",
-        )
 
     @cached_property
     def groups(self) -> int:
@@ -128,7 +117,7 @@ class WinogradInnerProduct:
         """Whether all panels stay in L3, if a kernel packs them in front."""
         return 4 * self.panels * self.panel * f32.bytes <= self.target.caches[2]
 
-    @property
+    @cached_property
     def holds_all(self) -> bool:
         """Whether tasks of one of several products pack all panels first, which stay in L2.
 
@@ -146,7 +135,7 @@ class WinogradInnerProduct:
         """Tiles whose rows of A a task copies at a time."""
         return 1 if self.holds_all else self.most_tiles
 
-    @property
+    @cached_property
     def prefetches_results(self) -> bool:
         """Whether results exceed L2, so that their lines are prefetched."""
         return isinstance(self.m, int) and self.rows.around * self.m * self.n * f32.bytes > self.target.caches[1]
@@ -170,7 +159,7 @@ class WinogradInnerProduct:
         """Groups of panels that threads share."""
         return max(1, int(self.panel_cycles / (self.copy_cycles * COPIES_SHARE)))
 
-    @property
+    @cached_property
     def copies(self) -> int:
         """Copies of all rows that there is memory for, if they are read from L3: one for each group of panels."""
         return max(1, min(self.most_groups, self.target.caches[2] // (L3_SHARE_OF_COPIES * self.rows_bytes)))
@@ -196,7 +185,7 @@ class WinogradInnerProduct:
             else None
         )
 
-    @property
+    @cached_property
     def packs_per_task(self) -> bool:
         """Whether tasks pack each panel of B just before its tiles: it stays in L2 then, and costs no memory."""
         return not self.is_constant and isinstance(self.m, int) and self.pieces <= (FEW_PIECES if self.rows.outer else 1)
@@ -222,6 +211,11 @@ class WinogradInnerProduct:
         return self.usual * (self.copy_cycles + self.panel_cycles) + self.packing_cycles + END_CYCLES * bool(self.rows.outer)
 
     @property
+    def gains(self) -> bool:
+        """Whether it takes less time than the direct product."""
+        return self.cycles < (ADVANTAGE if self.rows.are_joined else ADVANTAGE_OF_WINDOWS) * self.direct_cycles
+
+    @property
     def direct_cycles(self) -> float:
         """The estimated cycles of the direct product, whose last vector may be half of one."""
         vectors = -(-2 * self.n // self.lanes) / 2
@@ -230,8 +224,95 @@ class WinogradInnerProduct:
         return products + self.k * vectors * TRANSPOSE_CYCLES * is_transposed
 
 
+@dataclass(frozen=True)
+class WinogradInnerProductSchedule(Schedule, kind="winograd_inner_product"):
+    """How a product of `sizes` (rows, steps, lanes) is computed by Winograd's inner product, with vectors of so many `lanes`.
+
+    So many `tiles_in_l2` have their rows of A there; these are read from L3 for each panel if `rows_in_l3`, where there is memory for so
+    many `copies` of them. Tasks pack panels just before they use them if `packs`, all of them first if `holds_all`. With
+    `prefetch_results` lines of results are prefetched.
+    """
+
+    sizes: str
+    lanes: int
+    tiles_in_l2: int
+    rows_in_l3: bool = False
+    copies: int = 1
+    packs: bool = False
+    holds_all: bool = False
+    prefetch_results: bool = False
+
+
+def schedule_inner_product(found: WinogradInnerProduct) -> WinogradInnerProductSchedule:
+    """What is chosen, as a value without the product."""
+    return WinogradInnerProductSchedule(
+        f"{found.m}x{found.k}x{found.n}",
+        found.lanes,
+        found.l2_tiles,
+        found.rows_in_l3,
+        found.copies if found.rows_in_l3 else 1,
+        found.packs_per_task,
+        found.holds_all,
+        found.prefetches_results,
+    )
+
+
+def choose_winograd_inner_product(found: WinogradInnerProduct) -> WinogradInnerProductSchedule | None:
+    """The schedule of a product; None if it does not gain."""
+    return schedule_inner_product(found) if found.gains else None
+
+
+def fit_winograd_inner_product(found: WinogradInnerProduct, schedule: WinogradInnerProductSchedule) -> None:
+    """`ScheduleError` unless it is the schedule of this product, with any prefetching."""
+    own = schedule_inner_product(found)
+    if schedule != replace(own, prefetch_results=schedule.prefetch_results):
+        raise ScheduleError(f"expected a schedule like {own} for this product and machine but got {schedule}")
+
+
+@dataclass(frozen=True)
+class ScheduledInnerProduct(WinogradInnerProduct):
+    """A product with all that is chosen as a schedule says."""
+
+    schedule: WinogradInnerProductSchedule
+
+    @cached_property
+    def l2_tiles(self) -> int:
+        return self.schedule.tiles_in_l2
+
+    @cached_property
+    def rows_in_l3(self) -> bool:
+        return self.schedule.rows_in_l3
+
+    @cached_property
+    def copies(self) -> int:
+        return self.schedule.copies
+
+    @cached_property
+    def packs_per_task(self) -> bool:
+        return self.schedule.packs
+
+    @cached_property
+    def holds_all(self) -> bool:
+        return self.schedule.holds_all
+
+    @cached_property
+    def prefetches_results(self) -> bool:
+        return self.schedule.prefetch_results
+
+
+def by_schedule(found: WinogradInnerProduct, schedule: WinogradInnerProductSchedule) -> ScheduledInnerProduct:
+    """The product as the schedule says."""
+    return ScheduledInnerProduct(found.rows, found.m, found.usual, found.k, found.n, found.lanes, schedule)
+
+
 def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None:
     """The product of a group, if the method gains: by the machine, the number of steps, and of rows if B is packed at each call."""
+    found = find_inner_product(request)
+    return found if found is not None and found.gains else None
+
+
+def find_inner_product(request: Request) -> WinogradInnerProduct | None:
+    """The product of a group that the method can compute on this machine, if the user allows it."""
     target = request.target
     if (
         not target.strassen
@@ -248,6 +329,4 @@ def find_winograd_inner_product(request: Request) -> WinogradInnerProduct | None
     usual = a.m if isinstance(a.m, int) else USUAL_ROWS
     found = WinogradInnerProduct(a, a.m, usual, a.k, a.n, target.lanes(f32))
     # A tile's rows stay in L2; they are on the stack.
-    if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task):
-        return None
-    return found if found.cycles < (ADVANTAGE if a.are_joined else ADVANTAGE_OF_WINDOWS) * found.direct_cycles else None
+    return None if found.most_high * found.line * f32.bytes > target.caches[1] or (a.outer and not found.packs_per_task) else found

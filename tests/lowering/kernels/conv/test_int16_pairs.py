@@ -22,8 +22,8 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, TensorType, f32, i16, i32, index
 from polyreme.lowering.emit.llvm.codegen import assembly
 from polyreme.lowering.emit.llvm.emit_module import emit_llvm
-from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
-from polyreme.lowering.kernels.conv.winograd_plan import EXACT_SIZE, MOST_EXACT, blockings, find_image
+from polyreme.lowering.kernels.conv.winograd import build_winograd, write_winograd
+from polyreme.lowering.kernels.conv.winograd_plan import EXACT_SIZE, MOST_EXACT, blockings, find_image, schedule_blockings
 from polyreme.lowering.kernels.gemm.contract import build_contract
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.link.artifact import build_artifact, load
@@ -168,7 +168,7 @@ def kernels(case: Case, w: Array, target: Target, choice: int) -> Module:
         assert image is not None and image.pairs and image.channels == case.x[3] // 2
         ways = list(blockings(image))
         assert {way.size for way in ways} == {EXACT_SIZE}
-        return build_cut(image, [ways[choice % len(ways)]])
+        return write_winograd(image, schedule_blockings(image, [ways[choice % len(ways)]]))
 
     return to_kernels(case.module(w), target, build)
 

@@ -25,8 +25,16 @@ from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import TensorType, f32, f64
 from polyreme.lowering.kernels.conv import direct_plan, winograd_plan
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
-from polyreme.lowering.kernels.conv.winograd import build_cut, build_winograd
-from polyreme.lowering.kernels.conv.winograd_plan import ACCURACY, Blocking, blockings, choose_blockings, find_image
+from polyreme.lowering.kernels.conv.winograd import build_winograd, write_winograd
+from polyreme.lowering.kernels.conv.winograd_plan import (
+    ACCURACY,
+    Blocking,
+    WinogradImage,
+    blockings,
+    choose_blockings,
+    find_image,
+    schedule_blockings,
+)
 from polyreme.lowering.kernels.conv.winograd_transforms import POINTS, STRIDED_POINTS, transforms, transforms_at
 from polyreme.lowering.kernels.plan import KernelPlan, Request
 from polyreme.lowering.machines.targets import TARGETS, Target, host
@@ -175,13 +183,18 @@ def _pooled(y: Array, size: int) -> Array:
     return np.asarray(y.reshape(n, high // size, size, wide // size, size, channels).max((2, 4)))
 
 
+def by_cuts(image: WinogradImage, cuts: list[Blocking]) -> KernelPlan:
+    """The plan by these cuts."""
+    return write_winograd(image, schedule_blockings(image, cuts))
+
+
 def with_blocking(pick: Callable[[list[Blocking]], Blocking]) -> Callable[[Request], KernelPlan | None]:
     """A builder that makes any Winograd convolution, cut as `pick` says."""
 
     def build(request: Request) -> KernelPlan | None:
         image = find_image(request)
         assert image is not None
-        return build_cut(image, [pick(list(blockings(image, sizes_of(image.span, image.stride))))])
+        return by_cuts(image, [pick(list(blockings(image, sizes_of(image.span, image.stride))))])
 
     return build
 
@@ -339,7 +352,7 @@ def test_few_pixels_and_many_may_have_blockings_of_their_own(pixels: tuple[int, 
         image = find_image(request)
         assert image is not None
         small, large = (next(b for b in blockings(image) if b.size == size and b.transforms_first) for size in (2, 4))
-        return build_cut(image, [replace(small, below=72), replace(large, least=72)])
+        return by_cuts(image, [replace(small, below=72), replace(large, least=72)])
 
     lowered = to_kernels(case.module(constants), host(), two)
     bounds.check_machine_code(
@@ -581,7 +594,7 @@ def test_the_kernel_that_packs_weights_does_what_the_pack_says(taps: int) -> Non
         image = find_image(replace(request, kept=request.constant))
         assert image is not None
         for cut in list(blockings(image))[::9]:
-            packs.extend(build_cut(image, [cut]).packs)
+            packs.extend(by_cuts(image, [cut]).packs)
 
     to_kernels(case.module([w]), TARGETS["x86-64-avx512"], watch)
     assert len(packs) > 1

@@ -39,11 +39,11 @@ CASES = {
     ),
     "constant, one row": (
         Case(PLAIN, (1, 256), (256, 500), constant=True), "x86-64-avx512",
-        "gemm<sizes = 1x256x500, tile = 1x4, lanes = 16, packed = tiles<panels = packed>>",
+        "gemm<sizes = 1x256x500, tile = 1x4, lanes = 16, packed = tiles<panels = packed, grain = 4>>",
     ),
     "constant, many rows": (
         Case(PLAIN, (4096, 256), (256, 512), constant=True), "x86-64-avx512",
-        "gemm<sizes = 4096x256x512, tile = 8x3, lanes = 16, packed = tiles<panels = packed, rows = 192, order = rows>>",
+        "gemm<sizes = 4096x256x512, tile = 8x3, lanes = 16, packed = tiles<panels = packed, rows = 192, order = rows, prefetch_rows>>",
     ),
     "few rows": (
         Case(PLAIN, (8, 256), (256, 512)), "x86-64-avx512",
@@ -51,7 +51,7 @@ CASES = {
     ),
     "few rows, steps contiguous": (
         Case(TURNED, (8, 256), (512, 256)), "x86-64-avx512",
-        "gemm<sizes = 8x256x512, lanes = 16, in_place = dots<along = k, rows = 4, columns = 6>>",
+        "gemm<sizes = 8x256x512, lanes = 16, in_place = dots<along = k, rows = 4, columns = 6, grain = 13>>",
     ),
     "known sizes, 32 registers": (
         Case(PLAIN, (200, 256), (256, 512)), "x86-64-avx512",

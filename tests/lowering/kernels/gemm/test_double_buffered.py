@@ -35,8 +35,9 @@ def ring_of(case: Case, target: Target) -> DoubleBufferPlan | None:
     def build(request: Request) -> KernelPlan | None:
         found = find_product(request)
         assert found is not None
-        packed = schedule_product(found).packed
-        plans.append(packed.plan if isinstance(packed, BufferedTasks) else None)
+        chosen = schedule_product(found)
+        packed = chosen.packed
+        plans.append(DoubleBufferPlan(chosen.tile, packed.steps) if isinstance(packed, BufferedTasks) else None)
         return build_contract(request)
 
     PassManager([Stage("kernel", TensorToKernel(target, (build,)))]).run(case.build()[0])

@@ -1,0 +1,116 @@
+"""Roots carry their schedules as text, from which the same kernels are written; a file may give others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import polyreme as paddle
+from polyreme import nn
+from polyreme.cli.own_passes import OwnPasses
+from polyreme.ir.builtin import Module
+from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.text import parse_module, print_module
+from polyreme.ir.verify import verify
+from polyreme.jit.saving import trace_model
+from polyreme.lowering.kernels.plan import structure
+from polyreme.lowering.machines.targets import TARGETS
+from polyreme.lowering.pipeline import builders, choose_schedules, lower
+from polyreme.lowering.schedule.choose_schedules import explain
+from polyreme.static import InputSpec
+
+WIDE = TARGETS["x86-64-avx512"]
+HEAD = "contract full add -> tensor<4x10xf32>"
+
+
+class Net(nn.Layer):
+    """A convolution that is direct, a second one by Winograd's algorithm, and a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Conv2D(3, 16, 3), nn.Conv2D(16, 32, 3, padding=1), nn.Linear(32, 10)
+
+    def forward(self, x):  # type: ignore[no-untyped-def]
+        return self.head(self.second(nn.functional.relu(self.first(x))).mean([2, 3]))
+
+
+def fused(frozen: bool = True) -> Module:
+    paddle.seed(0)
+    net = Net()
+    net.eval()
+    traced = trace_model(net, [InputSpec([4, 3, 18, 18], "float32", "x")])
+    return lower(traced.frozen() if frozen else traced.module(), WIDE, "tensor", prepare="" if frozen else "always")
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_text_with_schedules_is_lowered_to_the_same_kernels(frozen: bool) -> None:
+    prepare = "" if frozen else "always"
+    module = fused(frozen)
+    plain = lower(module, WIDE, prepare=prepare)
+    choose_schedules(module, WIDE, prepare)
+    verify(module)
+    text = print_module(module)
+    for kind in ("direct<", "winograd<", "gemm<"):
+        assert text.count(f'schedule = "{kind}') == 1
+    assert print_module(parse_module(text)) == text
+    assert structure(lower(parse_module(text), WIDE, prepare=prepare).block) == structure(plain.block)
+
+
+def test_a_schedule_that_a_root_carries_is_kept() -> None:
+    module = fused()
+    choose_schedules(module, WIDE)
+    text = print_module(module)
+    other = parse_module(text.replace("tile = 4x1", "tile = 2x1"))
+    choose_schedules(other, WIDE)
+    assert "tile = 2x1" in print_module(other)
+
+
+def with_file(text: str, tmp_path: Path) -> Module:
+    file = tmp_path / "schedules.txt"
+    file.write_text(text, encoding="utf-8")
+    paddle.seed(0)
+    with OwnPasses((), (), file).in_the_pipeline():
+        net = Net()
+        net.eval()
+        return lower(trace_model(net, [InputSpec([4, 3, 18, 18], "float32", "x")]).frozen(), WIDE)
+
+
+def own() -> str:
+    """The schedule of the product."""
+    module = fused()
+    choose_schedules(module, WIDE)
+    (text,) = [op.schedule for op in module.function("main").block if getattr(op, "schedule", "").startswith("gemm")]
+    return str(text)
+
+
+def test_a_file_gives_roots_other_schedules(tmp_path: Path) -> None:
+    same = with_file(f"# the product\n\n{HEAD}: {own()}\n", tmp_path)
+    assert structure(same.block) == structure(lower(fused(), WIDE).block)
+    assert "tile = 4x1" in own()
+    other = with_file(f"{HEAD}: {own().replace('tile = 4x1', 'tile = 2x1')}\n", tmp_path)
+    assert structure(other.block) != structure(same.block)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("contract full add: gemm<>", "schedules.txt:1:1: .*expected a line such as"),
+        (f"{HEAD.replace('x10', 'x11')}: gemm<>", r"schedules.txt:1:1: .*expected a root of the model \(.*\) but got .*did you mean"),
+        (f"{HEAD}: gem<>", "expected a schedule of a kind known here"),
+        (f"{HEAD}: winograd<cuts = []>", "expected a root that 'winograd' is for but got 'contract full add'"),
+        (f"{HEAD}: gemm<sizes = 4x32x11, tile = 4x1, lanes = 16>", "expected a schedule for sizes = 4x32x10"),
+        (f"{HEAD}: a\n{HEAD}: b", "schedules.txt:2:1: .*expected each root once"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_an_error(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PolyremeError, match=f"(?s){message}"):
+        with_file(line, tmp_path)
+
+
+def test_every_way_says_why() -> None:
+    told = explain(fused().function("main"), WIDE, builders(WIDE), "")
+    assert f"{HEAD} at " in told
+    for line in ("takes it: winograd<", "takes it: direct<", "takes it: gemm<", "could: direct<", "refuses: strassen: ", "cycles"):
+        assert line in told, told
+    assert told.count("takes it: ") == told.count(" -> ")
