@@ -75,7 +75,7 @@ from polyreme.lowering.transforms.stack_rows import StackRows
 from polyreme.lowering.transforms.widen_halves import WidenHalves
 
 if TYPE_CHECKING:
-    from polyreme.lowering.link.artifact import Room
+    from polyreme.lowering.link.artifact import LibraryCode, Room
 
 # Up to so many elements of a row are sorted by comparing each with each, in place of a radix sort.
 SHORT_ROW_TO_SORT = 32
@@ -353,20 +353,35 @@ def level_of(module: Module) -> str:
 
 
 def compile_module(
-    module: Module, target: Target | None = None, name: str = "model", verify: bool = False, prepare: str = "", room: Room | None = None
+    module: Module,
+    target: Target | None = None,
+    name: str = "model",
+    verify: bool = False,
+    prepare: str = "",
+    room: Room | None = None,
+    library: LibraryCode | None = None,
 ) -> CompiledModule:
-    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room`: see
+    """Machine code for `main` of a module at any level. The module is left as it is. `prepare`: see `pipeline`; `room` and `library`: see
     `link.build_artifact`.
     """
-    return CompiledModule(module, target or find_target(), name, verify, prepare, room)
+    return CompiledModule(module, target or find_target(), name, verify, prepare, room, library)
 
 
 class CompiledModule:
     """A module with what is made from it, each when it is first asked for."""
 
-    def __init__(self, module: Module, target: Target, name: str, verify: bool = False, prepare: str = "", room: Room | None = None):
+    def __init__(
+        self,
+        module: Module,
+        target: Target,
+        name: str,
+        verify: bool = False,
+        prepare: str = "",
+        room: Room | None = None,
+        library: LibraryCode | None = None,
+    ):
         self.module: Module = module.clone()
-        self.target, self.name, self.verify, self.prepare, self.room = target, name, verify, prepare, room
+        self.target, self.name, self.verify, self.prepare, self.room, self.library = target, name, verify, prepare, room, library
 
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.target.name}>"
@@ -384,11 +399,13 @@ class CompiledModule:
 
         if not isinstance(self.target, GpuTarget) and runs_in_parts(self.module.function()):
             return self._in_parts()
-        with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target) as early:
+        natives = self.library.system_works() if self.library is not None else None
+        with reported(f"compile {self.name}"), without_collections(), EarlyObjects(self.target, natives=natives) as early:
             if "lowered" not in self.__dict__ and not isinstance(self.target, GpuTarget) and not config.is_watched():
                 self.lowered = lower(self.module, self.target, "kernel", self.verify, prepare=self.prepare, progress=early.planned)
             final = Program.of(self.lowered)
-            return build_artifact(final, self.target, self.name, outline_constants(final), room=self.room, early=early)
+            constants = outline_constants(final)
+            return build_artifact(final, self.target, self.name, constants, room=self.room, early=early, library=self.library)
 
     def _in_parts(self) -> Any:
         """The artifact of a function with sizes that it computes: it is cut where it does, and its parts are compiled one by one."""

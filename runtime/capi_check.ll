@@ -1,5 +1,7 @@
 ; Whether the weights are those that the library was written with: a checksum of 64 bits, as `weights_sum` of checksum.py.
 
+@${name}__weights_sum = external hidden constant i64
+
 define i32 @${name}_check_weights(ptr %model) nounwind {
 entry:
   %lanes = alloca [1024 x i64], align 64
@@ -65,14 +67,15 @@ fold:
   br i1 %more_folds, label %fold, label %compare
 
 compare:
-  %same = icmp eq i64 %total_next, $sum
+  %sum = load i64, ptr @${name}__weights_sum, align 8
+  %same = icmp eq i64 %total_next, %sum
   br i1 %same, label %fine, label %damaged
 
 fine:
   ret i32 0
 
 damaged:
-  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_sum, i64 %total_next, i64 $sum)
+  %told = call i32 (ptr, i64, ptr, ...) @snprintf(ptr @text, i64 512, ptr @bad_sum, i64 %total_next, i64 %sum)
   ret i32 4
 
 model_missing:

@@ -9,7 +9,7 @@ entry:
 
 locate:
   %info = alloca [4 x ptr], align 8
-  %found = call i32 @dladdr(ptr @weights_header, ptr %info)
+  %found = call i32 @dladdr(ptr @${name}__weights_header, ptr %info)
   %lost = icmp eq i32 %found, 0
   br i1 %lost, label %no_folder, label %folder
 
@@ -47,7 +47,7 @@ map:
   br i1 %not_mapped, label %missing, label %compare
 
 compare:
-  %difference = call i32 @memcmp(ptr %page, ptr @weights_header, i64 64)
+  %difference = call i32 @memcmp(ptr %page, ptr @${name}__weights_header, i64 64)
   %same = icmp eq i32 %difference, 0
   br i1 %same, label %keep, label %unmap_bad
 

@@ -90,6 +90,27 @@ def command(
     JavaScript beside it (.mjs), runs in a browser or in Node.
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
     """
+    from polyreme.ir.garbage import without_collections
+
+    # Modules that are imported and what is read of a model stay: to look for garbage among it takes a twentieth of the time to there.
+    with without_collections():
+        _compile(model, output, target, cpu, level, small, cpp, precision, data, folders, own, inputs)
+
+
+def _compile(
+    model: str,
+    output: Path,
+    target: str,
+    cpu: str | None,
+    level: str | None,
+    small: bool | None,
+    cpp: bool,
+    precision: str,
+    data: Path | None,
+    folders: bool,
+    own: OwnPasses,
+    inputs: list[Any],
+) -> None:
     from polyreme.compiled.compilation import compile, target_for
     from polyreme.compiled.inspection import Inspection, as_target
 

@@ -85,7 +85,7 @@ def compile(
     artifact = kept_artifact(key)
     write = partial(_write, library=library, target=chosen, form=form, folders=folders, cpp=cpp)
     if artifact is None:
-        done_apart(ops, lambda: write(_compiled(key, module(), library, chosen, check)))
+        done_apart(ops, lambda: write(_compiled(key, module(), library, chosen, form, folders, check)))
     else:
         write(artifact)
     here = current_place().is_gpu_place() if chosen.code == "ptx" else runs_here(chosen)
@@ -177,15 +177,17 @@ def _what_to_compile(net: Any, input_spec: Sequence[Any] | None, target: Any) ->
     return key, len(module.function().block.ops), lambda: module, lambda: None
 
 
-def _compiled(key: str, module: Any, library: Path, target: Any, check: Callable[[], None]) -> Any:
-    """The artifact of a module; it is kept for a second compilation, after a `check`."""
+def _compiled(key: str, module: Any, path: Path, target: Any, form: str | None, folders: bool, check: Callable[[], None]) -> Any:
+    """The artifact of a module, for a library that is written to `path`; it is kept for a second compilation, after a `check`."""
     from polyreme.compiled.kept import keep_artifact, room
+    from polyreme.lowering.link.artifact import LibraryCode
     from polyreme.lowering.link.c_interface import c_name_of
     from polyreme.lowering.pipeline import compile_module
 
     # A name that cannot be one is told before the long part.
-    name = c_name_of(library.name.split(".")[0])
-    artifact = compile_module(module, target, name=name, room=room(True)).artifact.settled()
+    name = c_name_of(path.name.split(".")[0])
+    library = LibraryCode.of(path, target, form=form, folders=folders) if target.code != "ptx" else None
+    artifact = compile_module(module, target, name=name, room=room(True), library=library).artifact.settled()
     check()
     keep_artifact(key, artifact)
     return artifact

@@ -11,8 +11,8 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble
-from polyreme.lowering.link.c_interface import Weights, c_header, c_interface, c_name_of, check_c_name
+from polyreme.lowering.link.c_interface import Digests, Weights, c_header, c_interface, c_name_of, check_c_name, digests_text
 from polyreme.lowering.link.c_parts import interfaces_in_parts
 from polyreme.lowering.link.cpp_header import cpp_header
 from polyreme.lowering.link.gpu import build_gpu_artifact
@@ -40,6 +40,7 @@ from polyreme.lowering.link.runtime import (
     MODEL_FUNCTIONS,
     PARALLEL_FUNCTIONS,
     POOL_FUNCTIONS,
+    WEIGHTS_HEADER,
     Artifact,
     Draft,
     Executable,
@@ -88,6 +89,8 @@ MIN_BYTES_FOR_FILE = 1 << 20
 
 Spec = TypeVar("Spec", GuardSpec, RangeSpec, LookSpec)
 
+# As many bytes of constants take as long to make as the code of one letter of LLVM's text.
+BYTES_PER_LETTER = 1000
 # Gives a file for at least so many bytes, or None.
 Room = Callable[[int], Draft | None]
 
@@ -101,6 +104,7 @@ def build_artifact(
     room: Room | None = None,
     early: EarlyObjects | None = None,
     part: str = "",
+    library: LibraryCode | None = None,
 ) -> Artifact:
     """Machine code, constants and manifest of a module at kernel level.
 
@@ -108,7 +112,7 @@ def build_artifact(
     be fixed. The rest are inputs of the model, in order. Buffers of `main` without an offset in the arena get one. `extra` goes into the
     manifest. `room` gives a file for constants, which are made and written there by all processes that make the code; without one they are
     made when somebody asks for them. `early` was told of the kernels as they were planned. `part` tells the names of its functions from
-    those of others in one library.
+    those of others in one library. The code of the `library` that the artifact is for is made beside the kernels.
     """
     if isinstance(target, GpuTarget):
         return build_gpu_artifact(module, target, name, constants or {})
@@ -117,10 +121,16 @@ def build_artifact(
         plan_memory(main)
     manifest, data = make_manifest(main, target, name, constants or {})
     draft = room(CONSTANTS_AT + len(data)) if room is not None and len(data) >= MIN_BYTES_FOR_FILE else None
-    objects, written = make_objects(module, target, f"polyreme_{part}" if part else MODEL, _writing(data, draft), early, part)
+    works: list[tuple[int, Callable[[], bool | bytes]]] = [*_writing(data, draft)]
+    sources = library.interface_sources(manifest, len(data)) if library is not None else []
+    works += [(len(text) * BYTES_PER_LETTER, partial(native_object, text, machine)) for text, machine in sources]
+    objects, outcomes = make_objects(module, target, f"polyreme_{part}" if part else MODEL, works, early, part)
+    keep_natives(dict(zip(sources, [made for made in outcomes if isinstance(made, bytes)], strict=True)))
+    if early is not None:
+        keep_natives(early.natives_made)
     manifest = replace(manifest, extra={**manifest.extra, **(extra or {})}, objects=tuple(map(len, objects)))
     artifact = Artifact(manifest, b"".join(objects), data)
-    if draft is None or not all(written):
+    if draft is None or not all(outcomes):
         return artifact
     return replace(artifact, pieces=draft.mapped()[CONSTANTS_AT:], draft=draft)
 
@@ -241,6 +251,54 @@ def _load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Map
 # --- as a library
 
 
+@dataclass(frozen=True)
+class LibraryCode:
+    """What a library has beside its kernels, as far as it is known before they are made: the functions called `name_…` for a model of a
+    `form`, whose constants are where `weights` says.
+    """
+
+    path: Path
+    target: Target
+    name: str
+    weights: str
+    form: str
+    folders: bool
+
+    @staticmethod
+    def of(
+        path: Path, target: Target, name: str | None = None, weights: str = "auto", form: str | None = None, folders: bool = False
+    ) -> LibraryCode:
+        """Of what `write_library` is given."""
+        name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
+        if weights not in ("auto", "inside", "beside"):
+            raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'", code="E0004")
+        return LibraryCode(path, target, name, weights, check_form(path, target, form), folders)
+
+    @cached_property
+    def system(self) -> dict[str, str]:
+        """What stands between the code and the system, by the name of its object file: on Linux the pool, in WebAssembly all that there
+        is.
+        """
+        if self.target.arch == "wasm32":
+            return {"system.o": native_text("wasm/system.ll"), "math.o": math_text(), "memory.o": memory_text(self.name)}
+        return {"pool.o": pool_text(self.target)}
+
+    def weights_of(self, count: int) -> Weights:
+        """Where so many bytes of constants are."""
+        if not count or self.weights == "inside" or (self.weights == "auto" and count <= MAX_INSIDE_BYTES):
+            return Weights(bytes=count)
+        return Weights(self.path.with_suffix(".weights").name, WEIGHTS_HEADER.size + count, count)
+
+    def interface_sources(self, manifest: Manifest, count: int) -> list[tuple[str, Target]]:
+        """The text of the C interface, and for which machine code is made of it, for so many bytes of constants."""
+        named = replace(without_folders(manifest, self.folders), name=self.name)
+        return [(text, base_of(self.target)) for text in interfaces(named, self.name, self.weights_of(count)).values()]
+
+    def system_works(self) -> dict[tuple[str, Target], Callable[[], bytes]]:
+        """The same for what stands between the code and the system, each with what makes its object."""
+        return {(text, self.target): partial(native_object, text, self.target) for text in self.system.values()}
+
+
 def write_library(
     artifact: Artifact,
     path: str | os.PathLike[str],
@@ -260,42 +318,41 @@ def write_library(
     adds a header for C++ (`.hpp`).
     """
     path = Path(path)
-    name = check_c_name(name) if name is not None else c_name_of(path.name.split(".")[0])
-    if weights not in ("auto", "inside", "beside"):
-        raise PolyremeError(f"expected 'auto', 'inside' or 'beside' as the place of the weights but got '{weights}'", code="E0004")
     if not path.parent.is_dir():
         raise PolyremeError(f"expected a folder '{path.parent}' to write '{path.name}' to, but there is none", code="E0009")
     target = target or _target_of(artifact.manifest)
-    form = check_form(path, target, form)
-    own_file = bool(artifact.pieces) and (weights == "beside" or (weights == "auto" and len(artifact.pieces) > MAX_INSIDE_BYTES))
-    weights_path = path.with_suffix(".weights")
-    place = Weights(bytes=len(artifact.pieces), sum=weights_sum(artifact.constants))
+    library = LibraryCode.of(path, target, name, weights, form, folders)
+    name, form = library.name, library.form
+    place = library.weights_of(len(artifact.pieces))
+    digests = Digests(b"", sum=weights_sum(artifact.constants))
     extra = dict(artifact.manifest.extra)
-    if own_file:
-        header = weights_header(artifact.constants)
-        place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(artifact.constants))
-        extra |= {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
+    if place.file:
+        digests = replace(digests, header=weights_header(artifact.constants))
+        extra |= {"weights": place.file, "weights_digest": digests.header[16:48].hex()}
     manifest = replace(without_folders(artifact.manifest, folders), name=name, extra=extra)
-    identity = identity_of(manifest, artifact)
-    texts = interfaces(manifest, name, place, identity)
+    digests = replace(digests, identity=identity_of(manifest, artifact))
+    texts = interfaces(manifest, name, place)
     objects = {
         **{f"model{i}.o": code for i, code in enumerate(artifact.objects)},
         # It looks at the processor before anything else runs, and so takes no more than all of them have.
         **{file: native_object(text, base_of(target)) for file, text in texts.items()},
-        **{file: native_object(text, target) for file, text in _system_texts(name, target).items()},
+        "digests.o": native_object(digests_text(name, digests), base_of(target)),
+        **{file: native_object(text, target) for file, text in library.system.items()},
     }
-    if manifest.all_constants and not own_file:
+    if manifest.all_constants and not place.file:
         # Constants without elements have an address all the same.
         objects["constants.o"] = native_object(constants_text(artifact.constants or bytes(1)), target)
     if form == "shared":
         exports = [f"{name}_*", "polyreme_library", *(["polyreme_parts"] if manifest.steps else [])]
-        code = library_bytes(link_shared(objects, exports, path.name, target), manifest, identity)
+        code = library_bytes(link_shared(objects, exports, path.name, target), manifest, digests.identity)
     elif form == "wasm":
-        functions = exported(name, [*texts.values(), *_system_texts(name, target).values()])
-        code = library_bytes(link_module(objects, functions, target), manifest, identity)
+        functions = exported(name, [*texts.values(), *library.system.values()])
+        code = library_bytes(link_module(objects, functions, target), manifest, digests.identity)
     else:
         code = archive(own_names(objects, name)) if form == "static" else link_object(own_names(objects, name))
-    written: dict[Path, Sequence[bytes | memoryview]] = {weights_path: [place.header, artifact.constants]} if own_file else {}
+    written: dict[Path, Sequence[bytes | memoryview]] = {}
+    if place.file:
+        written[path.with_name(place.file)] = [digests.header, artifact.constants]
     written[path] = [code]
     if form == "wasm":
         written[path.with_suffix(".mjs")] = [loader_text(name, path.name, place.file).encode()]
@@ -311,13 +368,6 @@ def headers(path: Path, manifest: Manifest, name: str, place: Weights, form: str
     if cpp:
         found[path.with_suffix(".hpp")] = [cpp_header(manifest, name, header.name, bool(place.file)).encode()]
     return found
-
-
-def _system_texts(name: str, target: Target) -> dict[str, str]:
-    """What stands between the code and the system, by the name of its object file: on Linux the pool, in WebAssembly all that there is."""
-    if target.arch == "wasm32":
-        return {"system.o": native_text("wasm/system.ll"), "math.o": math_text(), "memory.o": memory_text(name)}
-    return {"pool.o": pool_text(target)}
 
 
 def write_files(path: Path, written: Mapping[Path, Sequence[bytes | memoryview]]) -> list[Path]:
@@ -371,11 +421,11 @@ def _without_folder(spec: Spec) -> Spec:
     return spec if found is None else spec._replace(what=found[1] + found[2])
 
 
-def interfaces(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> dict[str, str]:
+def interfaces(manifest: Manifest, name: str, weights: Weights) -> dict[str, str]:
     """The text of the C interface by the name of its object file."""
     if manifest.steps:
-        return interfaces_in_parts(manifest, name, weights, identity)
-    return {"interface.o": c_interface(manifest, name, weights, identity)}
+        return interfaces_in_parts(manifest, name, weights)
+    return {"interface.o": c_interface(manifest, name, weights)}
 
 
 def identity_of(manifest: Manifest, artifact: Artifact) -> bytes:
@@ -419,10 +469,24 @@ def pool_text(target: Target) -> str:
     return Template(text).substitute(futex=number, pause=pause)
 
 
-@functools.lru_cache(maxsize=64)
+NATIVES: dict[tuple[str, Target], bytes] = {}
+MOST_NATIVES = 64
+
+
 def native_object(text: str, target: Target) -> bytes:
-    """Object code of LLVM IR text that lacks triple and layout."""
-    return assemble(_native_text(text, target), target)
+    """Object code of LLVM IR text that lacks triple and layout. The last ones are kept."""
+    found = NATIVES.get((text, target))
+    if found is None:
+        found = assemble(_native_text(text, target), target)
+        keep_natives({(text, target): found})
+    return found
+
+
+def keep_natives(made: Mapping[tuple[str, Target], bytes]) -> None:
+    """Objects that `native_object` need not make."""
+    NATIVES.update(made)
+    for old in list(NATIVES)[:-MOST_NATIVES]:
+        del NATIVES[old]
 
 
 def _native_text(text: str, target: Target) -> str:

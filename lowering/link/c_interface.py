@@ -63,14 +63,23 @@ _MESSAGES = {
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the constants are: inside the library (`file` empty; the symbol `polyreme_constants`), or in a file beside it; how many
-    bytes they have, and their checksum.
+    """Where the constants are: inside the library (`file` empty; the symbol `polyreme_constants`), or in a file beside it, which has so
+    many bytes; how many bytes they have themselves.
     """
 
     file: str = ""
-    header: bytes = b""
     file_bytes: int = 0
     bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Digests:
+    """What tells whether parts belong together: of the library, in itself and in its trailer; the header of the file of its weights, if
+    they have one; the checksum of the weights.
+    """
+
+    identity: bytes
+    header: bytes = b""
     sum: int = 0
 
 
@@ -103,15 +112,25 @@ declare hidden i64 @$model_arena_bytes(ptr)
 declare hidden void @$model_output_shapes(ptr, ptr)"""
 
 
-def c_interface(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> str:
+def c_interface(manifest: Manifest, name: str, weights: Weights) -> str:
     """LLVM IR (without triple and layout) of the functions `NAME_…` and of the table `polyreme_library` that `load_compiled` reads.
 
-    `identity` stands in the library and in its trailer, so that a loader can tell whether the two belong together.
+    It depends on nothing that is known only when kernels and constants are made: that stands in `digests_text`.
     """
-    return Template(native_text("capi.ll")).substitute(placeholders(manifest, name, weights, identity))
+    return Template(native_text("capi.ll")).substitute(placeholders(manifest, name, weights))
 
 
-def placeholders(manifest: Manifest, name: str, weights: Weights, identity: bytes, model: str = "polyreme_model") -> dict[str, object]:
+def digests_text(name: str, digests: Digests) -> str:
+    """LLVM IR, likewise, of the digests."""
+    return "\n".join([
+        f"@{name}__identity = hidden constant [{len(digests.identity)} x i8] {_bytes(digests.identity)}",
+        f"@{name}__weights_header = hidden constant [{len(digests.header)} x i8] {_bytes(digests.header)}, align 8",
+        f"@{name}__weights_sum = hidden constant i64 {digests.sum - (1 << 64) if digests.sum >> 63 else digests.sum}",
+        "",
+    ])  # fmt: skip
+
+
+def placeholders(manifest: Manifest, name: str, weights: Weights, model: str = "polyreme_model") -> dict[str, object]:
     """What stands in `capi.ll` for its placeholders, for a model whose native functions are called after `model`."""
     text = _Tables()
     input_rows = _tensor_rows(text, manifest.inputs, manifest)
@@ -129,8 +148,8 @@ def placeholders(manifest: Manifest, name: str, weights: Weights, identity: byte
         _array("ranges", "%range", [_range_row(text, r, manifest) for r in manifest.ranges]),
         _array("looks", "%look", [f"{{ i64 {int(look.wraps)}, ptr {text.text(look.what)} }}" for look in manifest.looks]),
         _array("guards", "%guard", [_guard_row(text, g) for g in manifest.bounds]),
-        f"@identity = private constant [{len(identity)} x i8] {_bytes(identity)}",
-        _library_table(bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
+        f"@{name}__identity = external hidden constant i8",
+        _library_table(name, bool(manifest.all_constants) and not weights.file, bool(manifest.steps)),
         "",
         # These look at what a model in parts gives.
         _fit_function(manifest, manifest.inputs if manifest.steps else (*manifest.inputs, *manifest.outputs)),
@@ -258,11 +277,11 @@ def _tensor_rows(tables: _Tables, tensors: Sequence[TensorSpec], manifest: Manif
     return rows
 
 
-def _library_table(constants_inside: bool, in_parts: bool) -> str:
+def _library_table(name: str, constants_inside: bool, in_parts: bool) -> str:
     """What `runtime/library.py` needs; the fields are listed there too. A model in parts has a table of these."""
     functions = ["run", "arena_bytes", "output_shapes"]
     fields = [
-        "ptr @identity", *("ptr null" if in_parts else f"ptr @polyreme_model_{function}" for function in functions),
+        f"ptr @{name}__identity", *("ptr null" if in_parts else f"ptr @polyreme_model_{function}" for function in functions),
         "ptr @polyreme_constants" if constants_inside else "ptr null",
         "ptr @polyreme_pool_create", "ptr @polyreme_pool_destroy", "ptr @polyreme_pool_threads", "ptr @polyreme_pool_set_threads",
     ]  # fmt: skip
@@ -278,7 +297,7 @@ def _weights(name: str, any_constants: bool, weights: Weights, from_bytes: bool)
         text = native_text("wasm/weights.ll" if from_bytes else "capi_weights.ll")
         return "\n".join([
             f"@weights_name = private constant [{len(file)} x i8] {_bytes(file)}",
-            f"@weights_header = internal constant [{len(weights.header)} x i8] {_bytes(weights.header)}",
+            f"@{name}__weights_header = external hidden constant i8",
             Template(text).substitute(name=name, file_bytes=weights.file_bytes),
         ])  # fmt: skip
     lines = ["define internal i32 @open_weights(ptr %model, ptr %path) nounwind {"]
@@ -300,7 +319,6 @@ def _check(name: str, weights: Weights) -> str:
         rows=weights.bytes // row,
         rest=weights.bytes % row,
         bytes=weights.bytes,
-        sum=weights.sum - (1 << 64) if weights.sum >> 63 else weights.sum,
     )
 
 

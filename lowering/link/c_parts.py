@@ -23,13 +23,13 @@ _SECTION = "; --- "
 _NUMBERS = {"bool": "i8", **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 
 
-def interfaces_in_parts(manifest: Manifest, name: str, weights: Weights, identity: bytes) -> dict[str, str]:
+def interfaces_in_parts(manifest: Manifest, name: str, weights: Weights) -> dict[str, str]:
     """LLVM IR, as `c_interface` gives it, of the whole and of each part, by the name of its object file."""
     sections = _sections(native_text("capi.ll"))
-    texts = {"interface.o": _whole(manifest, name, weights, identity, sections)}
+    texts = {"interface.o": _whole(manifest, name, weights, sections)}
     for number, part in enumerate(manifest.parts):
         model = f"polyreme_{part_name(number)}"
-        fields = placeholders(replace(part, name=name), _calls(number), Weights(), identity, model)
+        fields = placeholders(replace(part, name=name), _calls(number), Weights(), model)
         # One text for all: whoever calls the whole asks for it.
         fields["text"] = f"@polyreme_text = external hidden thread_local global {_TEXT}"
         text = Template("".join(sections[key] for key in ("", "running", "sizes"))).substitute(fields)
@@ -58,10 +58,10 @@ def _without_table(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not line.startswith("@polyreme_library"))
 
 
-def _whole(manifest: Manifest, name: str, weights: Weights, identity: bytes, sections: dict[str, str]) -> str:
+def _whole(manifest: Manifest, name: str, weights: Weights, sections: dict[str, str]) -> str:
     code = _StepCode(manifest)
     slots = code.slots
-    fields = placeholders(manifest, name, weights, identity)
+    fields = placeholders(manifest, name, weights)
     known = frozenset(manifest.size_names)
     # A size that only a run tells is -1 in front of it.
     told = [

@@ -27,7 +27,7 @@ from polyreme.lowering.link.artifact import (
     without_folders,
     write_files,
 )
-from polyreme.lowering.link.c_interface import Weights, c_name_of
+from polyreme.lowering.link.c_interface import Digests, Weights, c_name_of, digests_text
 from polyreme.lowering.link.parts import moved
 from polyreme.lowering.link.processor import base_features, choice_of
 from polyreme.lowering.link.relocatable import archive, link_object, own_names
@@ -68,12 +68,12 @@ def write_multi(
         manifests.append(replace(moved(without_folders(artifact.manifest, folders), len(data)), name=name))
         data += artifact.constants
     own_file = bool(data) and (weights == "beside" or (weights == "auto" and len(data) > MAX_INSIDE_BYTES))
-    place = Weights(bytes=len(data), sum=weights_sum(data))
+    place, digests = Weights(bytes=len(data)), Digests(b"", sum=weights_sum(data))
     weights_path = path.with_suffix(".weights")
     if own_file:
-        header = weights_header(data)
-        place = replace(place, file=weights_path.name, header=header, file_bytes=len(header) + len(data))
-        told = {"weights": weights_path.name, "weights_digest": header[16:48].hex()}
+        digests = replace(digests, header=weights_header(data))
+        place = replace(place, file=weights_path.name, file_bytes=len(digests.header) + len(data))
+        told = {"weights": weights_path.name, "weights_digest": digests.header[16:48].hex()}
         manifests = [replace(manifest, extra={**manifest.extra, **told}) for manifest in manifests]
     objects: dict[str, bytes] = {}
     levels = []
@@ -81,7 +81,7 @@ def write_multi(
     for level, artifact, manifest, target in zip(LEVELS, artifacts, manifests, targets, strict=True):
         own = f"{name}__{level}"
         identity = identity_of(manifest, artifact)
-        texts = interfaces(manifest, own, place, identity)
+        texts = interfaces(manifest, own, place)
         functions = [
             (found["type"], found["name"].removeprefix(f"{own}_"), found["parameters"])
             for found in _DEFINED.finditer(texts["interface.o"])
@@ -89,6 +89,7 @@ def write_multi(
         ]
         parts = {f"model{i}.o": code for i, code in enumerate(artifact.objects)} | {
             **{file: native_object(text, base_of(target)) for file, text in texts.items()},
+            "digests.o": native_object(digests_text(own, replace(digests, identity=identity)), base_of(target)),
             "pool.o": native_object(pool_text(target), target),
         }
         objects |= own_names(parts, own)
@@ -108,7 +109,7 @@ def write_multi(
         code = archive(renamed) if form == "static" else link_object(renamed)
     named = replace(manifests[0], target=manifests[0].target._replace(cpu=", ".join(LEVELS.values())))
     written = {path: [code], **headers(path, named, name, place, form, cpp)}
-    return write_files(path, written | ({weights_path: [place.header, data]} if own_file else {}))
+    return write_files(path, written | ({weights_path: [digests.header, data]} if own_file else {}))
 
 
 def _choice(name: str, functions: Sequence[tuple[str, str, str]], targets: Sequence[Target]) -> str:

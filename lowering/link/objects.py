@@ -6,7 +6,7 @@ another model has the same layer, or when the model has changed somewhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -32,6 +32,8 @@ BYTES_PER_OP = 30_000
 KERNEL_OPS_PER_OP_OF_MAIN = 8
 
 T = TypeVar("T")
+# The text of code that is no model's own, and for which machine it is.
+NativeSource = tuple[str, Target]
 
 
 class EarlyObjects:
@@ -41,12 +43,15 @@ class EarlyObjects:
     promise, the object is made anew.
     """
 
-    def __init__(self, target: Target, kernels: str = ""):
-        """`kernels`: see `split_llvm`."""
+    def __init__(self, target: Target, kernels: str = "", natives: Mapping[NativeSource, Callable[[], bytes]] | None = None):
+        """`kernels`: see `split_llvm`. `natives` make objects that no kernel is needed for: they are begun at once."""
         self._target = target
         self._kernels = kernels
         self._works: EarlyWorks[tuple[Any, bytes]] = EarlyWorks()
         self._numbers: dict[str, int] = {}
+        self._natives = {self._works.add(partial(_native, make)): source for source, make in (natives or {}).items()}
+        # Those that are there when `made` is asked.
+        self.natives_made: dict[NativeSource, bytes] = {}
         self.same = SameCode()
         self._program: Program | None = None
         self._parts: dict[str, Part] = {}  # of the program as it was when this process was forked
@@ -55,6 +60,9 @@ class EarlyObjects:
 
     def __enter__(self) -> EarlyObjects:
         self._works.__enter__()
+        if self._natives and self._works.may_start():
+            load_llvm(self._target)
+            self._works.start()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -90,8 +98,13 @@ class EarlyObjects:
     def made(self, parts: Sequence[Part]) -> dict[Part, bytes]:
         """The objects of those parts for which the right ones were made."""
         outcomes = self._works.outcomes()
+        self.natives_made = {source: outcomes[number][1] for number, source in self._natives.items() if number in outcomes}
         found = {part: outcomes.get(self._numbers.get(part.functions[0].sym_name, -1)) for part in parts}
         return {part: made[1] for part, made in found.items() if made is not None and made[0] == part.premises}
+
+
+def _native(make: Callable[[], bytes]) -> tuple[Any, bytes]:
+    return None, make()
 
 
 def make_objects(

@@ -13,7 +13,7 @@ entry:
 
 word:
   %i = phi i32 [ 0, %entry ], [ %i_next, %same ]
-  %own_at = getelementptr i64, ptr @weights_header, i32 %i
+  %own_at = getelementptr i64, ptr @${name}__weights_header, i32 %i
   %own = load i64, ptr %own_at, align 1
   %given_at = getelementptr i64, ptr %bytes, i32 %i
   %given = load i64, ptr %given_at, align 1

@@ -15,7 +15,7 @@ import pytest
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.lowering.link import linkers
-from polyreme.lowering.link.artifact import MAX_INSIDE_BYTES, native_object, write_library
+from polyreme.lowering.link.artifact import MAX_INSIDE_BYTES, NATIVES, native_object, write_library
 from polyreme.lowering.machines.targets import find_target, host
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.errors import ArtifactError, CallError
@@ -104,7 +104,7 @@ def test_equal_artifacts_give_equal_files(tmp_path: Path) -> None:
     contents = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        native_object.cache_clear()
+        NATIVES.clear()
         files = write_library(scale_artifact(), tmp_path / folder / "net.so", weights="beside")
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1]

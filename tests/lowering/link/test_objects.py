@@ -17,6 +17,7 @@ from polyreme.ir.text import parse_module, print_module
 from polyreme.lowering.emit.llvm import emit_module
 from polyreme.lowering.emit.llvm.codegen import CodegenError, assemble
 from polyreme.lowering.emit.llvm.emit_module import split_llvm
+from polyreme.lowering.link import artifact as linking
 from polyreme.lowering.link import objects, workers
 from polyreme.lowering.link.artifact import MODEL, build_artifact, load
 from polyreme.lowering.link.objects import EarlyObjects
@@ -27,6 +28,7 @@ from polyreme.lowering.schedule.arena import plan_memory
 from polyreme.lowering.schedule.bufferize import outline_constants
 from polyreme.runtime.artifact import Artifact
 from polyreme.runtime.cache import Cache, cache_in
+from polyreme.runtime.library import load_compiled
 
 TWO_PRODUCTS = """
 func @main(%x: tensor<{n}x40xf32>, %a: tensor<40x50xf32>, %b: tensor<50x30xf32>) -> tensor<{n}x30xf32> {{
@@ -482,6 +484,27 @@ def test_a_compiled_library_links_all_objects(split, tmp_path):
     assert len(artifact.objects) > 1
     write_library(artifact, tmp_path / "two.so")
     np.testing.assert_allclose(load_compiled(tmp_path / "two.so").run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_code_of_a_library_is_made_beside_its_kernels(split, forked, monkeypatch, tmp_path, jobs):
+    monkeypatch.setenv("POLYREME_JOBS", jobs)
+    module, path = parse_module(TWO_PRODUCTS.format(n=17)), tmp_path / "net.so"
+    library = linking.LibraryCode.of(path, host())
+    linking.NATIVES.clear()
+    made = compile_module(module, host(), name="net", library=library).artifact
+    [interface] = library.interface_sources(made.manifest, len(made.pieces))
+    assert interface in linking.NATIVES
+    if jobs == "2":
+        assert set(library.system_works()) <= linking.NATIVES.keys()
+    # What is left for when all is known is short.
+    assembled = []
+    assemble = linking.assemble
+    monkeypatch.setattr(linking, "assemble", lambda text, target: assembled.append(text) or assemble(text, target))
+    linking.write_library(made, path)
+    assert all(len(text) < 2000 for text in assembled if "@polyreme_parallel" not in text)
+    inputs, expected = arrays()
+    np.testing.assert_allclose(load_compiled(path).run(inputs)[0], expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
