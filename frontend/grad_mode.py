@@ -24,9 +24,15 @@ _state = _State()
 class _Manner(threading.local):
     """Whether functions of `fluid` run at once in this thread, inside `fluid.dygraph.guard()`: then `backward()` replaces the gradients
     that there were and keeps those of tensors on its way (`tape.py`), and a part of one element has the shape [1] (`math/indexing.py`).
+    There the last `train()` or `eval()` of any Layer of `fluid.dygraph` says whether its functions train, such as `dropout`.
     """
 
     paddle_1 = False
+    trains = True
+
+    def key(self) -> tuple[bool, bool]:
+        """What compiled functions differ by."""
+        return self.paddle_1, self.trains
 
 
 MANNER = _Manner()

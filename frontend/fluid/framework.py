@@ -10,7 +10,7 @@ from typing import Any
 from polyreme import dispatch
 from polyreme.device import CPUPlace, CUDAPinnedPlace, CUDAPlace, is_compiled_with_cuda
 from polyreme.dtypes import as_dtype
-from polyreme.grad_mode import MANNER
+from polyreme.grad_mode import MANNER, is_grad_enabled
 from polyreme.names import listed
 from polyreme.static.creation import cpu_places
 from polyreme.static.current import (
@@ -73,16 +73,22 @@ def appending(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def dygraph_mode(on: bool) -> Iterator[None]:
     """Let functions of fluid run at once, or append, inside the `with`."""
-    before, MANNER.paddle_1 = MANNER.paddle_1, on
+    before = MANNER.key()
+    switch_dygraph(on)
     try:
         yield
     finally:
-        MANNER.paddle_1 = before
+        MANNER.paddle_1, MANNER.trains = before
 
 
 def switch_dygraph(on: bool) -> None:
-    """As `dygraph_mode`, until it is switched again."""
-    MANNER.paddle_1 = on
+    """As `dygraph_mode`, until it is switched again. Either begins with training."""
+    MANNER.paddle_1, MANNER.trains = on, True
+
+
+def trains_at_once() -> bool:
+    """Whether functions that run at once in dygraph mode train: since the last `train()` or `eval()` of a Layer, and outside `no_grad`."""
+    return MANNER.trains and is_grad_enabled()
 
 
 def get_var(name: str, program: Program | None = None) -> Variable:

@@ -14,7 +14,7 @@ from polyreme.fluid.framework import default_main_program, default_startup_progr
 from polyreme.fluid.initializer import Constant, Xavier
 from polyreme.fluid.param_attr import ParamAttr, WeightNormParamAttr
 from polyreme.names import listed
-from polyreme.operators.table import apply_legacy
+from polyreme.operators.table import apply_legacy, find_legacy
 from polyreme.parameter import Parameter
 from polyreme.static.inference import appended
 from polyreme.static.operator import Operator
@@ -70,6 +70,9 @@ class LayerHelper(Shown):
         chosen = {name: value for name, value in (attrs or {}).items() if value is not None}
         if runs_at_once():
             self._apply(type, given, made, chosen)
+            if stop_gradient:
+                for target in (t for value in made.values() for t in _listed(value)):
+                    target.stop_gradient = True
             return None
         self._move_to_slots(given, chosen)
         block = self.main_program.current_block()
@@ -96,9 +99,14 @@ class LayerHelper(Shown):
 
     @staticmethod
     def _apply(type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
-        made = apply_legacy(type, {slot: _listed(value) for slot, value in inputs.items()}, {k: _plain(v) for k, v in attrs.items()})
+        given = {slot: _listed(value) for slot, value in inputs.items()}
+        for slot in find_legacy(type)[1].constant & given.keys():
+            given[slot] = [tensor if tensor.stop_gradient else tensor.detach() for tensor in given[slot]]
+        made = apply_legacy(type, given, {k: _plain(v) for k, v in attrs.items()})
         for slot, targets in outputs.items():
             for target, result in zip(_listed(targets), made.get(slot, ()), strict=False):
+                if result is target:  # what the operator leaves as it is, such as the statistics of a norm that does not move them
+                    continue
                 wanted = getattr(target, "_wanted", None)
                 if wanted == [1] and result.ndim == 0:
                     result = result.reshape([1])
@@ -195,20 +203,33 @@ class LayerHelper(Shown):
     def create_variable(self, *args: Any, **kwargs: Any) -> Variable:
         return self.main_program.current_block().create_var(*args, **kwargs)
 
-    def create_global_variable(self, persistable: bool = False, *args: Any, **kwargs: Any) -> Variable:
-        """A variable of the first block, without gradients."""
+    def create_global_variable(self, persistable: bool = False, *args: Any, **kwargs: Any) -> Any:
+        """A variable of the first block, without gradients; in dygraph mode a tensor of its own, zeros at first."""
         kwargs.setdefault("name", unique_name.generate(f"{self.name}.tmp"))
+        if in_dygraph_mode():
+            return self._tensor(persistable, *args, **kwargs)
         return self.main_program.global_block().create_var(*args, persistable=persistable, stop_gradient=True, **kwargs)
 
-    def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Variable, bool]:
-        """A variable of the first block, and whether it was made now."""
+    @staticmethod
+    def _tensor(persistable: bool, shape: Any, dtype: Any, name: str) -> Tensor:
+        made = dispatch.full(tuple(int(size) for size in shape), 0, dtypes.as_dtype(dtype).scalar)
+        made.name, made.persistable = name, persistable
+        return made
+
+    def create_or_get_global_variable(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
+        """A variable of the first block, and whether it was made now, as always in dygraph mode."""
+        if in_dygraph_mode():
+            return self.create_global_variable(*args, name=name, **kwargs), True
         block = self.main_program.global_block()
         if block.has_var(name):
             return block.var(name), False
         return self.create_global_variable(*args, name=name, **kwargs), True
 
-    def set_variable_initializer(self, var: Variable, initializer: Any) -> Variable:
-        """Let the startup program fill a persistable variable."""
+    def set_variable_initializer(self, var: Any, initializer: Any) -> Any:
+        """Let the startup program fill a persistable variable; a tensor of dygraph mode is filled at once."""
+        if in_dygraph_mode():
+            var.set_value(initializer.values(tuple(int(size) for size in var.shape), var.dtype.scalar))
+            return var
         block = self.startup_program.global_block()
         if not block.has_var(var.name):
             there = block.create_var(var.name, var.shape, var.dtype, persistable=True, stop_gradient=var.stop_gradient)

@@ -24,6 +24,7 @@ import numpy as np
 from polyreme import dispatch, tape
 from polyreme.casting.state import call_key
 from polyreme.dtypes import default_dtype
+from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
@@ -290,7 +291,8 @@ class StaticFunction(CompiledFunction):
         if _of_a_program(inputs):
             return self._function(*args, **kwargs)  # whose operators become part of the program
         types, texts = self._input_types(template, inputs)
-        signature = (template, texts, tuple([t.stop_gradient for t in inputs]), tape.is_grad_enabled(), default_dtype().name, call_key())
+        modes = tape.is_grad_enabled(), default_dtype().name, MANNER.key(), call_key()
+        signature = (template, texts, tuple([t.stop_gradient for t in inputs]), *modes)
         calls = self._known(signature, types)
         if key is not None:
             if len(self._recent) >= MOST_RECENT:
@@ -310,7 +312,7 @@ class StaticFunction(CompiledFunction):
 
     def _plain_key(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """What tells two calls apart that are made with tensors, numbers and texts only, as long as guards hold; None for other calls."""
-        key: list[Any] = [(tape.is_grad_enabled(), default_dtype(), call_key())]
+        key: list[Any] = [(tape.is_grad_enabled(), default_dtype(), MANNER.key(), call_key())]
         for arg in args:
             if isinstance(arg, Tensor) and isinstance(arg._value, np.ndarray):
                 key.append((arg._value.dtype, arg._value.shape, arg.stop_gradient))

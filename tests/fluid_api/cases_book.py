@@ -1,4 +1,4 @@
-"""Whole programs in the shape of the fluid book, over sequences, trained from equal parameters: the losses of 30 steps."""
+"""Whole programs in the shape of the fluid book, trained from equal parameters: what 30 steps give."""
 
 from tests.fluid_api.cases_layers import fed
 from tests.fluid_api.table import check
@@ -11,6 +11,8 @@ def equal_parameters(fluid, np, seed=0):
     draws = np.random.RandomState(seed)
     scope = fluid.global_scope()
     for parameter in sorted(fluid.default_main_program().all_parameters(), key=lambda p: p.name):
+        if not parameter.trainable:  # the running means and variances of norms, which begin as 0 and 1
+            continue
         tensor = scope.find_var(parameter.name).get_tensor()
         shape = np.array(tensor).shape
         tensor.set(draws.uniform(-0.3, 0.3, shape).astype("float32"), fluid.CPUPlace())
@@ -31,6 +33,111 @@ def trained(fluid, np, feeds, results, steps=30):
 
 def tokens(draws, lengths, count):
     return draws.randint(0, count, (sum(lengths), 1)).astype("int64"), [lengths]
+
+
+@check(L + "fc", L + "square_error_cost", L + "mean")
+def a_line_is_fitted(fluid, np):
+    """Prices of houses, by a line through thirteen features of theirs."""
+    L = fluid.layers
+    x, y = L.data("x", [13], dtype="float32"), L.data("y", [1], dtype="float32")
+    price = L.fc(x, 1, act=None)
+    loss = L.mean(L.square_error_cost(price, y))
+    fluid.optimizer.SGD(0.05).minimize(loss)
+    draws, slope = np.random.RandomState(4), np.random.RandomState(5).uniform(-2, 2, (13, 1))
+    feeds = []
+    for count in (20, 20, 6):
+        given = draws.uniform(-1, 1, (count, 13))
+        feeds.append({"x": given.astype("float32"), "y": (given.dot(slope) + 0.7 + draws.normal(0, 0.1, (count, 1))).astype("float32")})
+    return trained(fluid, np, feeds, [loss, price])
+
+
+@check("paddle.fluid.nets.simple_img_conv_pool", L + "conv2d", L + "pool2d", L + "accuracy")
+def digits_are_recognized(fluid, np):
+    """Digits of 28 x 28 pixels: two convolutions with pools, a norm between them, and ten classes."""
+    L = fluid.layers
+    image, label = L.data("image", [1, 28, 28], dtype="float32"), L.data("label", [1], dtype="int64")
+    first = fluid.nets.simple_img_conv_pool(image, filter_size=5, num_filters=6, pool_size=2, pool_stride=2, act="relu")
+    second = fluid.nets.simple_img_conv_pool(L.batch_norm(first), filter_size=5, num_filters=8, pool_size=2, pool_stride=2, act="relu")
+    shares = L.fc(second, 10, act="softmax")
+    loss = L.mean(L.cross_entropy(shares, label))
+    right = L.accuracy(shares, label)
+    fluid.optimizer.Adam(0.001).minimize(loss)
+    draws = np.random.RandomState(6)
+    feeds = []
+    for count in (8, 8, 5):
+        feeds.append({"image": draws.uniform(-1, 1, (count, 1, 28, 28)).astype("float32"), "label": draws.randint(0, 10, (count, 1))})
+    return trained(fluid, np, feeds, [loss, right])
+
+
+@check(L + "batch_norm", L + "elementwise_add", L + "softmax_with_cross_entropy")
+def small_images_are_recognized(fluid, np):
+    """Images of 32 x 32 pixels in three colours, by a residual network of three stages with a block each."""
+    L = fluid.layers
+
+    def normed(x, filters, window, stride, padding, act="relu"):
+        return L.batch_norm(L.conv2d(x, filters, window, stride, padding, act=None, bias_attr=False), act=act)
+
+    def block(x, filters, stride):
+        short = x if stride == 1 else normed(x, filters, 1, stride, 0, None)
+        return L.elementwise_add(normed(normed(x, filters, 3, stride, 1), filters, 3, 1, 1, None), short, act="relu")
+
+    image, label = L.data("image", [3, 32, 32], dtype="float32"), L.data("label", [1], dtype="int64")
+    made = normed(image, 8, 3, 1, 1)
+    for filters, stride in ((8, 1), (12, 2), (16, 2)):
+        made = block(made, filters, stride)
+    scores = L.fc(L.pool2d(made, pool_size=8, pool_type="avg", pool_stride=1), 10)
+    loss, shares = L.softmax_with_cross_entropy(scores, label, return_softmax=True)
+    loss, right = L.mean(loss), L.accuracy(shares, label, k=3)
+    rate = L.piecewise_decay([10, 20], [0.02, 0.01, 0.005])
+    fluid.optimizer.Momentum(rate, 0.9, regularization=fluid.regularizer.L2Decay(1e-4)).minimize(loss)
+    draws = np.random.RandomState(7)
+    feeds = []
+    for count in (8, 8, 6):
+        feeds.append({"image": draws.uniform(-1, 1, (count, 3, 32, 32)).astype("float32"), "label": draws.randint(0, 10, (count, 1))})
+    return trained(fluid, np, feeds, [loss, right])
+
+
+@check(L + "embedding", L + "concat")
+def words_become_vectors(fluid, np):
+    """Four words in a row, of one table with sparse gradients, say the fifth."""
+    L = fluid.layers
+    names = ("first", "second", "third", "fourth")
+    words = [L.data(name, [1], dtype="int64") for name in names]
+    following = L.data("following", [1], dtype="int64")
+    read = [L.embedding(word, [50, 16], is_sparse=True, param_attr=fluid.ParamAttr(name="words")) for word in words]
+    hidden = L.fc(L.concat(read, axis=1), 32, act="sigmoid")
+    shares = L.fc(hidden, 50, act="softmax")
+    loss = L.mean(L.cross_entropy(shares, following))
+    fluid.optimizer.Adagrad(0.05, regularization=fluid.regularizer.L2Decay(8e-4)).minimize(loss)
+    draws = np.random.RandomState(8)
+    feeds = [{name: draws.randint(0, 50, (count, 1)).astype("int64") for name in names + ("following",)} for count in (12, 12, 5)]
+    return trained(fluid, np, feeds, [loss, shares])
+
+
+@check("paddle.fluid.nets.sequence_conv_pool", L + "cos_sim", L + "sequence_pool", L + "scale")
+def films_are_recommended(fluid, np):
+    """A user and a film, whose title and kinds are sequences, as vectors: how near they are is the rating."""
+    L = fluid.layers
+    counts = {"user": 10, "sex": 2, "age": 7, "job": 21, "film": 12, "kinds": 6, "title": 40}
+    given = {name: L.data(name, [1], dtype="int64", lod_level=int(name in ("kinds", "title"))) for name in counts}
+    rating = L.data("rating", [1], dtype="float32")
+    read = {name: L.embedding(x, [counts[name], 16], is_sparse=True) for name, x in given.items()}
+    user = L.fc(L.concat([L.fc(read[name], 12) for name in ("user", "sex", "age", "job")], axis=1), 20, act="tanh")
+    kinds = L.sequence_pool(read["kinds"], "sum")
+    title = fluid.nets.sequence_conv_pool(read["title"], num_filters=12, filter_size=3, act="tanh", pool_type="sum")
+    film = L.fc(L.concat([L.fc(read["film"], 12), kinds, title], axis=1), 20, act="tanh")
+    near = L.scale(L.cos_sim(user, film), scale=5.0)
+    loss = L.mean(L.square_error_cost(near, rating))
+    fluid.optimizer.SGD(0.02).minimize(loss)
+    draws = np.random.RandomState(9)
+    feeds = []
+    for lengths, others in (([2, 1, 3, 1], [4, 2, 6, 1]), ([1, 1, 1, 4], [3, 3, 5, 8]), ([3, 2], [1, 7])):
+        count = len(lengths)
+        feed = {name: draws.randint(0, counts[name], (count, 1)).astype("int64") for name in ("user", "sex", "age", "job", "film")}
+        feed["kinds"], feed["title"] = tokens(draws, lengths, counts["kinds"]), tokens(draws, others, counts["title"])
+        feed["rating"] = draws.randint(1, 6, (count, 1)).astype("float32")
+        feeds.append(feed)
+    return trained(fluid, np, feeds, [loss, near])
 
 
 @check(L + "dynamic_lstm", L + "sequence_pool", L + "embedding")

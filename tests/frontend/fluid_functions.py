@@ -40,12 +40,53 @@ def run_function(fluid, case):
         gradients = [name + "@GRAD" for name in owners if block.has_var(name + "@GRAD")]
         exe = fluid.Executor(fluid.CPUPlace())
         exe.run(startup)
-        draws = np.random.RandomState(3)
-        for name in sorted(p.name for p in block.all_parameters()):
-            tensor = scope.find_var(name).get_tensor()
-            tensor.set(draws.uniform(0.1, 0.6, np.array(tensor).shape).astype("float32"), fluid.CPUPlace())
+        for name, values in _values_of_parameters(block).items():
+            scope.find_var(name).get_tensor().set(values, fluid.CPUPlace())
         found = exe.run(main, feed={name: INPUTS[name] for name in used}, fetch_list=made + gradients)
     return [np.asarray(a) for a in found[: len(made)]], dict(zip(gradients, map(np.asarray, found[len(made) :])))
+
+
+def run_in_dygraph(fluid, case):
+    """The same in dygraph mode."""
+    kept, inputs, parameters, values = fluid.layer_helper.LayerHelper.create_parameter, {}, {}, {}
+
+    def declare(name):
+        if name not in inputs:
+            inputs[name] = fluid.dygraph.to_variable(INPUTS[name])
+            inputs[name].stop_gradient = INPUTS[name].dtype.kind != "f"
+        return inputs[name]
+
+    def create_parameter(*args, **options):
+        made = kept(*args, **options)
+        parameters[made.name] = made
+        made.set_value(values[made.name])
+        return made
+
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()), fluid.unique_name.guard():
+        case(fluid, fluid.layers, lambda name: fluid.layers.data(
+            name=name, shape=list(INPUTS[name].shape), append_batch_size=False, dtype=str(INPUTS[name].dtype)))
+        values = _values_of_parameters(main.global_block())
+    fluid.layer_helper.LayerHelper.create_parameter = create_parameter
+    try:
+        with fluid.dygraph.guard(), fluid.unique_name.guard():
+            made = case(fluid, fluid.layers, declare)
+            made = list(made) if isinstance(made, (list, tuple)) else [made]
+            smooth = [v for v in made if v.numpy().dtype == np.float32 and not v.stop_gradient]
+            if smooth:
+                fluid.layers.sums([fluid.layers.reduce_sum(fluid.layers.square(v)) for v in smooth]).backward()
+            owners = {**inputs, **parameters}
+            gradients = {name + "@GRAD": v.gradient() for name, v in owners.items() if not v.stop_gradient and v.gradient() is not None}
+            return [v.numpy() for v in made], gradients
+    finally:
+        fluid.layer_helper.LayerHelper.create_parameter = kept
+
+
+def _values_of_parameters(block):
+    """Numbers for the parameters of a program, by their names."""
+    draws = np.random.RandomState(3)
+    parameters = sorted(block.all_parameters(), key=lambda parameter: parameter.name)
+    return {p.name: draws.uniform(0.1, 0.6, [int(size) for size in p.shape]).astype("float32") for p in parameters}
 
 
 CASES = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import nn
+from polyreme.grad_mode import MANNER
 from polyreme.names import listed
 from polyreme.tensor import Tensor
 
@@ -30,6 +31,12 @@ class Layer(nn.Layer):
 
     def _build_once(self, *args: Any, **kwargs: Any) -> None:
         """Make what needs the first inputs; nothing here."""
+
+    def train(self, mode: bool = True) -> Layer:
+        """As `paddle.nn.Layer.train`; functions of `fluid` train from now on, too, such as `fluid.layers.dropout` (or not, for False)."""
+        MANNER.trains = mode
+        super().train(mode)
+        return self
 
     def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None, type: Any = None) -> Any:
         """An empty tensor to keep an intermediate in; `type` can only be that of tensors."""

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from polyreme.fluid.framework import Program, appending, default_main_program
+import numpy as np
+
+from polyreme.fluid.framework import Program, appending, default_main_program, in_dygraph_mode
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.elementwise import logical_and, logical_not
-from polyreme.fluid.layers.tensor import assign, fill_constant_batch_size_like
+from polyreme.fluid.layers.nn import stack
+from polyreme.fluid.layers.tensor import assign, concat, fill_constant_batch_size_like
 from polyreme.names import listed
 from polyreme.static import control_flow as functions
 from polyreme.static import host_function
+from polyreme.static.api import arrays
 from polyreme.static.api.print import Print as static_print
 from polyreme.static.nested.uses import names_from_outside
 from polyreme.static.variable import named_variable
@@ -54,7 +58,9 @@ def increment(x: Any, value: float = 1.0, in_place: bool = True) -> Any:
 
 
 def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, step: int = 1) -> Any:
-    """A persistable int64 [1] that the first operator of the program raises by `step` at every run, from `begin` - 1 on."""
+    """A persistable int64 [1] that the first operator of the program raises by `step` at every run, from `begin` - 1 on. In dygraph mode
+    each call gives a new one, raised once.
+    """
     from polyreme.fluid.initializer import Constant
 
     helper = LayerHelper("global_step_counter")
@@ -62,13 +68,16 @@ def autoincreased_step_counter(counter_name: str | None = None, begin: int = 1, 
     counter, fresh = helper.create_or_get_global_variable(name, persistable=True, dtype="int64", shape=[1])
     if fresh:
         helper.set_variable_initializer(counter, Constant(begin - 1, force_cpu=True))
-        helper.main_program.global_block().prepend_op("increment", {"X": [counter]}, {"Out": [counter]}, {"step": float(step)})
+        add = helper.append_op if in_dygraph_mode() else helper.main_program.global_block().prepend_op
+        add("increment", {"X": [counter]}, {"Out": [counter]}, {"step": float(step)})
         counter.stop_gradient = True
     return counter
 
 
 def create_array(dtype: Any) -> Any:
-    """An array that tensors are written to, of one shape and this element type."""
+    """An array that tensors are written to, of one shape and this element type. In dygraph mode it is a list."""
+    if in_dygraph_mode():
+        return arrays.create_array(dtype)
     helper = LayerHelper("array")
     made = helper.create_variable(name=f"{helper.name}.out", dtype=dtype)
     made.is_tensor_array = True
@@ -77,6 +86,8 @@ def create_array(dtype: Any) -> Any:
 
 def array_write(x: Any, i: Any, array: Any = None) -> Any:
     """Let element `i` of an array be `x`; a new array by default."""
+    if in_dygraph_mode():
+        return arrays.array_write(x, i, array)
     helper = LayerHelper("array_write")
     target = create_array(x.dtype) if array is None else array
     known = isinstance(target, Tensor) and getattr(target, "has_shape", True)
@@ -86,6 +97,8 @@ def array_write(x: Any, i: Any, array: Any = None) -> Any:
 
 def array_read(array: Any, i: Any) -> Any:
     """Element `i` of an array."""
+    if in_dygraph_mode():
+        return arrays.array_read(array, i)
     helper = LayerHelper("array_read")
     out = helper.create_variable_for_type_inference(array.dtype)
     helper.append_op("read_from_array", {"X": array, "I": i}, {"Out": out})
@@ -93,7 +106,9 @@ def array_read(array: Any, i: Any) -> Any:
 
 
 def array_length(array: Any) -> Any:
-    """How many elements an array has, int64 [1]."""
+    """How many elements an array has, int64 [1]; a number in dygraph mode."""
+    if in_dygraph_mode():
+        return arrays.array_length(array)
     helper = LayerHelper("array_length")
     out = helper.create_variable_for_type_inference("int64", stop_gradient=True)
     helper.append_op("lod_array_length", {"X": array}, {"Out": out}, stop_gradient=True)
@@ -101,7 +116,14 @@ def array_length(array: Any) -> Any:
 
 
 def tensor_array_to_tensor(input: Any, axis: int = 1, name: str | None = None, use_stack: bool = False) -> tuple[Any, Any]:
-    """The elements of an array one behind the other along `axis`, or stacked there; and the size along `axis` of each, int32."""
+    """The elements of an array one behind the other along `axis`, or stacked there; and the size along `axis` of each, int32 (int64 in
+    dygraph mode).
+    """
+    if in_dygraph_mode():
+        if not isinstance(input, list):
+            raise AssertionError("The 'input' in tensor_array_to_tensor must be list")
+        sizes = assign(np.array([int(element.shape[axis]) for element in input], "int64"))
+        return (stack if use_stack else concat)(input, axis=axis), sizes
     helper = LayerHelper("tensor_array_to_tensor", name=name)
     out = helper.create_variable_for_type_inference(input.dtype)
     sizes = helper.create_variable_for_type_inference("int32", stop_gradient=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.loss import softmax_with_cross_entropy
 from polyreme.fluid.layers.nn import one_hot
-from polyreme.fluid.layers.tensor import fill_constant
 from polyreme.names import listed
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
@@ -30,8 +28,6 @@ def center_loss(input: Any, label: Any, num_classes: int, alpha: Any, param_attr
         rate = alpha
     elif not isinstance(alpha, float):
         raise TypeError(f"expected alpha of center_loss as a float or a Variable but got {type(alpha)}")
-    elif in_dygraph_mode():
-        rate = fill_constant([1], "float32", alpha)
     else:
         name = unique_name.generate("centerloss_alpha")
         rate = helper.create_global_variable(persistable=True, name=name, shape=[1], dtype="float32")

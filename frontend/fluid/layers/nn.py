@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from polyreme import dtypes
+from polyreme.fluid.framework import in_dygraph_mode, trains_at_once
 from polyreme.fluid.initializer import Constant, Normal
 from polyreme.fluid.layer_helper import LayerHelper, sizes_given
 from polyreme.fluid.layers.given import takes
@@ -200,8 +201,9 @@ def dropout(
     dropout_implementation: str = "downgrade_in_infer",
 ) -> Any:  # fmt: skip
     """In training elements are 0 with this probability; in inference all are scaled by what is left, or in training with
-    `upscale_in_train`.
+    `upscale_in_train`. In dygraph mode it is inference since the last `eval()` of a Layer, and under `no_grad`, too.
     """
+    is_test = is_test or in_dygraph_mode() and not trains_at_once()
     helper = LayerHelper("dropout", name=name)
     if not seed and helper.main_program.random_seed:
         seed = helper.main_program.random_seed
@@ -272,12 +274,13 @@ def sum(x: Any) -> Any:
 
 @takes("input")
 def topk(input: Any, k: Any, name: str | None = None) -> tuple[Any, Any]:
-    """The `k` greatest elements along the last axis, and where they stand, int64."""
+    """The `k` greatest elements along the last axis, and where they stand, int64. No gradient flows through either."""
     helper = LayerHelper("top_k", name=name)
-    values = helper.create_variable_for_type_inference(input.dtype)
+    values = helper.create_variable_for_type_inference(input.dtype, stop_gradient=True)
     indices = helper.create_variable_for_type_inference("int64", stop_gradient=True)
     slots = {"X": input, "K": k} if isinstance(k, Tensor) else {"X": input}
-    helper.append_op("top_k", slots, {"Out": values, "Indices": indices}, {} if isinstance(k, Tensor) else {"k": k})
+    outputs = {"Out": values, "Indices": indices}
+    helper.append_op("top_k", slots, outputs, {} if isinstance(k, Tensor) else {"k": k}, stop_gradient=True)
     return values, indices
 
 

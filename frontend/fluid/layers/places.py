@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from polyreme import dtypes
-from polyreme.fluid.framework import in_dygraph_mode
 from polyreme.fluid.initializer import Constant
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.given import made, made_all, takes
@@ -138,12 +137,9 @@ def random_crop(x: Any, shape: Sequence[int], seed: Any = None) -> Any:
         seed = 0
     if isinstance(seed, int):
         attrs["startup_seed"] = seed
-        if in_dygraph_mode():
-            seed = assign(np.array([attrs["startup_seed"]], "int64"))
-        else:
-            name = unique_name.generate("random_crop_seed")
-            seed = helper.create_global_variable(persistable=True, name=name, shape=[1], dtype="int64")
-            helper.set_variable_initializer(seed, Constant(float(attrs["startup_seed"])))
+        name = unique_name.generate("random_crop_seed")
+        seed = helper.create_global_variable(persistable=True, name=name, shape=[1], dtype="int64")
+        helper.set_variable_initializer(seed, Constant(float(attrs["startup_seed"])))
     elif not isinstance(seed, Tensor):
         raise ValueError("'seed' must be a Variable or an int.")
     out = helper.create_variable_for_type_inference(x.dtype)
