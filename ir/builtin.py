@@ -70,7 +70,9 @@ class Func(Op):
     arguments and results, which the block's arguments and `return` must have. `guards` are what the function needs of its arguments' sizes,
     as `ir/sizes/facts.py` has them, `ranges` what it needs of their elements (`ir/sizes/ranges.py`). The last result of one with `looks`
     has the least and the greatest of positions and the size of their axis, three numbers for each look: "wraps at PLACE" or "from 0 at
-    PLACE". A kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they
+    PLACE". `updates` says which results take the place of which arguments: "ARGUMENT -> RESULT", by their names; whoever calls may give one
+    memory for both, and nothing of it is changed where the first element of the result called `proceeds`, if that is said, is false. A
+    kernel has `final_addresses` when its builder has chosen how each address is computed: machine code is made of them as they
     are.
     """
 
@@ -82,6 +84,8 @@ class Func(Op):
     guards = attr(tuple[str, ...], default=())
     ranges = attr(tuple[str, ...], default=())
     looks = attr(tuple[str, ...], default=())
+    updates = attr(tuple[str, ...], default=())
+    proceeds = attr(str, default="")
     final_addresses = attr(bool, default=None)
     body = region()
 

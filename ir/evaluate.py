@@ -275,6 +275,11 @@ def _enter(arg: Value, value: Array) -> Any:
 # --- the interpreter
 
 
+class Returned(Exception):
+    """A function ends here: what an op that ends it early raises when it is evaluated."""
+
+
+
 class _Run:
     """One evaluation: the functions that calls may reach."""
 
@@ -290,7 +295,10 @@ class _Run:
             )
         known = dict(sizes)  # which ops that bind sizes add to
         with with_sizes(known):
-            return _Frame(self, func, known, depth).run(func.body, args)
+            try:
+                return _Frame(self, func, known, depth).run(func.body, args)
+            except Returned:
+                return []
 
     def callee(self, op: Op) -> Func:
         name = op.attributes["callee"].name

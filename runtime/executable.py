@@ -116,7 +116,8 @@ class Executable(CallableModel):
         """The outputs for `inputs`, in fresh arrays, or in those of `out` that are not None.
 
         `memory` has contiguous arrays by the numbers of outputs that are written there, if they are of the shapes and dtypes. That neither
-        inputs nor other outputs share them is the caller's to know.
+        inputs nor other outputs share them is the caller's to know; but an output may be the very input that it replaces, as
+        `manifest.updates` tells.
         Inputs that are not contiguous are copied; dtype and shape must be the manifest's. `CallError` names the argument at fault.
         """
         if len(inputs) != len(self._inputs):
@@ -213,7 +214,10 @@ class Executable(CallableModel):
             made = copy(self)
             # What is bound stays what it is, and is not looked at again.
             ranges = tuple(r._replace(input=left.index(r.input)) for r in self.manifest.ranges if r.input in left)
-            made.manifest = replace(self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments), ranges=ranges)
+            updates = tuple((left.index(i), output) for i, output in self.manifest.updates if i in left)
+            made.manifest = replace(
+                self.manifest, inputs=inputs, sizes=sizes, arguments=tuple(arguments), ranges=ranges, updates=updates
+            )
             made._ranges = ranges
             made._inputs = [self._inputs[i] for i in left]
             made._plans, made._parts = {}, {}

@@ -18,7 +18,7 @@ Conventions of the whole dialect:
 from polyreme.dialects.kernel.bf16x3 import DotTerms
 from polyreme.dialects.kernel.checks import check_kernels
 from polyreme.dialects.kernel.common import MAX_LANES, REDUCTIONS, lanes_of, of_lanes
-from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, Threads, While, Yield
+from polyreme.dialects.kernel.control import Alternate, Call, For, If, Parallel, ReturnUnless, Threads, While, Yield
 from polyreme.dialects.kernel.grid import (
     Atomic,
     Barrier,
@@ -94,6 +94,7 @@ __all__ = [
     "REDUCTIONS",
     "Reduce",
     "Reinterpret",
+    "ReturnUnless",
     "RoundTf32",
     "Scatter",
     "Shuffle",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from polyreme.dialects.kernel.control import Call, For, If, Parallel, While
+from polyreme.dialects.kernel.control import Call, For, If, Parallel, ReturnUnless, While
 from polyreme.dialects.kernel.effects import CALLS, closed_over, root_of, written_arguments, written_by
 from polyreme.dialects.kernel.grid import (
     Atomic,
@@ -104,6 +104,8 @@ def check_places(func: Func, ops: Sequence[Op], on_a_grid: bool, report: Report)
                 report("E0219", f"expected shared memory in kernels that 'kernel.launch' runs but nothing launches {name}", op)
             elif op.offset is not None and isinstance(op.offset, int) and (op.offset < 0 or op.offset % 64):
                 report("E0219", f"expected an offset in the arena that is a multiple of 64 but got {op.offset}", op)
+        elif isinstance(op, ReturnUnless) and (not hosted or op.parent is not func.block):
+            report("E0220", f"expected '{op.name}' in the block of a function that the host runs but it stands elsewhere in {name}", op)
         elif isinstance(op, GRID_OPS) and not on_a_grid:
             report("E0220", f"expected '{op.name}' in kernels that 'kernel.launch' runs but nothing launches {name}", op)
 

@@ -12,6 +12,7 @@ from polyreme.ir.attributes import SymbolRef
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import Terminator, attr, op, operand, region, variadic
 from polyreme.ir.diagnostics import UNKNOWN, Location, check, check_attr, check_type
+from polyreme.ir.evaluate import Returned
 from polyreme.ir.types import BufferType, Type, i1, index
 
 
@@ -220,6 +221,34 @@ class If(Op):
     def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
         results: Sequence[Any] = run_region(self.then_body if args[0] else self.else_body, [])
         return results
+
+
+@op("kernel.return_unless")
+class ReturnUnless(Op):
+    """Ends the function if the condition does not hold: nothing after this op is run.
+
+        func @halve(%goes_on: buffer<1xi1>, %x: buffer<1xf32>) {
+          %zero = kernel.constant {value = 0, dtype = index} : index
+          %condition = kernel.load %goes_on, %zero : i1
+          kernel.return_unless %condition
+          %half = kernel.constant {value = 0.5, dtype = f32} : f32
+          kernel.store %half, %x, %zero
+          return
+        }
+
+    The condition is an i1. The op stands in the block of a function that the host runs, not in a loop or branch.
+    """
+
+    condition = operand()
+
+    @staticmethod
+    def infer(condition: Type) -> None:
+        check_type(condition == i1, f"expected an i1 as the condition but got {condition}")
+
+    def evaluate(self, args: Sequence[Any], run_region: Callable[..., Any]) -> Sequence[Any]:
+        if not args[0]:
+            raise Returned
+        return []
 
 
 @op("kernel.while")

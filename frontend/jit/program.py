@@ -8,11 +8,13 @@ from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from polyreme import tape
 from polyreme.device import current_place, get_device, on_device
 from polyreme.function_steps import FunctionNode, record_function
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.jit.spares import Spares
+from polyreme.jit.spares import Spares, is_free
 from polyreme.jit.structure import LEAF
 from polyreme.jit.traced import Traced
 from polyreme.jit.unread import SavedWeights
@@ -272,15 +274,88 @@ class TracedProgram:
         """The outputs of a step of training, and what `write` then gives the tensors that it writes to. Nothing is put on the tape."""
         args = [inputs[source] if isinstance(source, int) else source for source in self.traced.sources]
         tape.settle(*args)
-        executable = self._executable("worth")
+        executable = self._step_executable()
         if isinstance(executable, WeightedFunction):
-            arrays = [t._value for t in args]
-            results = executable.run(arrays, self._spares)
-            for place, i in self._replaced:
-                self._spares.keep(place, arrays[i])
+            results = self._update(executable, [t._value for t in args])
         else:
             results = executable.run([t._value for t in args])
         return [Tensor._wrap(array) for array in results]
+
+    def _step_executable(self) -> Any:
+        where = get_device()
+        if where not in self._inference:
+            self._inference[where] = compile_function(self._updating(), self.name, "worth")
+        return self._inference[where]
+
+    def _updating(self) -> Func:
+        """The function, which says what its results take the place of where a processor runs it as a whole."""
+        from polyreme.lowering.analysis.names import argument_names, result_names
+        from polyreme.lowering.schedule.regions import has_host_ops
+
+        func = self.traced.func
+        if self.traced.proceeds is None or not current_place().is_cpu_place() or has_host_ops(func):
+            return func
+        returned = func.block.terminator.operands
+        written = returned[self.traced.output_count :]
+        if not all(value.type.is_static for value in written):
+            return func
+        func = func.clone()
+        names = argument_names(func)
+        outputs = result_names(func, names)
+        func.attributes |= {
+            "arg_names": tuple(names),
+            "result_names": tuple(outputs),
+            "updates": tuple(f"{names[i]} -> {outputs[place]}" for place, i in self._replaced),
+            "proceeds": outputs[self.traced.proceeds],
+        }
+        return func
+
+    def _update(self, executable: WeightedFunction, arrays: list[Any]) -> list[Any]:
+        """The results of a step. What it updates is written where it stands, if nobody else has that, or else to memory that a step before
+        left.
+
+        An interrupt is raised when the native code has run: the step is taken as a whole then.
+        """
+        if not executable.updates:
+            results = executable.run(arrays, self._spares.take)
+            for place, i in self._replaced:
+                self._spares.keep(place, arrays[i])
+            return results
+        proceeds = self.traced.proceeds
+        assert proceeds is not None
+        taken = np.zeros((), np.bool_)
+        memory: dict[int, Any] = {}
+
+        def places() -> dict[int, Any]:
+            spare = self._spares.take()
+            for place, i in self._replaced:
+                array = arrays[i]
+                if place in executable.updates and is_free(array):
+                    memory[place] = array
+                else:
+                    memory[place] = spare[place] if place in spare else np.empty_like(array)
+            for place in self._made:
+                kind = self.traced.func.block.terminator.operands[place].type
+                memory[place] = np.empty(kind.shape, kind.dtype.np)
+            return memory | {proceeds: taken}
+
+        try:
+            results = executable.run(arrays, places)
+        except BaseException:
+            if taken:
+                for place, tensor in enumerate(self.traced.written, self.traced.output_count):
+                    tensor._put(memory[place])
+            raise
+        for place, i in self._replaced:
+            if memory[place] is not arrays[i]:
+                self._spares.keep(place, arrays[i])
+        return results
+
+    @cached_property
+    def _made(self) -> list[int]:
+        """The numbers of results that tensors are given whose contents before are no argument."""
+        replaced = {place for place, _ in self._replaced}
+        return [place for place, _ in enumerate(self.traced.written, self.traced.output_count) if place not in replaced]
 
     @cached_property
     def _replaced(self) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Spares"]
+__all__ = ["Spares", "is_free"]
 
 Array = np.ndarray[Any, Any]
 # Smaller arrays are made of what the process has at hand.
@@ -35,16 +35,23 @@ class Spares:
         free = {}
         for place in tuple(self._arrays):
             array = self._arrays.pop(place, None)
-            # Views, buffers and other libraries' tensors of its memory hold the array itself. One that has a base is a view.
-            if (
-                array is not None
-                and sys.getrefcount(array) <= _ALONE
-                and array.base is None
-                and array.flags.carray
-                and not weakref.getweakrefcount(array)
-            ):
+            if array is not None and sys.getrefcount(array) <= _ALONE and _has_memory(array):
                 free[place] = array
         return free
+
+
+def is_free(array: Any) -> bool:
+    """Whether only one tensor has an array, and a list and a variable of who asks: it may be written to, then, for the tensor is what will
+    have it afterwards.
+    """
+    return type(array) is np.ndarray and sys.getrefcount(array) <= _IN_A_TENSOR and _has_memory(array)
+
+
+def _has_memory(array: Array) -> bool:
+    """Whether an array is the only one of its memory, if nobody else holds it: views, buffers and other libraries' tensors of its memory
+    hold the array itself. One that has a base is a view.
+    """
+    return array.flags.owndata and array.base is None and array.flags.carray and not weakref.getweakrefcount(array)
 
 
 def _count_alone() -> int:
@@ -54,4 +61,18 @@ def _count_alone() -> int:
     return sys.getrefcount(array)
 
 
+def _count_in_a_tensor() -> int:
+    """The same of one that a tensor has, as `is_free` is asked."""
+    holder = [np.empty(0)]
+    arrays = [holder[0]]
+    for array in arrays:
+        return _count_of(array)
+    raise AssertionError
+
+
+def _count_of(array: Any) -> int:
+    return sys.getrefcount(array)
+
+
 _ALONE = _count_alone()
+_IN_A_TENSOR = _count_in_a_tensor()

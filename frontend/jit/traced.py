@@ -57,6 +57,7 @@ class Traced:
     written: list[Tensor] = field(default_factory=list)
     decided: bool = False  # whether Python's code took branches by the sizes of a call, so that other sizes may be another program
     copies: tuple[int, ...] = ()  # numbers of ops of `func` that move nothing, and stand for copies all the same
+    proceeds: int | None = None  # of a step of training: which output says whether it is taken, since all that it checks holds
 
     @property
     def captured(self) -> list[Tensor]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polyreme.jit.spares import Spares
 from polyreme.runtime.memory import aligned_empty, numpy_dtype
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WeightedFunction:
 
         self.main, self.prepare = load_with_prepare(module, name, prepare)
         func: Func = module.function()
-        places = {arg_name: i for i, arg_name in enumerate(func.arg_names)}
+        self._places = places = {arg_name: i for i, arg_name in enumerate(func.arg_names)}
         inputs = self.main.manifest.inputs
         packs = self.prepare.manifest.inputs[1:] if self.prepare is not None else ()
         # Where among the arguments the weights are, and what else `main` takes at every call.
@@ -56,15 +56,22 @@ class WeightedFunction:
         self._current: _Binding | None = None
         self._lock = threading.Lock()
 
-    def run(self, arrays: Sequence[Array], spares: Spares | None = None) -> list[Array]:
-        """The results for all arguments of the module's `main`, in memory of `spares` where these have some that nobody needs."""
+    @cached_property
+    def updates(self) -> dict[int, int]:
+        """By the number of a result, that of the argument which it may take the place of: both may be one array in a call."""
+        inputs = self.main.manifest.inputs
+        return {output: self._places[inputs[i].name] for i, output in self.main.manifest.updates if inputs[i].role != "param"}
+
+    def run(self, arrays: Sequence[Array], memory: Callable[[], Mapping[int, Array]] | None = None) -> list[Array]:
+        """The results for all arguments of the module's `main`, by number in what `memory` gives, as `Executable.run` has it. It is asked
+        when weights of the last run are no longer bound.
+        """
         weights = [arrays[i] for i in self._weights]
         binding = self._current
         if binding is None or not all(map(is_, weights, binding.weights)):
             binding = self._bind(weights)
-        others = [arrays[i] for i in self._others]
-        # Now that other weights are bound than at the last run, those are free.
-        result: list[Array] = binding.executable.run(others, memory=None if spares is None else spares.take())
+        given = None if memory is None else memory()
+        result: list[Array] = binding.executable.run([arrays[i] for i in self._others], memory=given)
         return result
 
     def _bind(self, weights: list[Array]) -> _Binding:

@@ -16,6 +16,8 @@ from polyreme.dialects.nn import (
     GreaterEqual,
     If,
     Less,
+    LogicalAnd,
+    LogicalNot,
     LogicalOr,
     Max,
     Min,
@@ -49,10 +51,10 @@ class LookAtPositions(Pass):
     """within(x)  ->  x, and the least and the greatest of x and the size of their axis in the last result of `main`
 
     Before: any module.  After: no `nn.within` is left. With `looks`, `main` has as its last result three whole numbers for each of those,
-    and says in the attribute of that name where they stand. What a branch tells is one of its results; a loop carries what the first round
-    told in which a position fitted none, or what the last one told. What the condition of a loop reads at is computed once more, in front
-    of the loop and at the end of its body; but for what a call of a Python function says, which would be called twice. Runs once sizes are
-    solved.
+    and says in the attribute of that name where they stand; the result that it `proceeds` by is false where they fit none. What a branch
+    tells is one of its results; a loop carries what the first round told in which a position fitted none, or what the last one told. What
+    the condition of a loop reads at is computed once more, in front of the loop and at the end of its body; but for what a call of a Python
+    function says, which would be called twice. Runs once sizes are solved.
     """
 
     name: ClassVar[str] = "look-at-positions"
@@ -82,7 +84,13 @@ def look(func: Func, looks: bool) -> None:
         return
     end = func.block.terminator
     b = Builder.before_op(end)
-    b.insert(Return([*end.operands, b(Concat, [one.numbers for one in told], axis=0)]))
+    returned = list(end.operands)
+    if func.proceeds:
+        at = func.result_names.index(func.proceeds)
+        for one in told:
+            fits = b(Reshape, b(LogicalNot, _fits_none(b, one.numbers, one.wraps)), shape=())
+            returned[at] = b(LogicalAnd, returned[at], fits)
+    b.insert(Return([*returned, b(Concat, [one.numbers for one in told], axis=0)]))
     end.erase()
     func.attributes["looks"] = (*func.looks, *(f"{'wraps' if one.wraps else 'from 0'} at {one.place}" for one in told))
     if func.result_names:

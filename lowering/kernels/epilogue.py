@@ -56,6 +56,45 @@ class Epilogue:
         """The arguments with the shape of the results, such as a residual connection."""
         return [arg for arg in self.args if arg.type.shape == self.shape]
 
+    @property
+    def updates(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of an operand and a result that may be the same memory, as `KernelPlan` has them: where each element of the result is
+        computed once, from the operand's element at its own place, and no sum reads the operand.
+        """
+        sizes = (n for v in self.values for n in shape_of(v))
+        if self.pools or not all(isinstance(n, int) for n in sizes):
+            return ()
+        summed: set[Value] = set()
+        todo: list[Value] = list(self.contract.operands)
+        while todo:
+            value = todo.pop()
+            if value not in summed:
+                summed.add(value)
+                todo += value.owner.operands if isinstance(value.owner, Op) else ()
+        alone = [
+            arg
+            for arg in self.residuals
+            if arg not in summed and all(isinstance(user, tensor.Map) and shape_of(user.result) == self.shape for user in arg.users)
+        ]
+        return tuple((arg.index, r) for arg in alone for r, v in enumerate(self.values) if v.type == arg.type)
+
+    def is_flat(self, axis: int) -> bool:
+        """Whether results can be made as if the axes from this one on were one: they go element by element, and whatever is read is either
+        as large as they are along all of these axes, or has one element along each.
+        """
+        todo: list[Value] = list(self.values)
+        while todo:
+            value = todo.pop()
+            sizes = shape_of(value)
+            flat = sizes[axis:] == self.shape[axis:] or all(n == 1 for n in sizes[axis:])
+            if sizes and (len(sizes) != len(self.shape) or not flat):
+                return False
+            if isinstance(value.owner, Op) and value.owner is not self.contract:
+                if value.owner.operands and not isinstance(value.owner, tensor.Map):
+                    return False
+                todo += value.owner.operands
+        return not self.pools
+
     def emitter(self, code: Code, buffers: Mapping[Value, Value], leaf: Leaf) -> ElementEmitter:
         """Gives elements of the results, the contract's own by `leaf` and the arguments' from `buffers`."""
         leaves: dict[Value, Leaf] = {arg: buffer_leaf(code, buffers[arg], arg.type.shape) for arg in self.args}
@@ -86,10 +125,14 @@ class Epilogue:
         mask: Value | None,
         to: Sequence[Position] | None = None,
     ) -> None:
-        """Store the results' elements at `places`; where those at `to` would be, if that is given."""
+        """Store the results' elements at `places`; where those at `to` would be, if that is given.
+
+        All are computed before one is stored: a result may be where another one's operand is.
+        """
         code = emitter.code
-        for value, buffer in zip(self.values, outputs, strict=True):
-            store(code, emitter.at(value, places, lanes, mask), buffer, linear(code, to or places, self.shape), mask)
+        made = [emitter.at(value, places, lanes, mask) for value in self.values]
+        for element, buffer in zip(made, outputs, strict=True):
+            store(code, element, buffer, linear(code, to or places, self.shape), mask)
 
 
 def position_at(base: Index, plus: Dim = 0, step: Dim = 0) -> Position:

@@ -320,10 +320,12 @@ class PlanParts:
         self.steps.append(Step(made(threshold), (memory, slot)))
         return slot
 
-    def plan(self, builder: str, result_order: AxisOrder | None = None, schedule: str = "") -> KernelPlan:
+    def plan(
+        self, builder: str, result_order: AxisOrder | None = None, schedule: str = "", updates: tuple[tuple[int, int], ...] = ()
+    ) -> KernelPlan:
         return KernelPlan(
             tuple(self.steps), tuple(self.packs), tuple(self.scratch), builder, of_thread=tuple(self.of_thread), result_order=result_order,
-            schedule=schedule,
+            schedule=schedule, updates=updates,
         )  # fmt: skip
 
 

@@ -137,7 +137,8 @@ class KernelPlan:
     afterwards.
 
     `in_place` lists pairs (operand, result) that may be the same memory: each element of the operand is read for the last time before the
-    same element of the result is written. Any of them hold together that give no operand and no result twice. `of_thread` lists scratch
+    same element of the result is written. Any of them hold together that give no operand and no result twice. `updates` lists pairs of
+    which the same is true, but which LLVM had better know apart: one memory is for arguments that a call updates. `of_thread` lists scratch
     buffers with how many elements each thread has of them for itself: the first thread the first ones, and so on. `result_order` is the
     order of the result's last axis; None: as it is. `schedule` is what was chosen before the steps were written, as text, if that is a
     value of its own.
@@ -151,6 +152,7 @@ class KernelPlan:
     of_thread: tuple[tuple[int, int], ...] = ()
     result_order: AxisOrder | None = None
     schedule: str = ""
+    updates: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,15 @@ def make_manifest(main: Func, target: Target, name: str, constants: Mapping[str,
     guards = guard_specs(map(Guard.parse, main.guards), sizes, inputs)
     ranges = _range_specs(main, inputs)
     made = Manifest(name, tuple(inputs), tuple(outputs), tuple(specs), sizes, tuple(arguments), machine, guards=guards, ranges=ranges,
-                    looks=_look_specs(main))
+                    looks=_look_specs(main), updates=_updates(main, inputs, outputs))
     return made, _laid_out(found, specs)
+
+
+def _updates(main: Func, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[tuple[int, int], ...]:
+    """Which outputs may take the place of which inputs, by their numbers."""
+    numbers = [{spec.name: i for i, spec in enumerate(specs)} for specs in (inputs, outputs)]
+    found = (update.split(" -> ") for update in main.updates)
+    return tuple((numbers[0][a], numbers[1][b]) for a, b in found)
 
 
 def _range_specs(main: Func, inputs: Sequence[TensorSpec]) -> tuple[RangeSpec, ...]:

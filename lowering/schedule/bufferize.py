@@ -121,6 +121,8 @@ class TensorToKernel(Pass):
                 raise ConversionError(
                     f"expected only '@main' at tensor level but got '@{func.sym_name}' as well; inline it first", func.location
                 )
+        if main.proceeds:
+            _tell_first(main)
         made = _Bufferize(main, self).run()
         main.erase()
         for func in made:
@@ -147,6 +149,10 @@ class _Bufferize:
         self.data: dict[Dense, Value] = {}
         self.packed: dict[tuple[Any, Any], Value] = {}
         self.order = {op: i for i, op in enumerate(main.block)}
+        # Which argument a result may take the place of, where it is told whether it does, and which argument is read last by which op.
+        self.updates: dict[Value, Value] = {}
+        self.proceeds: Value | None = None
+        self.last_reads: dict[Memory, int] = {}
         # by weight, what `prepare` makes of it, and the argument of `main` that gets it
         self.prepared: dict[Value, list[tuple[tuple[Pack, ...], Value]]] = {}
         self.last_uses = self.find_last_uses(main)
@@ -169,9 +175,16 @@ class _Bufferize:
         roles = [*(old.arg_roles or ["input"] * len(old.args)), *["output"] * len(returned)]
         if old.looks:
             roles[-1] = "looks"
-        said = {"guards": old.guards, "ranges": old.ranges, "looks": old.looks}
+        said = {"guards": old.guards, "ranges": old.ranges, "looks": old.looks, "proceeds": old.proceeds}
         new = Func.empty("main", types, arg_names=[*names, *outputs], arg_roles=tuple(roles), loc=old.location, **said)
         self.memory.update(zip(old.args, new.args[: len(old.args)], strict=True))
+        by_name = dict(zip(new.arg_names, new.args, strict=True))
+        for update in old.updates:
+            argument, result = (by_name[name] for name in update.split(" -> "))
+            if argument.type == result.type:
+                self.updates[result] = argument
+        self.proceeds = by_name[old.proceeds] if old.proceeds else None
+        self.last_reads = {self.memory[arg]: _last_read(arg, self.order) for arg in old.args}
         return new
 
     def run(self) -> list[Func]:
@@ -332,7 +345,12 @@ class _Bufferize:
         for r, value in enumerate(op.results):
             buffer = outputs.get(value) or taken.get(r) or self.alloc(_buffer_type(value, op.location))
             results.append(buffer)
+        self._update(op, plan, memory, results)
         self._run_plan(request, op.operands, results, said)
+        if self.proceeds in results:
+            code = Code(self.b)
+            code.b(kernel.ReturnUnless, code.load(self.proceeds, 0))
+            self.proceeds = None
         self.memory.update(zip(op.results, results, strict=True))
         if plan.result_order is not None:
             self.orders[op.results[0]] = plan.result_order
@@ -340,6 +358,18 @@ class _Bufferize:
             # What was packed of the operand is not what the result would pack to.
             for key in [key for key in self.packed if key[0] is buffer]:
                 del self.packed[key]
+
+    def _update(self, op: Op, plan: KernelPlan, memory: Sequence[Memory], results: Sequence[Value]) -> None:
+        """Note which results of a root of `main` may take the place of its arguments: those that nobody reads after it, once it is told
+        whether anything is updated at all.
+        """
+        if op.parent is not self.old.block or self.proceeds is not None:
+            return
+        for o, r in (*plan.in_place, *plan.updates):
+            argument = self.updates.get(results[r])
+            if argument is memory[o] and sum(m is argument for m in memory) == 1 and self.last_reads[argument] <= self.order[op]:
+                update = f"{argument.name} -> {results[r].name}"
+                self.new.attributes["updates"] = (*self.new.updates, update)
 
     def _split(self, op: Op, request: Request, outputs: dict[Value, Value]) -> None:
         """The roots of a group that no builder takes."""
@@ -614,6 +644,31 @@ def _add_argument(main: Func, type: BufferType, name: str, role: str) -> Value:
     roles.insert(place, role)
     main.attributes = {**main.attributes, "arg_names": tuple(names), "arg_roles": tuple(roles)}
     return arg
+
+
+def _tell_first(main: Func) -> None:
+    """Move what the result `proceeds` is computed of in front of all else: nothing is updated before."""
+    at = result_names(main, argument_names(main)).index(main.proceeds)
+    needed: set[Op] = set()
+    todo = [main.block.terminator.operands[at]]
+    while todo:
+        op = todo.pop().producer()
+        if op is not None and op not in needed:
+            needed.add(op)
+            todo += op.operands
+    moved = [op for op in main.block if op in needed]
+    for op in moved:
+        op.detach()
+    first = main.block.first
+    for op in moved:
+        main.block.insert(op, first)
+
+
+def _last_read(value: Value, order: dict[Op, int]) -> int:
+    """The number of the last op in a block that reads the memory of a value, under other shapes too; -1 where none does."""
+    return max(
+        (_last_read(u.result, order) if isinstance(u, (tensor.Reshape, tensor.Pairs)) else order[u] for u in value.users), default=-1
+    )
 
 
 def _is_static(value: Value) -> bool:

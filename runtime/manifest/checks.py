@@ -46,6 +46,10 @@ def check_consistent(manifest: Manifest) -> None:
     for found in manifest.ranges:
         if found.input >= len(manifest.inputs) or manifest.inputs[found.input].dtype[:3] not in ("int", "uin"):
             raise ArtifactError(f"expected a range of an input of whole numbers but got one of input {found.input}")
+    for source, target in manifest.updates:
+        there = source < len(manifest.inputs) and target < len(manifest.outputs)
+        if not there or manifest.inputs[source][1:3] != manifest.outputs[target][1:3]:
+            raise ArtifactError(f"expected an output of the kind of the input that it replaces but got output {target} for input {source}")
     for constant in manifest.constants:
         elements = 1
         for known in constant.shape:

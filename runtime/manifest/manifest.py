@@ -22,6 +22,7 @@ from polyreme.runtime.manifest.reading import (
     read_step,
     read_target,
     read_tensor,
+    read_update,
 )
 from polyreme.runtime.manifest.specs import ConstantSpec, GuardSpec, LookSpec, RangeSpec, SizeSpec, StepSpec, TargetSpec, TensorSpec
 
@@ -38,8 +39,8 @@ class Manifest:
     """Everything that must be known to call a model.
 
     `arguments` gives the order of the native function's buffers: pairs ("input" | "constant" | "output" | "looks", number), the
-    last for the numbers that a run tells for `looks`. `objects` gives the bytes
-    of each object file in the code, which is a single one when there are none.
+    last for the numbers that a run tells for `looks`. `updates` gives pairs (input, output) that may be one memory in a call: such an
+    input is replaced. `objects` gives the bytes of each object file in the code, which is a single one when there are none.
 
     A model with sizes that only a run tells is in parts: `steps` says what runs in which order. Values are in slots, of which the first are
     the inputs and `results` the outputs, whose shapes may have sizes of the parts. What is said of constants and native functions is said
@@ -58,6 +59,7 @@ class Manifest:
     objects: tuple[int, ...] = ()
     ranges: tuple[RangeSpec, ...] = ()
     looks: tuple[LookSpec, ...] = ()
+    updates: tuple[tuple[int, int], ...] = ()
     parts: tuple[Manifest, ...] = ()
     steps: tuple[StepSpec, ...] = ()
     results: tuple[int, ...] = ()
@@ -123,6 +125,7 @@ class Manifest:
                 else {}
             )
             | ({"looks": [{"wraps": int(look.wraps), "what": look.what} for look in self.looks]} if self.looks else {})
+            | ({"updates": [list(pair) for pair in self.updates]} if self.updates else {})
             | ({"objects": list(self.objects)} if self.objects else {})
             | (
                 {
@@ -159,6 +162,7 @@ class Manifest:
             objects=top.counts("objects") if "objects" in top.data else (),
             ranges=tuple(read_range(item) for item in top.items("ranges")) if "ranges" in top.data else (),
             looks=tuple(read_look(item) for item in top.items("looks")) if "looks" in top.data else (),
+            updates=tuple(read_update(item, i) for i, item in enumerate(top.entries("updates"))) if "updates" in top.data else (),
             parts=tuple(Manifest.from_json(item, parts=False) for item in top.entries("parts")) if "parts" in top.data and parts else (),
             steps=tuple(read_step(item) for item in top.items("steps")) if "steps" in top.data and parts else (),
             results=top.counts("results") if "results" in top.data and parts else (),

@@ -33,7 +33,7 @@ from polyreme.runtime.manifest.specs import (
 
 __all__ = [
     "Reader", "read_argument", "read_constant", "read_extra", "read_guard", "read_look", "read_range", "read_size", "read_step",
-    "read_target", "read_tensor",
+    "read_target", "read_tensor", "read_update",
 ]  # fmt: skip
 
 
@@ -198,6 +198,12 @@ def read_argument(item: Any, index: int) -> tuple[str, int]:
     kinds = ("input", "constant", "output", "looks")
     if not isinstance(item, list) or len(item) != 2 or item[0] not in kinds or not _is_int(item[1]):
         raise ArtifactError(f"expected 'manifest.arguments[{index}]' to be a kind ({', '.join(kinds)}) and a number but got {item!r:.100}")
+    return item[0], item[1]
+
+
+def read_update(item: Any, index: int) -> tuple[int, int]:
+    if not isinstance(item, list) or len(item) != 2 or not all(_is_int(n) and n >= 0 for n in item):
+        raise ArtifactError(f"expected 'manifest.updates[{index}]' to be the numbers of an input and an output but got {item!r:.100}")
     return item[0], item[1]
 
 

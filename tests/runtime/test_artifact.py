@@ -107,6 +107,10 @@ FAULTS = [
     (["target"], None, "'manifest.target' to be an object"),
     (["target", "triple"], 5, "'manifest.target.triple' to be a text"),
     (["extra"], {"a": 1}, "'manifest.extra.a' to be a text"),
+    (["updates"], [[0]], r"'manifest.updates\[0\]' to be the numbers of an input and an output"),
+    (["updates"], [[0, -1]], r"'manifest.updates\[0\]' to be the numbers of an input and an output"),
+    (["updates"], [[0, 9]], "expected an output of the kind of the input that it replaces but got output 9 for input 0"),
+    (["updates"], [[1, 0]], "expected an output of the kind of the input that it replaces but got output 0 for input 1"),
 ]
 
 

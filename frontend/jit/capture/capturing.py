@@ -25,7 +25,7 @@ from polyreme.function_steps import FunctionNode
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
-from polyreme.ir.types import TensorType, i64
+from polyreme.ir.types import TensorType, i1, i64
 from polyreme.jit.capture.calls import Watch
 from polyreme.jit.capture.effects import (
     CHECKS,
@@ -38,7 +38,7 @@ from polyreme.jit.capture.effects import (
     Output,
     Sized,
     ValueRecipe,
-    passes,
+    condition,
     snapshot,
 )
 from polyreme.jit.capture.kinds import LISTS, flat, has_free_size, is_enumeration
@@ -199,6 +199,7 @@ class Whole:
     enables: bool = False  # whether it is for calls under `no_grad`, and lets gradients through all the same, as by `enable_grad` inside
     # Of a step of training, which of the program's results gradients were sent back from: that cannot be done again. None of another one.
     freed: tuple[bool, ...] | None = None
+    proceeds: int | None = None  # which of the results tells whether a step of training is taken
     order: int = field(default_factory=itertools.count().__next__)  # which was made before which
     _fitting: dict[Shapes, bool] = field(default_factory=dict)
 
@@ -223,7 +224,7 @@ class Whole:
         given = [*inputs, *found[self.existing :]] if len(found) > self.existing else inputs
         results: list[Tensor]
         if self.freed is not None and self.program is not None:
-            results = self._step(found, given)
+            results = self._step(given)
         elif self.enables and self.program is not None:
             with tape.recording(True):
                 results = self.program(given)
@@ -247,17 +248,14 @@ class Whole:
             link.apply(call)
         return result
 
-    def _step(self, found: tuple[Any, ...], given: Sequence[Tensor]) -> list[Tensor]:
+    def _step(self, given: Sequence[Tensor]) -> list[Tensor]:
         """The results of a step of training. Nothing is changed before all checks have passed."""
-        assert self.program is not None and self.freed is not None
+        assert self.program is not None and self.freed is not None and self.proceeds is not None
         with tape.recording(False):
             computed = self.program.computed(given)
             results = computed[: len(self.freed)]
-            checks = [effect for effect in self.effects if effect.kind in CHECKS]
-            if checks:
-                call = Call(results, found[: self.existing])
-                if not all(passes(check, call) for check in checks):
-                    raise CheckFailed
+            if not results[self.proceeds]:
+                raise CheckFailed
             self.program.write(computed)
         for result, freed in zip(results, self.freed, strict=True):
             if freed:
@@ -343,6 +341,7 @@ def capture(
             for optimizer in state.optimizers:
                 check = Computed(functools.partial(_is_as_it_was, optimizer, optimizer.signature()), f"the {type(optimizer).__name__}")
                 leaf_guards.append(Guard(check, "{0}", (), "is what it was, but for its rate and the contents of its state"))
+            proceeds = made.output(_all_hold(state)).number if trains else None
             made.link_views()
             _guard_apart(state, trace, stand_ins, leaves)
             _guard_containers(state)
@@ -386,12 +385,14 @@ def capture(
         trace.restore()
         trace.leaf_gradients.restore()
     guards = Guards(_distinct([*state.guards, *leaf_guards]), [*made.sources, *trace.paths])
-    lone = not effects and not made.links and isinstance(recipe, Output) and len(made.outputs) == 1
+    traced.proceeds = proceeds
+    first = isinstance(recipe, Output) and recipe.number == 0
+    lone = first and not effects and not made.links and len(made.outputs) == 1 + trains
     program = TracedProgram(traced, name)
     program.changed_inputs = frozenset(changed)
     return Whole(
         program, guards, recipe, effects, made.links, len(made.sources), lone, remarks=tuple(dict.fromkeys(made.remarks)),
-        enables=enables and freed is None, freed=freed,
+        enables=enables and freed is None, freed=freed, proceeds=proceeds,
     )  # fmt: skip
 
 
@@ -406,6 +407,16 @@ def _without_tensors(
 
 def _is_as_it_was(optimizer: Any, signature: tuple[Any, ...]) -> bool:
     return bool(optimizer.signature() == signature)
+
+
+def _all_hold(state: Watched) -> Tensor:
+    """Whether all that a step of training checks holds: it is taken then."""
+    with tape.recording(False):
+        holds = dispatch.full((), True, i1)
+        for kind, _, said, values in state.effects:
+            if kind in CHECKS:
+                holds = dispatch.call(ops.LogicalAnd, holds, condition(kind, said, values))
+    return holds
 
 
 def _gradient_effects(gradients: LeafGradients, made: _Recipes) -> list[Effect]:

@@ -15,14 +15,15 @@ from typing import Any
 
 from polyreme import dispatch, views
 from polyreme.autograd.cleared import zeros_of
+from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate
-from polyreme.ir.types import TensorType
+from polyreme.ir.types import TensorType, i1, i64
 from polyreme.math.common import is_within
 from polyreme.nn.tables import note_change
 from polyreme.tensor import Tensor
 
-__all__ = ["Build", "KnownValue", "Effect", "Existing", "Journal", "Link", "Output", "Sized", "ValueRecipe", "passes"]
+__all__ = ["Build", "KnownValue", "Effect", "Existing", "Journal", "Link", "Output", "Sized", "ValueRecipe", "condition"]
 
 _TABLES = ("_parameters", "_buffers", "_sub_layers")
 
@@ -274,10 +275,17 @@ def _ends(said: tuple[Any, Any, bool], lowest: Tensor, highest: Tensor, *bound: 
     return int(lowest), int(highest), int(bound[0]) if bound else said[1]
 
 
-def passes(effect: Effect, call: Call) -> bool:
-    """Whether one of the `CHECKS` raises no error."""
-    results = [value.make(call) for value in effect.values]
-    return bool(results[0]) if effect.kind == "check" else is_within(*_ends(effect.name, *results), effect.name[2])
+def condition(kind: str, said: Any, values: Sequence[Tensor]) -> Tensor:
+    """Whether one of the `CHECKS` raises no error, as a value of the program that computes what it looks at."""
+    if kind == "check":
+        (test,) = values
+        test = test if test.type.dtype == i1 else dispatch.call(ops.Cast, test, dtype=i1)
+        return dispatch.call(ops.Reshape, test, shape=())
+    lowest, highest, *bound = (x if x.type.dtype == i64 else dispatch.call(ops.Cast, x, dtype=i64) for x in values)
+    size = bound[0] if bound else dispatch.full((), said[1], i64)
+    first = dispatch.call(ops.Neg, size) if said[2] else dispatch.full((), 0, i64)
+    inside = dispatch.call(ops.GreaterEqual, lowest, first), dispatch.call(ops.Less, highest, size)
+    return dispatch.call(ops.LogicalAnd, *inside)
 
 
 KINDS: dict[str, Callable[..., None]] = {

@@ -100,6 +100,15 @@ def _emit_if(e: FunctionEmitter, op: Any) -> list[Lane]:
     ]
 
 
+def _emit_return_unless(e: FunctionEmitter, op: Any) -> None:
+    code, condition = e.code, e.get(op.condition)
+    goes_on, ends = code.label("goes_on"), code.label("ends")
+    code.branch(condition.ref, goes_on, ends)
+    code.start(ends)
+    code.line("ret void")
+    code.start(goes_on)
+
+
 def _emit_while(e: FunctionEmitter, op: Any) -> list[Any]:
     """A loop that tests at its beginning."""
     code, inits = e.code, [e.get(v) for v in op.inits]
@@ -359,6 +368,7 @@ CONTROL: dict[type[Op], EmitOp] = {
     kernel.If: _emit_if,
     kernel.Call: _emit_call,
     kernel.Parallel: _emit_parallel,
+    kernel.ReturnUnless: _emit_return_unless,
     kernel.Threads: _emit_threads,
     kernel.While: _emit_while,
 }

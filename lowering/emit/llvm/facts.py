@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
-from polyreme.ir.core import Op, Value
+from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, Type
@@ -47,7 +47,9 @@ class Facts:
 
 
 def overlap(a: Value, b: Value) -> bool:
-    """Whether two buffers may share memory: parts of the same one that meet, or allocations whose places in the arena meet."""
+    """Whether two buffers may share memory: parts of the same one that meet, allocations whose places in the arena meet, an argument and
+    the result that takes its place.
+    """
     (part_a, low_a), (part_b, low_b) = _part_of(a), _part_of(b)
     if part_a is part_b:
         size_a, size_b = (product(x.type.shape) for x in (a, b))
@@ -56,7 +58,7 @@ def overlap(a: Value, b: Value) -> bool:
     a, b = root_of(a), root_of(b)
     first, second = a.producer(kernel.Alloc), b.producer(kernel.Alloc)
     if a is b or first is None or second is None or not first.space == second.space == "arena":
-        return a is b
+        return a is b or _takes_place(a, b)
     from_a, from_b = first.offset, second.offset
     if isinstance(from_a, int) and isinstance(from_b, int):
         to_a, to_b = from_a + bytes_of(first.result.type), from_b + bytes_of(second.result.type)
@@ -64,6 +66,14 @@ def overlap(a: Value, b: Value) -> bool:
             return bool(from_a < to_b and from_b < to_a)
     # Allocations that have no places yet will not share any with those that are used beside them.
     return from_a is not None and bool(from_a == from_b)
+
+
+def _takes_place(a: Value, b: Value) -> bool:
+    """Whether one of two buffers is a result that takes the place of the other one, an argument."""
+    if not (isinstance(a, BlockArgument) and isinstance(b, BlockArgument)):
+        return False
+    func = a.block.parent_op
+    return isinstance(func, Func) and not {f"{a.name} -> {b.name}", f"{b.name} -> {a.name}"}.isdisjoint(func.updates)
 
 
 def _part_of(value: Value) -> tuple[Value, int]:

@@ -132,7 +132,7 @@ def write_direct(found: Direct, schedule: DirectSchedule) -> KernelPlan:
         run(0, [], [])
     code.b.insert(Return([]))
     parts.steps.append(Step(func, tuple(slots)))
-    return parts.plan("direct")
+    return parts.plan("direct", updates=p.epilogue.updates)
 
 
 build_direct_conv = Way("direct", DirectSchedule, find_direct, choose_direct, write_direct, fit_direct, "build_direct_conv", cycles_of)

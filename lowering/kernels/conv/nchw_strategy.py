@@ -154,7 +154,7 @@ class Strategy:
         code.b.insert(Return([]))
         self.parts.steps.append(Step(func, tuple(slots)))
         chosen = told(type(self).__name__, lanes=self.lanes, channels=at_once, rows=piece, pieces=pieces)
-        return self.parts.plan("conv", schedule=chosen)
+        return self.parts.plan("conv", schedule=chosen, updates=self.p.epilogue.updates)
 
 
 class Task:
@@ -254,21 +254,26 @@ class Task:
                     code.store(vector, self.outs[0], code.add(to.scalar(code), first), mask)
 
     def _outputs(self, at: dict[str, Position], axis: int, leaf: Leaf) -> None:
-        """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one."""
+        """Loops over the piece's result positions from spatial letter `axis` on; lanes along the last one, or along all that are left where
+        rows of results follow one another everywhere.
+        """
         code, strategy, p = self.code, self.strategy, self.p
-        letter = strategy.image.spatial[axis]
+        letter, *inner = strategy.image.spatial[axis:]
         start = position_at(self.output0) if axis == 0 else Position()
         size = self.outputs if axis == 0 else strategy.outputs[axis]
-        if axis + 1 < len(strategy.image.spatial):
+        if inner and not self._is_flat(axis):
             with code.loop(0, size, name=letter) as loop:
                 self._outputs({**at, letter: start.plus(code, position_at(loop.iv))}, axis + 1, leaf)
             return
+        at, size = {**at, letter: start}, size * prod(strategy.outputs[axis + 1 :])
+        # Positions run along the last letter that any has: those of one element have no strides.
+        letter = next((c for c, n in zip(reversed(inner), reversed(strategy.outputs), strict=False) if n != 1), letter)
         lanes = strategy.lanes
         emitter = p.epilogue.emitter(code, self.buffers, leaf)
 
         def vector(x: Index, valid: int) -> None:
             step = Position(step=int(lanes > 1))
-            inside = {**at, letter: start.plus(code, position_at(x)).plus(code, step)}
+            inside = {**at, letter: at.get(letter, Position()).plus(code, position_at(x)).plus(code, step)}
             places = [inside.get(c, Position()) for c in p.out]
             p.epilogue.write(emitter, self.outs, places, lanes, code.lane_mask(valid, lanes))
 
@@ -280,6 +285,15 @@ class Task:
             vector(0, lanes)
         if size % lanes:
             vector(whole * lanes, size % lanes)
+
+
+    def _is_flat(self, axis: int) -> bool:
+        """Whether results and sums of the spatial letters from `axis` on stand row after row."""
+        strategy, p = self.strategy, self.p
+        spatial = strategy.image.spatial[axis:]
+        strides = strategy.tile_strides(self.rows)[-len(spatial) :]
+        dense = strides[1:] == dense_strides(strategy.extents[axis + 1 :]) and strides[0] == prod(strategy.extents[axis + 1 :])
+        return dense and tuple(p.out[-len(spatial) :]) == spatial and p.epilogue.is_flat(len(p.out) - len(spatial))
 
 
 def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:

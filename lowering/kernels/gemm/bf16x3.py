@@ -106,7 +106,7 @@ class Bf16x3Builder:
         if not isinstance(plan.m, int):
             some = lambda code, tasks: code.apply("select", _takes_direct_path(code, plan), tasks, code.value(0))
             self.parts.include(self._few_rows(), some)
-        return self.parts.plan("bf16x3")
+        return self.parts.plan("bf16x3", updates=epilogue.updates)
 
     def _few_rows(self) -> KernelPlan:
         """The plan of the direct path, by the same panels."""

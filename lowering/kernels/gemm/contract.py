@@ -96,7 +96,7 @@ class ProductBuilder:
             self._tiles(self._open("contract", [left, self.parts.memory_of(source)]), packed)
         else:
             self._read_panels(left, packed)
-        return self.parts.plan("contract")
+        return self.parts.plan("contract", updates=self.p.epilogue.updates)
 
     def _read_panels(self, left: Slot, tasks: TileTasks) -> None:
         """From panels that are packed before; in place where it shows at run time only that there are too few rows for that."""

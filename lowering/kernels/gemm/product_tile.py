@@ -552,7 +552,8 @@ class Tile:
                 lanes = sums.type.lanes if isinstance(sums.type, VectorType) else 1
                 at[product.lane] = position_at(lane0, lane, int(lanes > 1))
                 places = [at.get(c, Position()) for c in p.out]
-                for value, buffer in zip(p.epilogue.values, self.kernel.outputs, strict=True):
-                    made = emitter.at(value, places, lanes, mask)
-                    code.store(made, buffer, code.add(out, r * step + lane), mask)
+                # All before one is stored, as `Epilogue.write` has it.
+                made = [emitter.at(value, places, lanes, mask) for value in p.epilogue.values]
+                for element, buffer in zip(made, self.kernel.outputs, strict=True):
+                    code.store(element, buffer, code.add(out, r * step + lane), mask)
 

@@ -61,7 +61,8 @@ def build_loops(request: Request) -> KernelPlan | None:
     code.b(Return, ())
     clean_up_kernel(made)
     slots = [operand(i) for i in range(len(inputs))] + [result(i) for i in range(len(outputs))]
-    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=_in_place(request), schedule="\n".join(map(str, schedules)))
+    in_place = _in_place(request) if len(schedules) == 1 else ()
+    return KernelPlan((Step(made, tuple(slots)),), builder="loops", in_place=in_place, schedule="\n".join(map(str, schedules)))
 
 
 def _goes_by_elements(request: Request) -> bool:
@@ -78,9 +79,8 @@ def _goes_by_elements(request: Request) -> bool:
 
 
 def _in_place(request: Request) -> tuple[tuple[int, int], ...]:
-    """Operands that go element by element into results of their type: one nest then reads and writes each place once.
-
-    Results are written in their order, each as soon as it is there, so that no later one may need the operand.
+    """Operands that go element by element into results of their type: one nest then reads and writes each place once, all results of a
+    place when they are computed.
     """
     ops, results = request.ops(), request.results
     if (
@@ -88,12 +88,10 @@ def _in_place(request: Request) -> tuple[tuple[int, int], ...]:
         or len({shape_of(v) for v in results}) != 1
     ):
         return ()
-    read = [{v, *(x for op in needed_ops(ops, [v]) for x in op.operands)} for v in request.func.block.terminator.operands]
     pairs = []
     for i, arg in enumerate(request.func.args):
         if all(isinstance(user, tensor.Map) and shape_of(user.result) == shape_of(arg) for user in arg.users):
-            last = max((r for r, values in enumerate(read) if arg in values), default=0)
-            pairs += [(i, r) for r, v in enumerate(results) if v.type == arg.type and r >= last]
+            pairs += [(i, r) for r, v in enumerate(results) if v.type == arg.type]
     return tuple(pairs)
 
 
@@ -372,8 +370,7 @@ class _RowLoops:
                 emitter = ElementEmitter(code, self.leaves)
                 for row in range(rows):
                     places = self._places({**at, axis: y.plus(code, Position(row)), axis + 1: place})
-                    for number in range(len(self.results)):
-                        self._store(emitter, number, places, lanes, mask)
+                    self._store(emitter, range(len(self.results)), places, lanes, mask)
                 return carried
 
             return vector_loop(code, lo, hi, self.schedule.lanes, carried, body)
@@ -462,16 +459,13 @@ class _RowLoops:
         """Store the results: those of one element per row once, the others in a loop over the row."""
         emitter = ElementEmitter(self.code, leaves)
         full = [i for i, (v, _) in enumerate(self.results) if self.rows.reduced and self.rows.is_full(v)]
-        for number in range(len(self.results)):
-            if number not in full:
-                self._store(emitter, number, self._places(at), lanes, mask)
+        self._store(emitter, [i for i in range(len(self.results)) if i not in full], self._places(at), lanes, mask)
         if not full:
             return
 
         def body(places: dict[int, Position], lanes: int, mask: Value | None, part: int, values: list[Value]) -> list[Value]:
             inner = ElementEmitter(self.code, leaves)
-            for number in full:
-                self._store(inner, number, self._places({**at, **places}), lanes, mask)
+            self._store(inner, full, self._places({**at, **places}), lanes, mask)
             return values
 
         self._over_row([], body, lanes, mask)
@@ -481,12 +475,15 @@ class _RowLoops:
     def _places(self, at: dict[int, Position]) -> list[Position]:
         return [at.get(a, Position()) for a in range(len(self.rows.space))]
 
-    def _store(self, emitter: ElementEmitter, number: int, places: Sequence[Position], lanes: int, mask: Value | None) -> None:
-        value, buffer = self.results[number]
-        element = emitter.at(value, self._of_axes(value, places), lanes, mask)
+    def _store(self, emitter: ElementEmitter, numbers: Sequence[int], places: Sequence[Position], lanes: int, mask: Value | None) -> None:
+        """Store what these results have at the places, once all of it is computed: a result may be where another one's operand is."""
+        values = [self.results[number][0] for number in numbers]
+        made = [emitter.at(value, self._of_axes(value, places), lanes, mask) for value in values]
         lines = self.schedule.whole_lines
-        align = lines.align if lines is not None and number == lines.result and mask is None and lanes > 1 else None
-        store(self.code, element, buffer, self._stored_at(value, places), mask, align, number in self.schedule.streamed)
+        for number, element in zip(numbers, made, strict=True):
+            value, buffer = self.results[number]
+            align = lines.align if lines is not None and number == lines.result and mask is None and lanes > 1 else None
+            store(self.code, element, buffer, self._stored_at(value, places), mask, align, number in self.schedule.streamed)
 
     def _of_axes(self, value: Value, places: Sequence[Position]) -> list[Position]:
         """The places on a value's own axes."""
