@@ -434,14 +434,16 @@ OF_FLUID |= {"add_position_encoding", "im2sequence", "row_conv", "sequence_scatt
 OF_FLUID |= {"beam_search", "gather_tree"}
 # Those of detectors.
 OF_DETECTORS = {
-    "anchor_generator", "bipartite_match", "box_clip", "box_decoder_and_assign", "density_prior_box", "iou_similarity",
-    "locality_aware_nms", "mine_hard_examples", "polygon_box_transform", "retinanet_detection_output", "sigmoid_focal_loss",
-    "target_assign",
+    "anchor_generator", "bipartite_match", "box_clip", "box_decoder_and_assign", "deformable_psroi_pooling", "density_prior_box",
+    "generate_mask_labels", "generate_proposal_labels", "iou_similarity", "locality_aware_nms", "mine_hard_examples",
+    "polygon_box_transform", "prroi_pool", "retinanet_detection_output", "retinanet_target_assign", "roi_perspective_transform",
+    "rpn_target_assign", "sigmoid_focal_loss", "target_assign",
 }  # fmt: skip
 # Those of features, of places, and of classes that are many.
 OF_OLDER = {
-    "allclose", "bilinear_tensor_product", "center_loss", "crop", "cross", "diag_embed", "dist", "fsp",
-    "gaussian_random_batch_size_like", "hierarchical_sigmoid", "max_pool3d_with_index", "mean_iou", "multiplex",
+    "allclose", "bilinear_tensor_product", "center_loss", "crop", "cross", "cudnn_lstm", "cvm", "data_norm", "diag_embed", "dist",
+    "filter_by_instag", "fsp", "gaussian_random_batch_size_like", "hash", "hierarchical_sigmoid", "max_pool3d_with_index", "mean_iou",
+    "multiplex",
     "pad_constant_like", "random_crop", "sample_logits", "sampling_id", "shard_index", "similarity_focus", "space_to_depth",
     "spectral_norm", "teacher_student_sigmoid_loss", "trace", "uniform_random_batch_size_like",
 }  # fmt: skip

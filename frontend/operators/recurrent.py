@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from polyreme.math.manipulation import unstack
+from polyreme.math.manipulation import reshape, unstack
 from polyreme.nn.recurrence import MODES, Weights, joined, run_layers
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.definition import operator, spelled
@@ -58,3 +59,46 @@ def rnn(
     first = list(zip(*(unstack(state) for state in pre_state), strict=True))
     out, last = run_layers(mode, x, first, weights, sequence_length, directions, 0.0 if is_test else dropout_prob)
     return out, None, list(joined(last)), None
+
+
+@operator(
+    legacy=spelled(
+        "cudnn_lstm", {"Input": "x", "InitH": "hidden", "InitC": "cell", "W": "weight"}, "Out last_h last_c", ignored="max_len input_size",
+    )
+)  # fmt: skip
+def cudnn_lstm(
+    x: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight: Tensor,
+    *,
+    dropout_prob: float = 0.0,
+    is_bidirec: bool = False,
+    hidden_size: int = 100,
+    num_layers: int = 1,
+    is_test: bool = False,
+    seed: int = 0,
+) -> tuple[Tensor, ...]:
+    """An LSTM of several layers whose weights are one row of numbers, as cuDNN keeps them: of each layer and direction the input's, then
+    the state's, gates in the order i, f, g, o; and behind those of all layers the two biases of each.
+    """
+    directions = 2 if is_bidirec else 1
+    count, gates = num_layers * directions, 4 * hidden_size
+    if x.ndim != 3 or not isinstance(x.type.shape[2], int) or any(s.ndim != 3 or s.shape[0] != count for s in (hidden, cell)):
+        raise UnsupportedError(
+            f"expected inputs [steps, batch, size] of a known size and states [{count}, batch, hidden] for 'cudnn_lstm' but got "
+            f"{[list(v.shape) for v in (x, hidden, cell)]}"
+        )
+    wide = [x.shape[2] if i < directions else hidden_size * directions for i in range(count)]
+    sizes = [[gates, size] for given in wide for size in (given, hidden_size)] + [[gates]] * (2 * count)
+    total = sum(math.prod(size) for size in sizes)
+    if list(weight.shape) != [total]:
+        raise UnsupportedError(f"expected {total} numbers as the weights of 'cudnn_lstm' but got the shape {list(weight.shape)}")
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(reshape(weight[start : start + math.prod(size)], size))
+        start += math.prod(size)
+    weights = [Weights(*parts[2 * i : 2 * i + 2], *parts[2 * (count + i) : 2 * (count + i) + 2]) for i in range(count)]
+    first = list(zip(unstack(hidden), unstack(cell), strict=True))
+    out, last = run_layers("LSTM", x, first, weights, None, directions, 0.0 if is_test else dropout_prob)
+    return out, *joined(last)

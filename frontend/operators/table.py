@@ -35,11 +35,11 @@ from polyreme.operators import (
     spectrum,
 )
 from polyreme.operators.arguments import UnsupportedError
-from polyreme.operators.boxes import chosen, found, matched, proposals
+from polyreme.operators.boxes import chosen, found, matched, proposals, region_targets
 from polyreme.operators.control import selection
 from polyreme.operators.definition import LEGACY, NN_NAMES, PIR, Legacy, PaddleOperator
 from polyreme.operators.images import anchors, grids, read_between, vision, yolo
-from polyreme.operators.older import draws, features, many_classes
+from polyreme.operators.older import clicks, draws, features, hashes, many_classes
 from polyreme.operators.older import places as older_places
 from polyreme.operators.sequence import (
     alignments,
@@ -81,6 +81,7 @@ FAMILIES = (
     chains,
     chosen,
     chunks,
+    clicks,
     conv,
     create,
     draws,
@@ -91,6 +92,7 @@ FAMILIES = (
     found,
     gates,
     grids,
+    hashes,
     indexing,
     linalg,
     loss,
@@ -109,6 +111,7 @@ FAMILIES = (
     recurrent,
     reduce,
     read_between,
+    region_targets,
     repeating,
     search,
     selection,

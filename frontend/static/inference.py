@@ -18,7 +18,8 @@ from polyreme.static.guesses import Types, types_by_guess
 from polyreme.static.kinds import OperatorKind, Slots, kind_named
 from polyreme.static.lod.read_rows import mark_rows
 from polyreme.static.lod.travel import LOD, level_name, level_names, level_to_share, level_types, told_levels
-from polyreme.static.nested import kinds as _nested  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.nested import file as _file  # noqa: F401  (which adds its kinds to the table)
+from polyreme.static.nested import kinds as _nested  # noqa: F401  (likewise)
 from polyreme.static.nested import lengths as _lengths  # noqa: F401  (likewise)
 from polyreme.static.operator import Operator, OperatorError, located
 from polyreme.static.variable import Variable, named_variable

@@ -84,3 +84,28 @@ def test_a_model_for_inference_leaves_training_behind(tmp_path: Path, names: tup
         np.testing.assert_allclose(run(targets, feed, program=program)[0], expected, rtol=1e-6)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         fluid.io.load_inference_model(str(tmp_path / "none"), None)
+
+
+def test_a_variable_is_loaded_whenever_the_program_runs(tmp_path: Path) -> None:
+    kept = fluid.layers.create_global_var([2, 3], 1.5, "float32", persistable=True, name="kept")
+    start()
+    fluid.io.save_vars(None, str(tmp_path), vars=[kept])
+    file = str(tmp_path / "kept")
+    whole, half = fluid.layers.create_tensor("float32"), fluid.layers.create_tensor("float16")
+    fluid.layers.load(whole, file)
+    fluid.layers.load(half, file, load_as_fp16=True)
+    twice = fluid.layers.scale(whole, 2.0)
+    first = run([whole, twice, half], {})
+    assert list(whole.shape) == [2, 3] and (first[0] == 1.5).all() and (first[1] == 3).all() and first[2].dtype == np.float16
+    fluid.global_scope().find_var("kept").get_tensor().set(np.full((2, 3), 4, "float32"), fluid.CPUPlace())
+    fluid.io.save_vars(None, str(tmp_path), vars=[kept])
+    assert (run([twice], {})[0] == 8).all()
+
+
+def test_a_file_to_load_must_be_there_or_its_shape_known(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no file"):
+        fluid.layers.load(fluid.layers.create_tensor("float32"), str(tmp_path / "none"))
+    known = fluid.default_main_program().global_block().create_var("known", [2], "float32")
+    fluid.layers.load(known, str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError):
+        run([known], {})

@@ -95,6 +95,32 @@ def the_best_beams_are_kept(fluid, np):
     }  # fmt: skip
 
 
+@check(L + "SampleEmbeddingHelper")
+def words_are_drawn_and_go_on(fluid, np):
+    """A temperature near 0 leaves nothing to chance; otherwise words are those that there are, and not always the same."""
+
+    def drawn(count, temperature, seed=None, most=4):
+        start = rows(np, [[1] * count], 3, seed=3)[0]
+
+        def apply(L, h):
+            embedded, scored = words(fluid, np)
+            first = L.fill_constant_batch_size_like(h, [-1], "int64", 2)
+            decoder = L.BasicDecoder(cell(fluid, np), L.SampleEmbeddingHelper(embedded, first, 1, temperature, seed), scored)
+            made, states = L.dynamic_decode(decoder, [h, L.scale(h, 0.5)], max_step_num=most, is_test=True)
+            for part in (made.cell_outputs, made.sample_ids):
+                part.stop_gradient = True
+            return [made.cell_outputs, made.sample_ids]
+
+        return outcome(fluid, np, apply, start)
+
+    found = {str(n): drawn(n, 1e-4) for n in (3, 1, 6)}
+    for seed in (None, 7):
+        ids = drawn(40, None, seed, 9)["values"][1]
+        some = len(set(ids.ravel().tolist())) > 2
+        found["by chance, " + str(seed)] = [list(ids.shape[:1]), int(ids.min()) >= 0, int(ids.max()) < 6, some]
+    return found
+
+
 @check(L + "BasicDecoder", L + "DecodeHelper", L + "TrainingHelper", L + "GreedyEmbeddingHelper", L + "Decoder")
 def helpers_say_what_a_step_is_given(fluid, np):
     start, x = rows(np, [[1, 1, 1]], 3, seed=3)[0], rows(np, [[1, 1, 1]], 4, 4, seed=6)[0]

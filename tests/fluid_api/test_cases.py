@@ -17,13 +17,14 @@ ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of these, which compile many programs each, only some run by default.
 LONGER = {
-    "alignments", "book", "decoding", "detection", "distributions", "early", "features", "labelling", "layers", "levels", "places",
-    "regions", "tables", "windows",
+    "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "features", "labelling", "layers", "levels",
+    "places", "region_targets", "regions", "tables", "windows",
 }  # fmt: skip
 QUICK = {
     "adam_of_tables",
     "adam_of_tables_in_dygraph_mode",
     "alignments_cost",
+    "anchors_are_drawn",
     "boxes_are_matched",
     "clips_of_tables_in_dygraph_mode",
     "comparisons_take_their_last_arguments_in_order",
@@ -38,6 +39,7 @@ QUICK = {
     "sequences_get_other_levels",
     "tables_under_declarative",
     "ways_through_labels_cost",
+    "words_are_hashed",
 }
 
 

@@ -13,6 +13,7 @@ from polyreme.fluid.layers.cells import by_steps, kept_where_over
 from polyreme.fluid.layers.control_flow import While, array_read, array_write, create_array, increment, tensor_array_to_tensor
 from polyreme.fluid.layers.elementwise import (
     elementwise_add,
+    elementwise_div,
     elementwise_floordiv,
     elementwise_mod,
     equal,
@@ -25,6 +26,7 @@ from polyreme.fluid.layers.given import takes
 from polyreme.fluid.layers.images import pad
 from polyreme.fluid.layers.nn import expand, gather, reduce_all, reshape, softmax, squeeze, stack, topk, unsqueeze
 from polyreme.fluid.layers.ops import cumsum, log
+from polyreme.fluid.layers.places import sampling_id
 from polyreme.fluid.layers.tensor import argmax, assign, cast, fill_constant, fill_constant_batch_size_like, ones_like, zeros_like
 from polyreme.names import listed
 from polyreme.nn.decode import Decoder
@@ -32,8 +34,8 @@ from polyreme.utils.shown import Shown
 from polyreme.utils.structures import flatten, map_structure
 
 __all__ = [
-    "BasicDecoder", "BeamSearchDecoder", "DecodeHelper", "Decoder", "GreedyEmbeddingHelper", "TrainingHelper", "beam_search",
-    "dynamic_decode", "gather_tree",
+    "BasicDecoder", "BeamSearchDecoder", "DecodeHelper", "Decoder", "GreedyEmbeddingHelper", "SampleEmbeddingHelper",
+    "TrainingHelper", "beam_search", "dynamic_decode", "gather_tree",
 ]  # fmt: skip
 
 _NEVER = 1e9
@@ -305,6 +307,26 @@ class GreedyEmbeddingHelper(DecodeHelper):
 
     def next_inputs(self, time: Any, outputs: Any, states: Any, sample_ids: Any) -> tuple[Any, Any, Any]:
         return equal(sample_ids, self.end_token), self.embedding_fn(sample_ids), states
+
+
+class SampleEmbeddingHelper(GreedyEmbeddingHelper):
+    """As `GreedyEmbeddingHelper`, with words drawn by the softmax of the outputs, which `softmax_temperature` divides. A `seed` other than
+    None and 0 makes each run draw the same words.
+    """
+
+    def __init__(
+        self, embedding_fn: Callable[..., Any], start_tokens: Any, end_token: int, softmax_temperature: float | None = None,
+        seed: int | None = None,
+    ):  # fmt: skip
+        super().__init__(embedding_fn, start_tokens, end_token)
+        self.softmax_temperature = None if softmax_temperature is None else fill_constant([1], "float32", softmax_temperature)
+        self.seed = seed
+
+    def sample(self, time: Any, outputs: Any, states: Any) -> Any:
+        scores = outputs if self.softmax_temperature is None else elementwise_div(outputs, self.softmax_temperature)
+        shares = softmax(scores)
+        shares.stop_gradient = True
+        return sampling_id(shares, seed=self.seed or 0)
 
 
 class BasicDecoder(Decoder):

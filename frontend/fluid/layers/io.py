@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from polyreme.fluid.framework import default_main_program
+from polyreme.fluid.framework import default_main_program, in_dygraph_mode
+from polyreme.fluid.layer_helper import LayerHelper
+from polyreme.fluid.layers.given import takes
 from polyreme.fluid.reader import ReaderVariable
 from polyreme.names import listed
 from polyreme.static.lod.travel import ROWS
 from polyreme.utils import unique_name
 
-__all__ = ["create_py_reader_by_data", "data", "double_buffer", "py_reader", "read_file"]
+__all__ = ["create_py_reader_by_data", "data", "double_buffer", "load", "py_reader", "read_file"]
 
 
 def data(
@@ -78,6 +80,18 @@ def read_file(reader: ReaderVariable) -> Any:
     """The variables that each run fills with the next batch of a reader: one, or a list."""
     found = reader.read()
     return found[0] if len(found) == 1 else found
+
+
+@takes("out")
+def load(out: Any, file_path: str, load_as_fp16: bool | None = None) -> None:
+    """Let `out` be what stands in a file of Paddle's whenever the program runs, as float16 with `load_as_fp16`. The file, or else the
+    variable, says the shape before; a run raises an error where the file has another one.
+
+    Paddle 1.8.5 leaves `out` out of the operator by mistake, and then reads the file into nothing.
+    """
+    if in_dygraph_mode():
+        raise RuntimeError("load() appends an operator to a program, which dygraph mode has not: use fluid.load_dygraph")
+    LayerHelper("load").append_op("load", {}, {"Out": out}, {"file_path": file_path, "load_as_fp16": load_as_fp16})
 
 
 __dir__ = listed(__name__)

@@ -1,4 +1,6 @@
-"""Losses of classes that are many, and of what is learned from others."""
+"""Losses of classes that are many, and of what is learned from others; what models of clicks have: columns of what was shown and clicked,
+statistics over all data, rows chosen by tags, hashed words.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,15 @@ from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.given import made, made_all, takes
 from polyreme.fluid.layers.loss import softmax_with_cross_entropy
 from polyreme.fluid.layers.nn import one_hot
+from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed
 from polyreme.tensor import Tensor
 from polyreme.utils import unique_name
 
-__all__ = ["center_loss", "hsigmoid", "sampled_softmax_with_cross_entropy", "teacher_student_sigmoid_loss"]
+__all__ = [
+    "center_loss", "continuous_value_model", "data_norm", "filter_by_instag", "hash", "hsigmoid", "sampled_softmax_with_cross_entropy",
+    "teacher_student_sigmoid_loss",
+]  # fmt: skip
 
 
 @takes("input", "label")
@@ -101,6 +107,82 @@ def teacher_student_sigmoid_loss(
     """
     attrs = {"soft_max_lower_bound": float(soft_max_lower_bound), "soft_max_up_bound": float(soft_max_up_bound)}
     return made("teacher_student_sigmoid_loss", {"X": input, "Label": label}, attrs, input.dtype, "Y")
+
+
+# --- models of clicks
+
+
+@takes("input", "cvm")
+def continuous_value_model(input: Any, cvm: Any, use_cvm: bool = True) -> Any:
+    """Rows [N, D] whose first two columns say how often something was shown and clicked: these as log(shown + 1) and
+    log(clicked + 1) - log(shown + 1), or, without `use_cvm`, the rows without them, [N, D - 2].
+
+    `cvm` [batch, 2] is what was shown and clicked in this batch, for each row or sequence of `input`: it is what the two columns get as
+    their gradients.
+    """
+    return made("cvm", {"X": input, "CVM": cvm}, {"use_cvm": use_cvm}, input.dtype, "Y")
+
+
+@takes("input")
+def data_norm(
+    input: Any, act: str | None = None, epsilon: float = 1e-05, param_attr: Any = None, data_layout: str = "NCHW", in_place: bool = False,
+    name: str | None = None, moving_mean_name: str | None = None, moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True, slot_dim: int = -1, sync_stats: bool = False, summary_decay_rate: float = 0.9999999,
+    enable_scale_and_shift: bool = False,
+) -> Any:  # fmt: skip
+    """(input - sum / count) * sqrt(count / squares) per column of [N, C], by sums over all data, which are parameters called
+    `name.batch_size`, `name.batch_sum` and `name.batch_square_sum`. Their gradients are what the batch adds.
+
+    `param_attr` is a dict of their first values, `batch_size`, `batch_sum` and `batch_square`, and with `enable_scale_and_shift` of
+    `scale_w` and `bias`, by which the result is multiplied and moved. With `slot_dim` the columns are slots of so many: one whose first
+    number is 0 is zeros, and counts in no sum.
+    """
+    if data_layout not in ("NCHW", "NHWC"):
+        raise ValueError(f"unsupported data layout: {data_layout}")
+    given = param_attr if isinstance(param_attr, dict) else {}
+    helper = LayerHelper("data_norm", act=act, name=name)
+    channels, dtype = [input.shape[1 if data_layout == "NCHW" else -1]], input.dtype
+
+    def statistic(key: str, called: str, default: float) -> Any:
+        attr = ParamAttr(f"{'dn' if name is None else name}.{called}", Constant(float(given.get(key, default))))
+        return helper.create_parameter(attr, channels, dtype)
+
+    slots = {"X": input}
+    if enable_scale_and_shift:
+        slots.update(scale_w=statistic("scale_w", "scale_w", 1.0), bias=statistic("bias", "bias", 0.0))
+    slots.update(
+        BatchSize=statistic("batch_size", "batch_size", 1e4), BatchSum=statistic("batch_sum", "batch_sum", 0.0),
+        BatchSquareSum=statistic("batch_square", "batch_square_sum", 1e4),
+    )  # fmt: skip
+    means, scales = (helper.create_variable_for_type_inference(dtype, stop_gradient=True) for _ in range(2))
+    out = input if in_place else helper.create_variable_for_type_inference(dtype)
+    attrs = {
+        "epsilon": epsilon, "sync_stats": sync_stats, "summary_decay_rate": summary_decay_rate,
+        "slot_dim": slot_dim if slot_dim > 0 else None, "enable_scale_and_shift": enable_scale_and_shift or None,
+    }  # fmt: skip
+    helper.append_op("data_norm", slots, {"Y": out, "Means": means, "Scales": scales}, attrs)
+    return helper.append_activation(out)
+
+
+@takes("ins", "ins_tag", "filter_tag")
+def filter_by_instag(ins: Any, ins_tag: Any, filter_tag: Any, is_lod: bool, out_val_if_empty: int = 0) -> list[Any]:
+    """The instances of `ins` [N, D], its sequences with `is_lod` and else its rows, one of whose tags is in `filter_tag` [tags], and a
+    weight of 1 for each, [kept, 1]. The tags of an instance are a sequence of `ins_tag`. Where none is kept there is one row of
+    `out_val_if_empty`, with the weight 0.
+    """
+    outputs = {"Out": ins.dtype, "LossWeight": "float32", "IndexMap": ins_tag.dtype}
+    attrs = {"is_lod": is_lod, "out_val_if_empty": out_val_if_empty}
+    kept, weight, _ = made_all("filter_by_instag", {"Ins": ins, "Ins_tag": ins_tag, "Filter_tag": filter_tag}, attrs, outputs)
+    return [kept, weight]
+
+
+@takes("input")
+def hash(input: Any, hash_size: int, num_hash: int = 1, name: str | None = None) -> Any:
+    """XXH64 of each row of `input` [N, D], int32 or int64, by `num_hash` seeds from 0 on, modulo `hash_size`: [N, num_hash, 1]."""
+    for what, value in (("hash_size", hash_size), ("num_hash", num_hash)):
+        if not isinstance(value, int):
+            raise TypeError(f"The type of '{what}' in hash must be int, but received {type(value)} ({value!r}).")
+    return made("hash", {"X": input}, {"num_hash": num_hash, "mod_by": hash_size}, input.dtype, name=name, fixed=True)
 
 
 __dir__ = listed(__name__)

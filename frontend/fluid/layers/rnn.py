@@ -12,7 +12,7 @@ from polyreme.fluid.layers.tensor import concat
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed
 
-__all__ = ["dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lstm_unit"]
+__all__ = ["dynamic_gru", "dynamic_lstm", "dynamic_lstmp", "gru_unit", "lstm", "lstm_unit"]
 
 _NUMBERS = {"identity": 0, "sigmoid": 1, "tanh": 2, "relu": 3}
 
@@ -147,6 +147,39 @@ def lstm_unit(
     cell, hidden = _variables(helper, x_t.dtype, 2)
     helper.append_op("lstm_unit", {"X": gates, "C_prev": cell_t_prev}, {"C": cell, "H": hidden}, {"forget_bias": forget_bias})
     return hidden, cell
+
+
+@takes("input", "init_h", "init_c")
+def lstm(
+    input: Any, init_h: Any, init_c: Any, max_len: int, hidden_size: int, num_layers: int, dropout_prob: float = 0.0,
+    is_bidirec: bool = False, is_test: bool = False, name: str | None = None, default_initializer: Any = None, seed: int = -1,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """An LSTM of several layers over steps [steps, batch, size]: outputs [steps, batch, directions * hidden_size], and the last states and
+    cells [num_layers * directions, batch, hidden_size], which is also the shape of `init_h` and `init_c`. Between layers numbers become 0
+    with the probability `dropout_prob`.
+
+    Paddle 1.8.5 has it for GPUs only, by cuDNN; here it runs everywhere. Its weights are one parameter as cuDNN keeps them: of each layer
+    and direction those of the input and of the state, gates in the order i, f, g, o, and behind all of them two biases each. As in cuDNN no
+    result depends on `max_len`. A `seed` does not count: dropout draws from the program's generator.
+    """
+    for what, value in (("max_len", max_len), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        if not isinstance(value, int):
+            raise TypeError(f"The type of '{what}' in lstm must be int, but received {type(value)} ({value!r}).")
+    helper = LayerHelper("cudnn_lstm", name=name)
+    directions = 2 if is_bidirec else 1
+    total = 0
+    for layer in range(num_layers):
+        given = hidden_size * directions if layer else int(input.shape[-1])
+        total += directions * 4 * hidden_size * (given + hidden_size + 2)
+    weight = helper.create_parameter(None, [total], input.dtype, default_initializer=default_initializer)
+    out, last_h, last_c = _variables(helper, input.dtype, 3)
+    attrs = {
+        "max_len": max_len, "is_bidirec": is_bidirec, "input_size": int(input.shape[-1]), "hidden_size": hidden_size,
+        "num_layers": num_layers, "is_test": is_test, "dropout_prob": dropout_prob, "seed": seed,
+    }  # fmt: skip
+    slots = {"Input": input, "InitH": init_h, "InitC": init_c, "W": weight}
+    helper.append_op("cudnn_lstm", slots, {"Out": out, "last_h": last_h, "last_c": last_c}, attrs)
+    return out, last_h, last_c
 
 
 __dir__ = listed(__name__)

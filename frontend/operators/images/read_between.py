@@ -7,6 +7,9 @@ from polyreme.operators.definition import operator, spelled
 from polyreme.regions import pool
 from polyreme.regions.align import roi_align as align
 from polyreme.regions.deformable import deformable_conv as conv
+from polyreme.regions.moved import deformable_roi_pool
+from polyreme.regions.perspective import roi_perspective_transform as perspective
+from polyreme.regions.precise import prroi_pool as precise
 from polyreme.tensor import Tensor
 
 _SLOTS = {"X": "x", "ROIs": "boxes", "RoisNum": "boxes_num", "ROIs@LOD": "levels", "RoisLod": "levels"}
@@ -47,6 +50,50 @@ def psroi_pool(
 ) -> Tensor:  # fmt: skip
     _check(pooled_height, pooled_width)
     return pool.psroi_pool(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, output_channels, spatial_scale)
+
+
+@operator(legacy=spelled("prroi_pool", {**_SLOTS, "BatchRoINums": "boxes_num"}, constant="BatchRoINums RoisNum RoisLod"))
+def prroi_pool(
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, levels: list[Tensor] | None = None, *,
+    pooled_height: int = 1, pooled_width: int = 1, spatial_scale: float = 1.0,
+) -> Tensor:  # fmt: skip
+    _check(pooled_height, pooled_width)
+    return precise(x, boxes, _counts(boxes_num, levels), pooled_height, pooled_width, spatial_scale)
+
+
+_MOVED = {"Input": "x", "ROIs": "boxes", "Trans": "moves", "ROIs@LOD": "levels"}
+
+
+@operator(legacy=spelled("deformable_psroi_pooling", _MOVED, "Output TopCount", constant="ROIs"))
+def deformable_psroi_pooling(
+    x: Tensor, boxes: Tensor, moves: Tensor, levels: list[Tensor] | None = None, *,
+    no_trans: bool = False, spatial_scale: float = 1.0, output_dim: int = 1, group_size: Sizes = (1, 1), pooled_height: int = 1,
+    pooled_width: int = 1, part_size: Sizes = (1, 1), sample_per_part: int = 1, trans_std: float = 0.1,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The means of the parts of regions, which are moved, and how many places were read for each, without gradients."""
+    _check(pooled_height * sample_per_part, pooled_width * sample_per_part)
+    groups, parts = ([int(v) for v in values] for values in (group_size, part_size))
+    if len(groups) != 2 or len(parts) != 2 or min(groups + parts) < 1:
+        raise UnsupportedError(f"expected two numbers of groups and of parts but got {list(group_size)} and {list(part_size)}")
+    made, hits = deformable_roi_pool(
+        x, boxes, _counts(None, levels), None if no_trans else moves, pooled_height, pooled_width, output_dim, spatial_scale, groups, parts,
+        sample_per_part, trans_std,
+    )  # fmt: skip
+    return made, hits.detach()
+
+
+@operator(
+    legacy=spelled("roi_perspective_transform", _SLOTS, "Out Mask TransformMatrix Out2InIdx Out2InWeights Out@LOD", constant=_FIXED)
+)
+def roi_perspective_transform(
+    x: Tensor, boxes: Tensor, boxes_num: Tensor | None = None, levels: list[Tensor] | None = None, *,
+    transformed_height: int = 1, transformed_width: int = 1, spatial_scale: float = 1.0,
+) -> tuple[Tensor, Tensor, Tensor, None, None, list[Tensor]]:  # fmt: skip
+    """Regions as rectangles, a sequence for each image; where they come from their images, and their matrices."""
+    _check(transformed_height, transformed_width)
+    counts = _counts(boxes_num, levels)
+    made, mask, matrix = perspective(x, boxes, counts, transformed_height, transformed_width, spatial_scale)
+    return made, mask, matrix.detach(), None, None, list(levels or [])
 
 
 # --- convolutions with windows between pixels

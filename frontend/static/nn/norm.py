@@ -6,13 +6,15 @@ import warnings
 from typing import Any
 
 from polyreme import math as functions
-from polyreme.autograd.py_layer import PyLayer
 from polyreme.nn import functional as F
 from polyreme.nn import initializer as init
 from polyreme.nn.layers.norm import as_matrix, iterate
+from polyreme.static.current import default_main_program
 from polyreme.static.nn.parameters import activated, constant_parameter, known_size, layer_name, parameter
+from polyreme.static.recorder import variable_of
 from polyreme.tape import no_grad
 from polyreme.tensor import Tensor
+from polyreme.utils import unique_name
 
 __all__ = ["batch_norm", "data_norm", "group_norm", "instance_norm", "layer_norm", "prelu", "spectral_norm"]
 
@@ -130,24 +132,6 @@ def instance_norm(input: Tensor, epsilon: float = 1e-05, param_attr: Any = None,
     return F.instance_norm(input, weight=scale, bias=bias, eps=epsilon)
 
 
-class _DataNorm(PyLayer):
-    """What the statistics of `data_norm` get as gradients is what the batch adds to them."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, size: Tensor, total: Tensor, squares: Tensor, epsilon: float) -> Tensor:
-        mean, scale = total / size, functions.sqrt(size / squares)
-        ctx.save_for_backward(x, mean, scale)
-        ctx.epsilon = epsilon
-        return (x - mean) * scale
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        x, mean, scale = ctx.saved_tensor()
-        count = functions.sum(functions.ones_like(x), 0)
-        squares = functions.sum(functions.square(x - mean), 0) + count * ctx.epsilon
-        return grads[0] * scale, count, functions.sum(x, 0), squares
-
-
 def data_norm(
     input: Tensor,
     act: str | None = None,
@@ -169,11 +153,8 @@ def data_norm(
     Their gradients are what the batch adds. `param_attr` is a dict of their first values: `batch_size`, `batch_sum`, `batch_square`, and
     with `enable_scale_and_shift` of `scale_w` and `bias`.
     """
-    if slot_dim != -1 or sync_stats:
-        raise NotImplementedError(
-            f"data_norm expected slot_dim=-1 and sync_stats=False but got {slot_dim} and {sync_stats}, which are of Paddle's parameter "
-            f"servers; leave them out"
-        )
+    if sync_stats:
+        raise NotImplementedError("data_norm expected sync_stats=False but got True, which is of Paddle's parameter servers; leave it out")
     given = param_attr if isinstance(param_attr, dict) else {}
     layer, dtype = layer_name("data_norm", name), input.dtype
     channels = [known_size(input, 1 if data_layout == "NCHW" else -1, "data_norm", "number of columns")]
@@ -183,10 +164,16 @@ def data_norm(
         return parameter(name or layer, key if name is None else f"{key}", channels, None, dtype, first)
 
     size, total, squares = statistic("batch_size", 1e4), statistic("batch_sum", 0.0), statistic("batch_square", 1e4)
-    made: Any = _DataNorm.apply(input, size, total, squares, float(epsilon))
+    slots = {"X": input, "BatchSize": size, "BatchSum": total, "BatchSquareSum": squares}
     if enable_scale_and_shift:
-        made = made * statistic("scale_w", 1.0) + statistic("bias", 0.0)
-    return activated(made, act)
+        slots.update(scale_w=statistic("scale_w", 1.0), bias=statistic("bias", 0.0))
+    block = default_main_program().current_block()
+    out, means, scales = (block.create_var(unique_name.generate("data_norm.tmp"), dtype=dtype) for _ in range(3))
+    attributes = {"epsilon": float(epsilon), "slot_dim": slot_dim, "summary_decay_rate": summary_decay_rate}
+    block.append_op(
+        "data_norm", {slot: variable_of(t, block) for slot, t in slots.items()}, {"Y": out, "Means": means, "Scales": scales}, attributes
+    )
+    return activated(out, act)
 
 
 def spectral_norm(weight: Tensor, dim: int = 0, power_iters: int = 1, eps: float = 1e-12, name: str | None = None) -> Tensor:
