@@ -131,16 +131,20 @@ def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: 
     together = iterations_together(total) if each_cycles < CHEAP_CYCLES and _has_free_sizes(code) else 1
     grain = max(1, ceil(target.grain_cycles / each_cycles / together))
 
-    def iteration(at: Position, values: list[Value]) -> list[Value]:
-        nest(sizes[taken:], [position(x) for x in code.split(at.scalar(code), list(sizes[:taken]))])
-        return values
+    outer = list(sizes[:taken])
+
+    def iteration(at: Position, places: list[Value]) -> list[Value]:
+        nest(sizes[taken:], [position(x) for x in (places or code.split(at.scalar(code), outer))])
+        return code.following(places, outer) if places else []
 
     with code.parallel(dims.ceildiv(total, together), grain=grain) as iv:
         if together == 1:
             iteration(position(iv), [])
         else:
             first = code.mul(iv, together)
-            run(code, first, code.min(code.add(first, together), total), 1, [], iteration)
+            # Divided once; the others are counted on.
+            places = [code.value(x) for x in code.split(first, outer)] if len(outer) > 1 else []
+            run(code, first, code.min(code.add(first, together), total), 1, places, iteration)
 
 
 def iterations_together(count: Dim) -> int:

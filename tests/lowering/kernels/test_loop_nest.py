@@ -1,0 +1,53 @@
+"""Loops over several axes on threads: what iterations of free sizes share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyreme.dialects import kernel
+from polyreme.ir.builder import Builder
+from polyreme.ir.builtin import Func, Module, Return
+from polyreme.ir.dims import Dim, substitute, symbol
+from polyreme.ir.types import BufferType, f32
+from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.elements import linear
+from polyreme.lowering.kernels.loop_nest import each
+from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.machines.targets import host
+from tests.lowering.kernel_modules import assert_same
+
+N, H = symbol("N"), symbol("H")
+
+
+def copy_of(sizes: tuple[Dim, ...]) -> Module:
+    """A kernel that copies element by element, in the loops of `each`."""
+    func = Func.empty("main", [BufferType(sizes, f32)] * 2, arg_names=["x", "y"], arg_roles=("input", "output"))
+    code = Code(Builder.at_end(func.block))
+    x, y = func.args
+
+    def body(places: list[Position]) -> None:
+        at = linear(code, places, sizes).scalar(code)
+        code.store(code.load(x, at), y, at)
+
+    each(code, host(), sizes, 1, body)
+    code.b(Return, ())
+    module = Module.empty()
+    module.block.append(func.finish())
+    return module
+
+
+@pytest.mark.parametrize("sizes", [(N, 64, H), (32, N, H), (16, H, N, H)], ids=str)
+def test_iterations_that_are_done_together_divide_once(sizes: tuple[Dim, ...]) -> None:
+    module = copy_of(sizes)
+    (parallel,) = [op for op in module.walk() if isinstance(op, kernel.Parallel)]
+    (together,) = [op for op in parallel.block if isinstance(op, kernel.For)]
+    divisions = [[x for x in op.walk() if isinstance(x, kernel.Apply) and x.fn == "div"] for op in (parallel, together)]
+    assert divisions[0] and not divisions[1]
+
+
+@pytest.mark.parametrize("sizes", [(N, 64, H), (32, N, H), (16, H, N, H), (N, H)], ids=str)
+@pytest.mark.parametrize(("n", "h"), [(1, 1), (3, 5), (7, 8), (17, 2)])
+def test_every_place_is_visited(sizes: tuple[Dim, ...], n: int, h: int) -> None:
+    shape = tuple(substitute(size, {"N": n, "H": h}) for size in sizes)
+    assert_same(copy_of(sizes), [np.arange(np.prod(shape), dtype=np.float32).reshape(shape)])
