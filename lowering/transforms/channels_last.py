@@ -32,7 +32,7 @@ from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.dilation import without_dilation
-from polyreme.lowering.transforms.grouped_convolutions import larger_groups
+from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP, larger_groups
 from polyreme.lowering.transforms.pixel_blocks import pixel_blocks
 
 Axes = tuple[int, ...]
@@ -103,8 +103,11 @@ class ChannelsLast(FuncPass):
             unknown = not isinstance(shape_of(op.result)[conv.spec.out.index(conv.places[-1])], int)
             strided = any(w.strides[-1:] not in ((), (1,)) for x in op.operands if (w := _windows(x)) is not None)
             summed = estimate(product(sizes[c] for c in conv.spec.contracted))
-            grouped = any(c in conv.spec.a and c in conv.spec.b and sizes[c] != 1 for c in conv.channels)
-            rows = alone and self.row_windows
+            shared = [c for c in conv.channels if c in conv.spec.a and c in conv.spec.b]
+            grouped = any(sizes[c] != 1 for c in shared)
+            of_group = [sizes[c] for c in (*conv.spec.contracted, *conv.channels) if c not in conv.taps and c not in shared]
+            few = grouped and all(isinstance(n, int) and n <= MOST_OF_GROUP for n in of_group)
+            rows = (alone or few) and self.row_windows
             apart = not rows and ((strided and (alone or unknown)) or (unknown and (alone or (summed >= DEEP and not grouped))))
             many = estimate(product(shape_of(op.result)[conv.spec.out.index(c)] for c in conv.channels)) >= (
                 min(LEAST, self.channels) if apart and unknown else min(_GROUP, self.channels) if alone else self.channels

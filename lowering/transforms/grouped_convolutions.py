@@ -23,6 +23,9 @@ from polyreme.lowering.analysis.rows import shape_of
 # Of the widest vectors, which a group fills; 16-bit floats are computed in float32.
 VECTOR_BYTES, LEAST_BYTES = 64, 4
 
+# Channels of a group, and results of one, up to which pixels in their own order are as fast: the image is read again for each result.
+MOST_OF_GROUP = 4
+
 
 class LargerGroups(NamedTuple):
     """A convolution in larger groups: its windows, and its weight [groups, outputs, channels, *taps]."""

@@ -1,4 +1,5 @@
 """Depthwise convolutions and poolings of images with channels before pixels (NCHW): windows that slide over the rows of each channel.
+Convolutions in groups of few channels are done likewise, each of whose results sums up the channels of its group.
 
 Lanes are neighbouring pixels of a row. A tile is some rows of the result under each other, with one accumulator for each. What the image
 has in a row and column below is loaded once, and goes to every accumulator that it belongs to:
@@ -33,6 +34,7 @@ from polyreme.lowering.kernels.packing import PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.transforms.grouped_convolutions import MOST_OF_GROUP
 
 # Rows of a tile, with so many vector registers and with fewer.
 ROWS, ROWS_OF_16_REGISTERS = 7, 4
@@ -120,7 +122,10 @@ def find_nchw_windows(request: Request) -> NchwWindows | None:
         of_image, taps, letters = spec.a[:rank], spec.a[rank:], spec.out
         sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
         summed = "".join(c for c in spec.contracted if sizes[c] != 1 and c not in taps)
-        apart = len(summed) <= 1 and all(sizes[c] == 1 or c in of_image for c in letters)
+        grouped = any(c in spec.a and c in spec.b and sizes[c] != 1 for c in letters)
+        of_group = [sizes[c] for c in (*summed, *(c for c in letters if c not in of_image))]
+        few = grouped and all(isinstance(n, int) and n <= MOST_OF_GROUP for n in of_group)
+        apart = len(summed) <= 1 and all(sizes[c] == 1 or c in of_image or few for c in letters)
         if not apart or op.dtype is not None or letters[-2:] != of_image[-2:] or any(c in spec.b for c in letters[-2:]):
             return None
         channels = sizes[summed] if summed else 1
@@ -230,7 +235,7 @@ class _Kernel:
         with code.when(wide):
             channels(lanes, False)
         with code.when(wide, then=False):
-            if not target.half_width_vectors or lanes < target.lanes(self.w.dtype):
+            if lanes < target.lanes(self.w.dtype):
                 channels(lanes, True)
             else:
                 half = code.condition("le", self.w.along.places, lanes // 2)
@@ -365,6 +370,7 @@ class _Loads:
         self.row = code.add(code.mul(y.scalar(code), w.down.stride), -w.down.low)
         self.column = code.add(code.mul(x, w.along.stride), -w.along.low)
         self.base = code.add(w.image.base, *kernel._moves(w.image, places), code.mul(self.row, self.pitch), self.column)
+        self.row_bases: dict[int, Index] = {0: self.base}
         self.row_guards: dict[int, Value | None] = {}
         self.column_masks: dict[int, Value | None] = {}
         self.loaded: dict[tuple[int, int], Value] = {}
@@ -384,30 +390,44 @@ class _Loads:
         if (i, n) not in self.made:
             w, offset = self.w, n * self.w.along.dilation
             if w.along.stride == 1:
-                value = self._load(i, offset)
+                value = self._load(i, offset, self.lanes)
             else:
                 even, lanes = offset - offset % 2, self.lanes
                 picks = [2 * lane + offset % 2 for lane in range(lanes)]
-                value = self.code.shuffle(self._load(i, even), self._load(i, even + lanes), picks)
+                if 2 * lanes <= self.kernel.request.target.lanes(w.dtype):
+                    # One register holds both halves.
+                    half = other = self._load(i, even, 2 * lanes)
+                else:
+                    half, other = self._load(i, even, lanes), self._load(i, even + lanes, lanes)
+                value = self.code.shuffle(half, other, picks)
             self.made[i, n] = value
         return self.made[i, n]
 
-    def _load(self, i: int, offset: int) -> Value:
-        """A vector of row `i`, its first lane `offset` columns behind the tile's first one."""
+    def _load(self, i: int, offset: int, lanes: int) -> Value:
+        """`lanes` elements of row `i`, from `offset` columns behind the tile's first one on."""
         if (i, offset) not in self.loaded:
             code, w = self.code, self.w
-            mask, guard = self._inside_row(offset), self._is_row(i)
+            mask, guard = self._inside_row(offset, lanes), self._is_row(i)
             if guard is not None:
-                wide = code.broadcast(guard, self.lanes)
+                wide = code.broadcast(guard, lanes)
                 mask = wide if mask is None else code.apply("and", mask, wide)
-            value = code.load(self.kernel.image, code.add(self.base, i * self.pitch + offset), self.lanes, mask)
+            value = code.load(self.kernel.image, code.add(self._row_base(i), offset), lanes, mask)
             # Two pixels apart, a load is of the next tap too.
             last = offset + w.along.stride - 1
             padded = guard is not None or offset < w.along.low or last + w.along.high > w.along.reach
             if mask is not None and padded and w.filling != 0:
-                value = code.apply("select", mask, value, code.broadcast(code.constant(w.filling, w.dtype), self.lanes))
+                value = code.apply("select", mask, value, code.broadcast(code.constant(w.filling, w.dtype), lanes))
             self.loaded[i, offset] = value
         return self.loaded[i, offset]
+
+    def _row_base(self, i: int) -> Index:
+        """Where row `i` has the element of the first lane, without an offset."""
+        if i not in self.row_bases:
+            # Each free one from the one before: a multiple of a free pitch would be a size of its own, which has to be looked up.
+            free = isinstance(self.pitch, Expr)
+            before = self.code.add(self._row_base(i - 1), self.code.value(self.pitch)) if free else self.code.add(self.base, i * self.pitch)
+            self.row_bases[i] = before
+        return self.row_bases[i]
 
     def _is_row(self, i: int) -> Value | None:
         """Whether row `i` lies in the image; None where it surely does."""
@@ -422,18 +442,20 @@ class _Loads:
             self.row_guards[i] = None if not found else found[0] if len(found) == 1 else code.apply("and", *found)
         return self.row_guards[i]
 
-    def _inside_row(self, offset: int) -> Value | None:
-        """Which lanes of a vector, `offset` columns behind the tile's first one, lie in a row of the image; None where all surely do."""
+    def _inside_row(self, offset: int, lanes: int) -> Value | None:
+        """Which of `lanes` elements, from `offset` columns behind the tile's first one on, lie in a row of the image; None where all surely
+        do.
+        """
         if offset not in self.column_masks:
             code, along = self.code, self.w.along
             first = code.add(self.column, offset)
             found = []
             if offset < along.low:
-                before = code.lane_mask(code.sub(0, first), self.lanes)
-                found.append(code.apply("not", before) if before is not None else code.lane_mask(0, self.lanes))
-            last = offset if along.stride == 1 else offset + 1 - self.lanes
+                before = code.lane_mask(code.sub(0, first), lanes)
+                found.append(code.apply("not", before) if before is not None else code.lane_mask(0, lanes))
+            last = offset + lanes - along.stride * self.lanes + along.stride - 1
             if self.tail or last + along.high > along.reach:
-                found.append(code.lane_mask(code.sub(along.size, first), self.lanes))
+                found.append(code.lane_mask(code.sub(along.size, first), lanes))
             masks = [mask for mask in found if mask is not None]
             self.column_masks[offset] = None if not masks else masks[0] if len(masks) == 1 else code.apply("and", *masks)
         return self.column_masks[offset]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyreme.dialects import tensor
+from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.dims import Dim, symbol
@@ -26,14 +26,15 @@ from polyreme.lowering.transforms.fuse import Fuse
 from tests.lowering import products
 from tests.lowering.products import root_of
 
-OUTSIDE = {"conv": 0.0, "sum": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}
-FUNCTIONS = {"conv": np.add, "sum": np.add, "add": np.add, "max": np.maximum, "min": np.minimum}
+OUTSIDE = {"conv": 0.0, "sum": 0.0, "group": 0.0, "add": 0.0, "max": -np.inf, "min": np.inf}
+FUNCTIONS = {"conv": np.add, "sum": np.add, "group": np.add, "add": np.add, "max": np.maximum, "min": np.minimum}
 
 
 @dataclass(frozen=True)
 class Case:
     """Windows of `taps` over `x` [batch, channels, height, width], padded by `pad` (before and after) down and along the rows; `fn` is
-    "conv", "sum" for a convolution that sums the channels to one, or the pooling's. `open` leaves the sizes but the channels' free.
+    "conv", "sum" for a convolution that sums the channels to one, "group" for one of three results for each two channels, or the pooling's.
+    `open` leaves the sizes but the channels' free.
     """
 
     x: tuple[int, int, int, int]
@@ -49,8 +50,9 @@ class Case:
     def arrays(self) -> list[Any]:
         """The image, a bias for each channel, and the weights."""
         rng = np.random.default_rng(5)
-        out = 1 if self.fn == "sum" else self.x[1]
-        return [rng.standard_normal(s).astype(self.dtype.np) for s in (self.x, (1, out, 1, 1), (self.x[1], *self.taps))]
+        out = 1 if self.fn == "sum" else self.x[1] // 2 * 3 if self.fn == "group" else self.x[1]
+        weights = (self.x[1] // 2, 3, 2, *self.taps) if self.fn == "group" else (self.x[1], *self.taps)
+        return [rng.standard_normal(s).astype(self.dtype.np) for s in (self.x, (1, out, 1, 1), weights)]
 
 
 def expected_of(case: Case) -> Any:
@@ -63,25 +65,39 @@ def expected_of(case: Case) -> Any:
     for tap in product(*map(range, case.taps)):
         at = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, n, (_, _, s, d) in zip(tap, places, numbers, strict=True))
         part = x[(slice(None), slice(None), *at)]
-        part = part * w[:, tap[0], tap[1]][:, None, None] if case.fn in ("conv", "sum") else part
+        if case.fn == "group":
+            split = part.reshape(part.shape[0], -1, 2, *part.shape[2:])
+            part = np.einsum("ngchw,goc->ngohw", split, w[..., tap[0], tap[1]]).reshape(part.shape[0], -1, *part.shape[2:])
+        elif case.fn in ("conv", "sum"):
+            part = part * w[:, tap[0], tap[1]][:, None, None]
         y = part if y is None else FUNCTIONS[case.fn](y, part)
     y = y.sum(1, keepdims=True) if case.fn == "sum" else y
     return np.maximum(y + bias, 0) if case.tail else y
 
 
 def _windows(b: Builder, case: Case, image: Any, bias: Any, weights: Any) -> Any:
+    n, channels, height, width = image.type.shape
+    if case.fn == "group":
+        image = b(tensor.Reshape, image, shape=(n, channels // 2, 2, height, width))
+        bias = b(tensor.Reshape, bias, shape=(1, channels // 2, 3, 1, 1))
+    rank = len(image.type.shape)
     if np.any(case.pad):
-        low, high = ((0, 0, *(n[i] for n in case.pad)) for i in (0, 1))
-        image = b(tensor.Pad, image, low=low, high=high, interior=(0,) * 4, value=OUTSIDE[case.fn])
-    y = b(tensor.Window, image, axes=(2, 3), sizes=case.taps, strides=case.stride, dilations=case.dilation)
+        low, high = ((*(0,) * (rank - 2), *(n[i] for n in case.pad)) for i in (0, 1))
+        image = b(tensor.Pad, image, low=low, high=high, interior=(0,) * rank, value=OUTSIDE[case.fn])
+    y = b(tensor.Window, image, axes=(rank - 2, rank - 1), sizes=case.taps, strides=case.stride, dilations=case.dilation)
     if case.fn == "conv":
         y = b(tensor.Contract, y, weights, spec="nghwkl,gkl->nghw")
     elif case.fn == "sum":
         y = b(tensor.Contract, y, b(tensor.Reshape, weights, shape=(1, *weights.type.shape)), spec="nchwkl,ockl->nohw")
+    elif case.fn == "group":
+        y = b(tensor.Contract, y, weights, spec="ngchwkl,gockl->ngohw")
     else:
         y = b(tensor.Reduce, y, fn=case.fn, axes=(4, 5))
     if case.tail:
         y = b(tensor.Map, b(tensor.Map, y, bias, fn="add"), b(tensor.Full, value=0.0, shape=(), dtype=case.dtype), fn="max")
+    if case.fn == "group":
+        n, groups, results, *pixels = y.type.shape
+        y = b(tensor.Reshape, y, shape=(n, groups * results, *pixels))
     return y
 
 
@@ -119,7 +135,9 @@ def cases(draw: Any) -> Case:
         sizes[0] += dilation[0]
     x = (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 20])), sizes[0], sizes[1])
     flags = {name: draw(st.booleans()) for name in ("tail", "open")}
-    fn, dtype = draw(st.sampled_from(["conv", "sum", "max", "add", "min"])), draw(st.sampled_from([f32, f64]))
+    fn, dtype = draw(st.sampled_from(["conv", "sum", "group", "max", "add", "min"])), draw(st.sampled_from([f32, f64]))
+    if fn == "group":
+        x = (x[0], 2 * x[1], *x[2:])
     return Case(x, taps, stride, pad, dilation, fn, dtype, **flags)
 
 
@@ -144,6 +162,8 @@ NATIVE = [
     Case((1, 2, 20, 20), (3, 3), pad=SAME3, fn="min", dtype=f64, open=True),
     Case((1, 64, 14, 57), (3, 3), pad=SAME3, fn="sum", tail=True, open=True),
     Case((2, 33, 15, 20), (5, 5), (2, 2), SAME5, fn="sum"),
+    Case((2, 40, 14, 20), (3, 3), pad=SAME3, fn="group", tail=True),
+    Case((1, 24, 30, 57), (3, 3), (2, 2), SAME3, fn="group", open=True),
 ]
 
 
@@ -159,6 +179,7 @@ def test_machine_code_agrees_with_float64_on_one_and_two_threads(case: Case) -> 
         Case((1, 2, 4, 4), (3, 5), (2, 2), ((2, 1), (1, 2)), fn="max", open=True),
         Case((1, 3, 2, 2), (2, 2), (2, 2), fn="add", open=True),
         Case((1, 3, 1, 1), (3, 3), (1, 2), SAME3, fn="sum", open=True),
+        Case((1, 4, 1, 1), (3, 3), (1, 1), SAME3, fn="group", tail=True, open=True),
     ],
     ids=str,
 )
@@ -167,6 +188,19 @@ def test_one_kernel_serves_images_of_any_size(case: Case) -> None:
     for height, width in [*((case.x[2], w) for w in range(case.x[3], 36)), *((h, case.x[3]) for h in range(case.x[2], 17)), (64, 50)]:
         sized = replace(case, x=(2, case.x[1], height, width))
         products.assert_close(made.run(sized.arrays())[0], expected_of(sized), case.dtype)
+
+
+def test_free_rows_are_found_from_row_to_row_and_not_by_a_size_for_each() -> None:
+    lowered, _ = products.to_kernels(module_of(Case((1, 4, 20, 20), (5, 5), (2, 2), SAME5, open=True)), TARGETS["x86-64-avx512"])
+    sizes = {op.value for op in lowered.walk() if isinstance(op, kernel.Size)}
+    assert len(sizes) < 30
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_free_rows_of_half_a_vector_have_code_of_their_own(stride: int) -> None:
+    case = Case((1, 4, 20, 20), (3, 3), (stride, stride), SAME3, open=True)
+    lowered, _ = products.to_kernels(module_of(case), TARGETS["x86-64-avx512"])
+    assert {kernel.lanes_of(op.result.type) for op in lowered.walk() if isinstance(op, kernel.Fma)} == {8, 16}
 
 
 def test_images_without_elements_have_results_without_any() -> None:
@@ -200,6 +234,16 @@ def test_other_windows_are_left_to_other_builders(case: Case) -> None:
     assert not takes(module_of(case))
 
 
+def test_groups_of_many_channels_are_left_to_other_builders() -> None:
+    types = [TensorType((1, 4, 8, 20, 20), f32), TensorType((4, 8, 8, 3, 3), f32)]
+
+    def made(b: Builder, image: Any, weights: Any) -> Any:
+        y = b(tensor.Window, image, axes=(3, 4), sizes=(3, 3), strides=(1, 1), dilations=(1, 1))
+        return b(tensor.Contract, y, weights, spec="ngchwkl,gockl->ngohw")
+
+    assert not takes(root_of(types, made))
+
+
 def test_machines_without_masks_have_other_kernels() -> None:
     case = Case((1, 4, 20, 20), (3, 3), pad=SAME3)
     assert takes(module_of(case)) and not takes(module_of(case), TARGETS["aarch64"])
@@ -227,10 +271,10 @@ def test_pads_that_fusion_left_alone_join_their_windows(fn: str, target: str) ->
     assert any(isinstance(op, tensor.Pad) for op in main.block) == (target == "x86-64")
 
 
-@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("fn", "stride"), [("conv", 1), ("conv", 2), ("group", 2)])
 @pytest.mark.parametrize("row_windows", [False, True])
-def test_a_depthwise_convolution_alone_is_not_turned_where_there_are_kernels_for_it(stride: int, row_windows: bool) -> None:
-    case = Case((1, 32, 20, 20), (3, 3), (stride, stride), SAME3, open=True)
+def test_a_convolution_alone_is_not_turned_where_there_are_kernels_for_it(fn: str, stride: int, row_windows: bool) -> None:
+    case = Case((1, 32, 20, 20), (3, 3), (stride, stride), SAME3, fn=fn, open=True)
     main = Func.empty("main", _types(case), arg_names=["x", "bias", "w"], arg_roles=("input",) * 3)
     b = Builder.at_end(main.block)
     b.insert(Return([_windows(b, case, *main.args)]))
