@@ -383,6 +383,23 @@ def tile_rows_overlapping(code: Code, count: Value, sizes: Sequence[int], body: 
             body(code.min(loop.iv, code.sub(count, size)), size)
 
 
+def tile_rows_with_rest(code: Code, count: Value, sizes: Sequence[int], body: Callable[[Index, int], None], name: str = "row") -> None:
+    """As `tile_rows`, for a count that is not known, where rows may be computed twice. What whole tiles of the first size leave is one tile
+    of the least size that covers it, and ends with the last row, over rows of the one before; a few small tiles would wait for each sum.
+    Counts below the first size take tiles of one size likewise.
+    """
+    largest = sizes[0]
+    done = code.value(code.mul(code.div(count, largest), largest))
+    left, chosen = code.value(code.sub(count, done)), code.value(sizes[-1])
+    for size in reversed(sizes[:-1]):
+        wanted = code.apply("and", code.apply("lt", chosen, left), code.apply("le", code.value(size), count))
+        chosen = code.apply("select", wanted, code.value(size), chosen)
+    for size in sizes:
+        meant = code.apply("eq", chosen, code.value(size))
+        with code.loop(0 if size == largest else done, code.apply("select", meant, count, done), step=size, name=name) as loop:
+            body(code.min(loop.iv, code.sub(count, size)), size)
+
+
 def transpose_lanes(code: Code, rows: Sequence[Value]) -> list[Value]:
     """The transposed square block: as many vectors as each has lanes (a power of two), exchanged in halves, quarters, …"""
     lanes = len(rows)

@@ -25,6 +25,7 @@ class PaddedCopy:
     """The box of `region` from `starts` on (positions in the unpadded image, maybe negative), of `pad.x`, which lies row-major in `image`.
 
     `edges` tell for each axis whether the box may reach out of the image before it and behind it; `axes` are those along which it is cut.
+    Of the box only the first `needed` positions along each axis are written.
     """
 
     code: Code
@@ -35,6 +36,7 @@ class PaddedCopy:
     starts: tuple[Index, ...]
     edges: tuple[tuple[bool, bool], ...]
     axes: tuple[int, ...]
+    needed: tuple[Index, ...]
 
     @property
     def dtype(self) -> ScalarType:
@@ -67,7 +69,7 @@ class PaddedCopy:
         if self.region[axis] == 1 and not any(self.edges[axis]):
             self._axis(axis + 1, code.add(at, code.mul(self.starts[axis], outside)), to)
             return
-        with code.loop(0, self.region[axis], name="y") as loop:
+        with code.loop(0, self.needed[axis], name="y") as loop:
             here = code.add(self.starts[axis], loop.iv)
             there = code.add(to, code.mul(loop.iv, inside))
             inner = code.add(at, code.mul(here, outside))
@@ -80,12 +82,13 @@ class PaddedCopy:
             with code.when(hit):
                 self._axis(axis + 1, inner, there)
             with code.when(hit, then=False):
-                self._fill(there, inside)
+                line = axis + 1 == self.line
+                self._fill(there, code.mul(self.needed[self.line], prod(self.region[self.line + 1 :])) if line else inside)
 
     def _line(self, at: Index, to: Index) -> None:
         """A line: what lies before the image, what lies in it, what lies behind it."""
         code, axis = self.code, self.line
-        size, count, start = shape_of(self.pad.x)[axis], self.region[axis], self.starts[axis]
+        size, count, start = shape_of(self.pad.x)[axis], self.needed[axis], self.starts[axis]
         inner = prod(self.region[axis + 1 :])
         before, behind = self.edges[axis]
         low: Index = 0

@@ -58,6 +58,7 @@ from polyreme.lowering.kernels.microkernel import (
     tile_rows,
     tile_rows_evenly,
     tile_rows_overlapping,
+    tile_rows_with_rest,
     zeros,
 )
 from polyreme.lowering.kernels.padded_copy import PaddedCopy
@@ -239,9 +240,14 @@ class DirectTask:
             else:
                 starts.append(self.around.get(letter, 0))
         counts = dict(zip(direct.spatial, self.counts, strict=True))
+        needed: list[Index] = list(region)
+        for i, axis in enumerate(window.axes):
+            taps, stride, dilation = (typical(v[i]) for v in (window.sizes, window.strides, window.dilations))
+            if letters[axis] in counts:
+                needed[axis] = code.add(code.mul(code.sub(counts[letters[axis]], 1), stride), (taps - 1) * dilation + 1)
         # A region of unknown size may reach further than the image and its padding.
         edges = tuple((pad.low[i] != 0, pad.high[i] != 0 or isinstance(counts.get(letters[i], 0), Value)) for i in range(rank))
-        copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes).make()
+        copy = PaddedCopy(code, p.request.target, self.image, pad, region, tuple(starts), edges, direct.window.axes, tuple(needed)).make()
         self.image = copy if p.word_letter is None else code.words(copy)
         return direct.moves(region)
 
@@ -286,6 +292,8 @@ class DirectTask:
                 elif direct.numbered:
                     # Sums that wait are added to once.
                     tile_rows_evenly(code, self._whole_rows(width, tile), wide, tile, "x")
+                elif isinstance(width, Value) and not direct.keeps:
+                    tile_rows_with_rest(code, width, tile_heights(wide, width), tile, "x")
                 else:
                     tile_rows(code, width, tile_heights(wide, width), tile, "x")
 

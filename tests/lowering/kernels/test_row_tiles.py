@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from polyreme.ir.builtin import Return
+from polyreme.ir.core import Value
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.types import BufferType, i64
 from polyreme.lowering.kernels.code import Code, Index
-from polyreme.lowering.kernels.microkernel import overlapping_sizes, tile_rows_overlapping
+from polyreme.lowering.kernels.microkernel import overlapping_sizes, tile_heights, tile_rows_overlapping, tile_rows_with_rest
 from tests.lowering.kernel_modules import one_function
 
 
@@ -19,26 +23,49 @@ def test_sizes_fall_by_an_eighth_down_to_one() -> None:
     assert overlapping_sizes(1) == [1]
 
 
-@pytest.mark.parametrize("most", [1, 6, 13])
-def test_overlapping_tiles_cover_all_rows_and_no_others(most: int) -> None:
-    room = 3 * most
-    module, (count, times, tiles), b = one_function([BufferType((1,), i64)], [BufferType((room,), i64), BufferType((1,), i64)])
+def tiled(room: int, tile_rows: Callable[[Code, Value, Callable[[Index, int], None]], None]) -> Callable[[int], tuple[Any, list[int]]]:
+    """What tiles make of a number of rows up to `room`: how often each row is computed, and how many tiles there are of each size."""
+    module, (count, times, tiles), b = one_function([BufferType((1,), i64)], [BufferType((room,), i64), BufferType((room + 1,), i64)])
     code = Code(b)
     zero, one = code.constant(0, i64), code.constant(1, i64)
-    code.store(zero, tiles, 0)
-    with code.loop(0, room) as loop:
-        code.store(zero, times, loop.iv)
+    for buffer, size in ((times, room), (tiles, room + 1)):
+        with code.loop(0, size) as loop:
+            code.store(zero, buffer, loop.iv)
 
     def tile(start: Index, size: int) -> None:
-        code.store(code.apply("add", code.load(tiles, 0), one), tiles, 0)
+        code.store(code.apply("add", code.load(tiles, size), one), tiles, size)
         with code.loop(start, code.add(start, size)) as row:
             code.store(code.apply("add", code.load(times, row.iv), one), times, row.iv)
 
-    rows = code.apply("cast", code.load(count, 0), dtype=code.value(0).type)
-    tile_rows_overlapping(code, rows, overlapping_sizes(most), tile)
+    tile_rows(code, code.apply("cast", code.load(count, 0), dtype=code.value(0).type), tile)
     b.insert(Return([]))
-    for n in range(room + 1):
+
+    def run(n: int) -> tuple[Any, list[int]]:
         covered, number = evaluate(module, [np.array([n])])
         assert (covered[:n] >= 1).all() and not covered[n:].any(), n
+        return covered, list(number)
+
+    return run
+
+
+@pytest.mark.parametrize("most", [1, 6, 13])
+def test_overlapping_tiles_cover_all_rows_and_no_others(most: int) -> None:
+    run = tiled(3 * most, lambda code, rows, tile: tile_rows_overlapping(code, rows, overlapping_sizes(most), tile))
+    for n in range(3 * most + 1):
+        _, tiles = run(n)
         # As few as can be; rows that fill no tile of their number take one more.
-        assert number[0] == -(-n // most) or (n < most and number[0] == 2)
+        assert sum(tiles) == -(-n // most) or (n < most and sum(tiles) == 2)
+
+
+@pytest.mark.parametrize("most", [1, 6, 11, 13])
+def test_a_rest_of_rows_is_one_tile_over_rows_of_the_one_before(most: int) -> None:
+    sizes = tile_heights(most, Code(one_function([], [])[2]).value(0))
+    run = tiled(3 * most, lambda code, rows, tile: tile_rows_with_rest(code, rows, sizes, tile))
+    for n in range(3 * most + 1):
+        covered, tiles = run(n)
+        if n >= most:
+            assert sum(tiles) == -(-n // most) and tiles[most] >= n // most
+            # Of all sizes that cover the rest, the least.
+            assert covered.sum() == n // most * most + min((size for size in sizes if size >= n % most), default=0) * (n % most > 0)
+        else:
+            assert sum(size > 0 for size in tiles) == (n > 0)

@@ -297,6 +297,15 @@ def test_any_convolution_of_unknown_size_agrees_with_float64(case: Case, target:
     check_evaluated(replace(case, open=True, tail=case.tail.replace("residual", "relu")), TARGETS[target])
 
 
+def test_tasks_copy_of_an_image_of_unknown_size_what_they_read() -> None:
+    case, target = Case((1, 16, 14, 14), (32, 16, 5, 5), pad=(2, 2), planar=True, open=True), TARGETS["x86-64-avx512"]
+    assert directs(case, target).pad is not None
+    lowered = to_kernels(module_of(case)[0], target)
+    rows = [op for op in lowered.walk() if isinstance(op, kernel.For) and (op.block.args[0].name or "").startswith("y")]
+    copied = [op for op in rows if any(isinstance(inner, kernel.If) for inner in op.block)]
+    assert copied and not any(op.hi.producer(kernel.Constant) for op in copied)
+
+
 # --- and for short
 
 
