@@ -26,6 +26,7 @@ from polyreme.lowering.analysis.program import Program, has_prepare
 from polyreme.lowering.decompose.look_at_positions import LookAtPositions
 from polyreme.lowering.decompose.nn_to_tensor import nn_to_tensor
 from polyreme.lowering.decompose.places import ComputePlaces
+from polyreme.lowering.kernels.conv.adaptive_pooling import build_adaptive_pooling
 from polyreme.lowering.kernels.conv.depthwise import build_depthwise_or_pooling
 from polyreme.lowering.kernels.conv.direct import build_direct_conv
 from polyreme.lowering.kernels.conv.inverted_residual import build_inverted_residual
@@ -50,6 +51,7 @@ from polyreme.lowering.machines.instructions import multiplies_pairs
 from polyreme.lowering.machines.targets import GpuTarget, Target, find_target, host
 from polyreme.lowering.schedule.bufferize import Progress, TensorToKernel, Watch, outline_constants
 from polyreme.lowering.schedule.choose_schedules import ChooseSchedules
+from polyreme.lowering.schedule.group_adaptive_pooling import GroupAdaptivePooling
 from polyreme.lowering.schedule.group_inverted_residuals import GroupInvertedResiduals
 from polyreme.lowering.schedule.group_padded_windows import GroupPaddedWindows
 from polyreme.lowering.schedule.regions import is_host_op, makes_size, runs_in_parts, sizes_learnt
@@ -86,6 +88,7 @@ BUILDERS = (
     build_attention,
     build_inverted_residual,
     build_depthwise_or_pooling,
+    build_adaptive_pooling,
     build_interleave,
     build_nchw_windows,
     build_winograd,
@@ -199,6 +202,23 @@ class MakePaddedWindows(FuncPass):
         GroupPaddedWindows(find_target(self.target, self.cpu or None)).run_on(func)
 
 
+@register_pass
+@dataclass(frozen=True)
+class MakeAdaptivePoolings(FuncPass):
+    """Before and after: `tensor` ops. Adaptive poolings become groups, for the machine called `target`.
+
+    It is `GroupAdaptivePooling` with the machine by name.
+    """
+
+    name: ClassVar[str] = GroupAdaptivePooling.name
+    takes: ClassVar[tuple[str, ...]] = GroupAdaptivePooling.takes
+    target: str = "native"
+    cpu: str = ""
+
+    def run_on(self, func: Func) -> None:
+        GroupAdaptivePooling(find_target(self.target, self.cpu or None)).run_on(func)
+
+
 def pipeline(target: Target, prepare: str = "", watch: Watch | None = None, progress: Progress | None = None) -> list[Stage]:
     """What the model says, what is computed, how it is computed. The rest, LLVM IR and machine code, is `link.build_artifact`'s.
 
@@ -240,6 +260,7 @@ def _cpu_passes(target: Target, prepare: str) -> list[PassLike]:
         TileBatch(target.caches[1]),
         ExtremesInTwoPasses(),
         ReduceRowsFirst(),
+        GroupAdaptivePooling(target),
         SinkReshapes(),
         Fuse(write_pads=True),
         GroupInvertedResiduals(target, prepare),

@@ -177,10 +177,15 @@ def _lanes(w, at, lanes, mask, depth):
     x = w.expression(at, lanes, mask, depth)
     if lanes == 1:
         return x
-    kind = w.draw(st.sampled_from(["shuffle", "insert", "reduce"]))
+    kind = w.draw(st.sampled_from(["shuffle", "permute", "insert", "reduce"]))
     if kind == "shuffle":
         picked = w.draw(st.lists(st.integers(0, 2 * lanes - 1), min_size=lanes, max_size=lanes))
         return w.b(kernel.Shuffle, x, w.leaf(at, lanes, mask), lanes=picked)
+    if kind == "permute":
+        places = w.splat(w.number(0, i32), lanes)
+        for lane, place in enumerate(w.draw(st.lists(st.integers(0, lanes - 1), min_size=lanes, max_size=lanes))):
+            places = w.b(kernel.Insert, places, w.number(place, i32), lane=lane)
+        return w.b(kernel.Permute, x, places)
     if kind == "insert":
         one = w.b(kernel.Extract, x, lane=w.draw(st.integers(0, lanes - 1)))
         return w.b(kernel.Insert, x, one, lane=w.draw(st.integers(0, lanes - 1)))

@@ -340,6 +340,31 @@ class Shuffle(Op):
         return np.concatenate([a, b])[list(lanes)]
 
 
+@op("kernel.permute", Pure)
+class Permute(Op):
+    """The lanes of a vector, each from where another vector says.
+
+        %w = kernel.permute %v, %places : vector<16xf32>      // %v: vector<16xf32>, %places: vector<16xi32>
+
+    Entry k of `places` says which lane of `x` becomes lane k, by its lowest bits: lanes are a power of two, and counted round.
+    """
+
+    x = operand()
+    places = operand()
+
+    @staticmethod
+    def infer(x: Type, places: Type) -> Type:
+        lanes = lanes_of(x)
+        check_type(scalar_of(places) == i32, f"expected places of i32 but got {places}")
+        check_attr(lanes_of(places) == lanes, f"expected as many places as lanes but got {places} for {x}")
+        check_attr(lanes > 1 and lanes & (lanes - 1) == 0, f"expected a power of two as the number of lanes but got {lanes}")
+        return x
+
+    @staticmethod
+    def reference(x: Array, places: Array) -> Any:
+        return x[places & (len(x) - 1)]
+
+
 @op("kernel.reinterpret", Pure)
 class Reinterpret(Op):
     """The bits of a vector as elements of another type: the lowest bits of a lane are those of the first of the narrower elements that it

@@ -186,6 +186,14 @@ class Code:
         value: Value = self.b(kernel.Shuffle, a, b, lanes=tuple(lanes))
         return value
 
+    def permute(self, x: Value, places: Value) -> Value:
+        value: Value = self.b(kernel.Permute, x, places)
+        return value
+
+    def insert(self, x: Value, value: Value, lane: int) -> Value:
+        made: Value = self.b(kernel.Insert, x, value, lane=lane)
+        return made
+
     def reinterpret(self, x: Value, dtype: ScalarType) -> Value:
         value: Value = self.b(kernel.Reinterpret, x, dtype=dtype)
         return value

@@ -381,6 +381,17 @@ def _emit_shuffle(e: FunctionEmitter, op: Any) -> Lane:
     return _pick(e.code, e.get(op.a), e.get(op.b), op.lanes)
 
 
+def _emit_permute(e: FunctionEmitter, op: Any) -> Lane:
+    """Lane by lane, of which LLVM makes one instruction where the machine has it."""
+    x, places = e.get(op.x), e.get(op.places) & (kernel.lanes_of(op.x.type) - 1)
+    made = Lane(e.code, x.elem, x.lanes, "poison")
+    for i in range(x.lanes):
+        place = e.code.value("i32", 1, f"extractelement {places.typed}, i32 {i}")
+        lane = e.code.value(x.elem, 1, f"extractelement {x.typed}, {place.typed}")
+        made = e.code.value(x.elem, x.lanes, f"insertelement {made.typed}, {lane.typed}, i32 {i}")
+    return made
+
+
 def _emit_reinterpret(e: FunctionEmitter, op: Any) -> Lane:
     x, elem, lanes = e.get(op.x), element(op.dtype), kernel.lanes_of(op.result.type)
     return x if (x.elem, x.lanes) == (elem, lanes) else e.code.value(elem, lanes, f"bitcast {x.typed} to {type_text(elem, lanes)}")
@@ -420,6 +431,7 @@ OPS: dict[type[Op], EmitOp] = {
     kernel.Reduce: _emit_reduce,
     kernel.Iota: _emit_iota,
     kernel.LaneMask: _emit_lane_mask,
+    kernel.Permute: _emit_permute,
     kernel.Shuffle: _emit_shuffle,
     kernel.Reinterpret: _emit_reinterpret,
     kernel.Extract: _emit_extract,
