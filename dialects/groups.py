@@ -96,7 +96,7 @@ class Scan(Op):
     seen whole by every step. The block's arguments are these three, in this order. It yields what the next step is handed, one value for
     each of `inits` and of its type, and then what the step gives. The results are what the last step handed on (`inits` where there is no
     step), and what all steps gave, along a new first axis. With `reverse` the last step runs first; what it gives still stands in its own
-    place. The region sees no other values.
+    place. The region sees no other values. `schedule` as of `tensor.fused`.
     """
 
     xs = variadic()
@@ -104,11 +104,19 @@ class Scan(Op):
     shared = variadic()
     steps = attr(Dim)
     reverse = attr(bool, default=False)
+    schedule = attr(str, default="")
     body = region()
 
     @staticmethod
     def infer(
-        xs: Sequence[TensorType], inits: Sequence[TensorType], shared: Sequence[TensorType], *, steps: Dim, reverse: bool, body: Region
+        xs: Sequence[TensorType],
+        inits: Sequence[TensorType],
+        shared: Sequence[TensorType],
+        *,
+        steps: Dim,
+        reverse: bool,
+        schedule: str,
+        body: Region,
     ) -> tuple[Type, ...]:
         return scan_types(xs, inits, shared, steps, body, Yield)
 

@@ -44,7 +44,7 @@ from polyreme.lowering.kernels.general.random import build_random
 from polyreme.lowering.kernels.general.sort import build_sort
 from polyreme.lowering.kernels.plan import KernelBuilder
 from polyreme.lowering.kernels.sequence.flash_attention import build_attention
-from polyreme.lowering.kernels.sequence.recurrent import preferred_order_of_input
+from polyreme.lowering.kernels.sequence.recurrent import build_recurrent, preferred_order_of_input
 from polyreme.lowering.kernels.sequence.scan import build_scan
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.instructions import multiplies_pairs
@@ -99,6 +99,7 @@ BUILDERS = (
     build_strassen,
     build_contract,
     build_random,
+    build_recurrent,
     build_scan,
     build_cumulate,
     build_sort,

@@ -324,7 +324,7 @@ def _yield_it(trial: Trial, op: Op) -> bool:
         return False
     group.block.terminator.set_operands(op.results[:1], (1,))
     region: Region = group.regions.pop()
-    alone = tensor.Fused.build(group.operands, group.attributes, [region], [op.results[0].type], group.location, group.segments)
+    alone = tensor.Fused.build(group.operands, {"schedule": ""}, [region], [op.results[0].type], group.location, group.segments)
     assert group.parent is not None
     group.parent.insert(alone, group)
     trial.main.block.terminator.set_operands(alone.results, (1,))

@@ -183,7 +183,7 @@ def _drop_from_group(trial: Trial, op: Op, variant: int, values: Sequence[Array]
             op.block.erase_arg(i)
             del taken[i]
     region = op.regions.pop()
-    left = tensor.Fused.build(taken, op.attributes, [region], [op.results[i].type for i in kept], op.location, (len(taken),))
+    left = tensor.Fused.build(taken, {"schedule": ""}, [region], [op.results[i].type for i in kept], op.location, (len(taken),))
     assert op.parent is not None
     op.parent.insert(left, op)
     for i, new in zip(kept, left.results, strict=True):

@@ -565,7 +565,7 @@ def loop(op: Any, b: Builder, inits: tuple[Value, ...], captured: tuple[Value, .
 @nn_to_tensor.lower(nn.Scan)
 def scan(op: Any, b: Builder, xs: tuple[Value, ...], inits: tuple[Value, ...], shared: tuple[Value, ...]) -> tuple[Value, ...]:
     types = [r.type for r in op.results]
-    attributes = {"steps": op.steps, "reverse": op.reverse}
+    attributes = {"steps": op.steps, "reverse": op.reverse, "schedule": ""}
     made: Any = b.insert_op(
         tt.Scan.build((*xs, *inits, *shared), attributes, _regions(op), types, op.location, (len(xs), len(inits), len(shared)))
     )

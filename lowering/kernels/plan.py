@@ -238,6 +238,9 @@ def request_of(op: Op, target: Target, constant: Iterable[int] = (), kept: Itera
         results = [mapping.get(v, v) for v in op.regions[0].block.terminator.operands]
     else:
         copy = op.clone()
+        if isinstance(copy, tensor.Scan):
+            # How a root is computed is no part of it.
+            copy.attributes["schedule"] = ""
         for i, arg in enumerate(func.args):
             copy.set_operand(i, arg)
         b.insert(copy)

@@ -70,6 +70,8 @@ class Widened:
 Memory = Value | Dense | Widened
 # The most tasks that the steps of a scan are cut into: each has memory of its own.
 MOST_TASKS = 16
+# Ops that may carry a schedule.
+CARRIERS = (tensor.Fused, tensor.Scan)
 # Told of a root, its plan and the calls in `main` that were made for it.
 Watch = Callable[[Request, KernelPlan, Sequence[Op]], None]
 # Told of `main` as far as it has come, and of the kernels that it calls.
@@ -331,7 +333,7 @@ class _Bufferize:
         request = replace(request, preferred_order=self._preferred_order(op), operand_orders=tuple(operand_orders))
         # Builders take constants of several elements as operands only.
         holds_arrays = any(constant.result.type.elements != 1 for constant in request.ops(tensor.Constant))
-        said = op.schedule if isinstance(op, tensor.Fused) else ""
+        said = op.schedule if isinstance(op, CARRIERS) else ""
         plan = None if holds_arrays else self._plan(request, said)
         if plan is None:
             self._split(op, request, outputs)

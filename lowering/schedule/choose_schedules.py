@@ -24,11 +24,12 @@ from polyreme.lowering.kernels.plan import KernelBuilder, Request, facts_of, op_
 from polyreme.lowering.kernels.schedule import ScheduleError
 from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.machines.targets import Target
-from polyreme.lowering.schedule.control import CONTROL
+from polyreme.lowering.schedule.bufferize import CARRIERS
+from polyreme.lowering.schedule.control import CONTROL, runs_general
 from polyreme.lowering.transforms.fuse import outline
 
 # What is no root: it is another name for memory, is known already, or has roots of its own.
-NO_ROOTS = (tensor.Constant, tensor.Reshape, tensor.Pairs, tensor.Scan, Return, *CONTROL)
+NO_ROOTS = (tensor.Constant, tensor.Reshape, tensor.Pairs, Return, *(op for op in CONTROL if op is not tensor.Scan))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ChooseSchedules(Pass):
 
     def run(self, module: Module) -> None:
         for op, request in roots(module.function("main"), self.target, self.prepare):
-            if isinstance(op, tensor.Fused) and op.schedule:
+            if isinstance(op, CARRIERS) and op.schedule:
                 continue
             chosen = chosen_by(request, self.builders)
             if chosen:
@@ -87,7 +88,8 @@ def roots(main: Func, target: Target | None, prepare: str) -> Iterator[tuple[Op,
     """
     roles: Mapping[Value, str] = dict(zip(main.args, main.arg_roles or ["input"] * len(main.args), strict=True))
     for op in list(main.block):
-        if op.dialect == "tensor" and not isinstance(op, NO_ROOTS) and not is_widening(op):
+        is_control = isinstance(op, tensor.Scan) and (runs_general(op) or not (op.inits or op.reverse))
+        if op.dialect == "tensor" and not isinstance(op, NO_ROOTS) and not is_control and not is_widening(op):
             facts = facts_of(op, roles, prepare)
             yield op, request_of(op, target or _NO_TARGET, *facts)
 
@@ -115,7 +117,7 @@ def chosen_by(request: Request, builders: Sequence[KernelBuilder]) -> str:
 
 def carry(op: Op, text: str) -> None:
     """Let a root carry a schedule, as a group if it is a single op."""
-    if isinstance(op, tensor.Fused):
+    if isinstance(op, CARRIERS):
         op.attributes["schedule"] = text
         return
     inputs = list(dict.fromkeys(op.operands))

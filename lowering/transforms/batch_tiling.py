@@ -186,7 +186,7 @@ class _Tiling:
             made[op.result].name = op.result.name
         b(tensor.Yield, [made[v] for v in given])
         results = [_with_shape(v, (self.batch, *self._shape(v))) for v in given]
-        attributes = {"steps": self.batch, "reverse": False}
+        attributes = {"steps": self.batch, "reverse": False, "schedule": ""}
         scan = tensor.Scan.build([*taken, *shared], attributes, [Region(block)], results, last.location, (len(taken), 0, len(shared)))
         outside = self._behind(last, inside)
         outside.insert_op(scan)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 
 from polyreme.ir.builder import Builder
@@ -54,6 +55,8 @@ from polyreme.lowering.kernels.microkernel import (
 )
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256
@@ -61,18 +64,82 @@ BLOCK = 256
 GRAIN_CYCLES = 10_000
 
 
-def build_attention(request: Request) -> KernelPlan | None:
-    """The plan of a group that is an attention; None for any other group."""
+@dataclass(frozen=True)
+class AttentionSchedule(Schedule, kind="attention"):
+    """How an attention is computed, with vectors of so many `lanes`: in blocks of so many `keys`, by tiles of `tile` rows and vectors of
+    queries. With `few_queries` lanes are elements of one query, and there are no tiles. With `prefetch` keys, values and lines of results
+    are prefetched. As many tasks as `grain` are worth a thread.
+    """
+
+    lanes: int
+    keys: int
+    tile: tuple[int, int] | None = None
+    few_queries: bool = False
+    prefetch: bool = False
+    grain: int = 1
+
+
+@dataclass(frozen=True)
+class AttentionRoot:
+    """An attention, and the root that it is."""
+
+    request: Request
+    attention: Attention
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements of each key, and of each value, are neighbours."""
+        found = self.attention
+        return all(part.keys.stride(found.depth) in (0, 1) and part.values.stride(found.width) in (0, 1) for part in found.parts)
+
+
+def find_attention(request: Request) -> AttentionRoot | None:
+    """The attention that a group is; None for any other group."""
     found = find_in(request.ops(), request.results)
-    if found is None:
-        return None
-    unit = all(part.keys.stride(found.depth) in (0, 1) and part.values.stride(found.width) in (0, 1) for part in found.parts)
-    lanes = request.target.lanes(found.dtype)
-    queries = found.sizes[found.query]
-    few = unit and isinstance(queries, int) and queries <= max(1, lanes // 4)
-    kernel = (_FewQueries if few else _ManyQueries)(request, found)
-    slots = [operand(a.index) for a in request.func.args] + [result(0)]
-    return KernelPlan((Step(kernel.emit(), tuple(slots)),), builder="attention", schedule="few_queries" if few else "many_queries")
+    return None if found is None else AttentionRoot(request, found)
+
+
+def choose_attention(root: AttentionRoot) -> AttentionSchedule:
+    """By few queries if there are no more than a quarter of the lanes; by tiles else."""
+    found, target = root.attention, root.request.target
+    registers, queries, keys = Registers.of(target, found.dtype), found.sizes[found.query], found.sizes[found.key]
+    lanes, depth, width = registers.lanes, found.room(found.depth), found.room(found.width)
+    if root.is_contiguous and isinstance(queries, int) and queries <= max(1, lanes // 4):
+        block = -(-min(keys, BLOCK) // lanes) * lanes if isinstance(keys, int) else BLOCK
+        cycles = estimate(keys) * (depth + width) / lanes
+        return AttentionSchedule(lanes, block, few_queries=True, grain=_grain(cycles))
+    rows, vectors = registers.accumulators // 2, 1 if isinstance(queries, int) and queries <= lanes else 2
+    # A multiple of the tile's rows, so that only the last block of all has a rest.
+    count = -(-keys // -(-keys // BLOCK)) if isinstance(keys, int) else BLOCK - BLOCK % rows
+    cycles = vectors * estimate(keys) * (depth + width + 20) / 2
+    # Prefetching pays if L3 is slow.
+    is_slow = target.l3_bytes_per_cycle < FAST_L3_BYTES
+    return AttentionSchedule(lanes, -(-count // rows) * rows, (rows, vectors), prefetch=is_slow, grain=_grain(cycles))
+
+
+def _grain(cycles: float) -> int:
+    return max(1, int(GRAIN_CYCLES / max(cycles, 1)))
+
+
+def fit_attention(root: AttentionRoot, schedule: AttentionSchedule) -> None:
+    """`ScheduleError` unless it is a schedule of this attention, with any number of whole tiles in a block, and any prefetching."""
+    own = choose_attention(root)
+    free = replace(own, prefetch=schedule.prefetch and not own.few_queries, grain=max(schedule.grain, 1))
+    step = own.lanes if own.tile is None else own.tile[0]
+    if 0 < schedule.keys <= 2 * BLOCK and schedule.keys % step == 0:
+        free = replace(free, keys=schedule.keys)
+    if schedule != free:
+        raise ScheduleError(f"expected a schedule like {own} for this attention and machine but got {schedule}")
+
+
+def write_attention(root: AttentionRoot, schedule: AttentionSchedule) -> KernelPlan:
+    """The plan of an attention as its schedule says."""
+    kernel = (_FewQueries if schedule.few_queries else _ManyQueries)(root.request, root.attention, schedule)
+    slots = [operand(a.index) for a in root.request.func.args] + [result(0)]
+    return KernelPlan((Step(kernel.emit(), tuple(slots)),))
+
+
+build_attention = Way("attention", AttentionSchedule, find_attention, choose_attention, write_attention, fit_attention)
 
 
 class _AttentionKernel:
@@ -80,10 +147,9 @@ class _AttentionKernel:
     letters.
     """
 
-    def __init__(self, request: Request, found: Attention):
-        self.request, self.p = request, found
-        self.registers = Registers.of(request.target, found.dtype)
-        self.lanes = self.registers.lanes
+    def __init__(self, request: Request, found: Attention, schedule: AttentionSchedule):
+        self.request, self.p, self.schedule = request, found, schedule
+        self.lanes = schedule.lanes
         self.align = self.lanes * found.dtype.bytes
         self.queries, self.keys = found.sizes[found.query], found.sizes[found.key]
         self.depth, self.width = found.room(found.depth), found.room(found.width)
@@ -168,23 +234,17 @@ class _AttentionKernel:
 class _ManyQueries(_AttentionKernel):
     """Lanes are queries: `vectors` registers of them at once, all of which exist where that is `exact`."""
 
-    def __init__(self, request: Request, found: Attention):
-        super().__init__(request, found)
-        self.rows = self.registers.accumulators // 2
-        # Whether L3 is slow, so that prefetching from it pays.
-        self.l3_is_slow = request.target.l3_bytes_per_cycle < FAST_L3_BYTES
-        self.block = self._block()
+    def __init__(self, request: Request, found: Attention, schedule: AttentionSchedule):
+        super().__init__(request, found, schedule)
+        assert schedule.tile is not None
+        self.rows, vectors = schedule.tile
+        self.block = schedule.keys
         self.transposed_masks = self._masks_to_transpose()
-        self._take(1 if isinstance(self.queries, int) and self.queries <= self.lanes else 2)
+        self._take(vectors)
 
     def _take(self, vectors: int) -> None:
         self.vectors, self.span = vectors, vectors * self.lanes
         self.exact = isinstance(self.queries, int) and self.queries % self.span == 0
-
-    def _block(self) -> int:
-        """Keys of a block: a multiple of the tile's rows, so that only the last block of all has a rest."""
-        count = -(-self.keys // -(-self.keys // BLOCK)) if isinstance(self.keys, int) else BLOCK - BLOCK % self.rows
-        return -(-count // self.rows) * self.rows
 
     def _masks_to_transpose(self) -> dict[Value, Access]:
         """The masks in memory that are contiguous along the keys, where lanes would be far apart."""
@@ -205,8 +265,7 @@ class _ManyQueries(_AttentionKernel):
         p, code = self.p, self.code
         sizes = [p.sizes[c] for c in p.batch]
         blocks = ceildiv(self.queries, self.span)
-        cycles = self.vectors * estimate(self.keys) * (self.depth + self.width + 20) / 2
-        with code.parallel(code.value(product(sizes) * blocks), grain=max(1, int(GRAIN_CYCLES / max(cycles, 1))), name="task") as task:
+        with code.parallel(code.value(product(sizes) * blocks), grain=self.schedule.grain, name="task") as task:
             *around, block = code.split(task, [*sizes, blocks])
             self.around = dict(zip(p.batch, around, strict=True))
             first = code.mul(block, self.span)
@@ -374,7 +433,7 @@ class _ManyQueries(_AttentionKernel):
         Neighbours in memory are left to the hardware prefetcher.
         """
         code, rounds = self.code, self.depth // UNROLL if self.depth > MOST_UNROLLED else 0
-        if not rounds or not self.l3_is_slow:
+        if not rounds or not self.schedule.prefetch:
             return None
         shares = []
         for access, letter, first in ((part.keys, self.p.depth, code.add(key, rows)), (part.values, self.p.width, key)):
@@ -442,7 +501,7 @@ class _ManyQueries(_AttentionKernel):
         """Prefetches one line of the task's results, each in its turn, for which stores would wait. Not if rows of results are contiguous.
         """
         code, stride = self.code, self.p.strides.get(self.p.query, 0)
-        if not self.l3_is_slow or stride == self.width:
+        if not self.schedule.prefetch or stride == self.width:
             return
         line = self._line(self.out)
         query, part = code.mod(round_number, self.span), code.mod(code.div(round_number, self.span), -(-self.width // line))
@@ -511,8 +570,7 @@ class _FewQueries(_AttentionKernel):
     def _tasks(self) -> None:
         p, code = self.p, self.code
         sizes = [p.sizes[c] for c in (*p.batch, p.query)]
-        cycles = estimate(self.keys) * (self.depth + self.width) / self.lanes
-        with code.parallel(code.value(product(sizes)), grain=max(1, int(GRAIN_CYCLES / max(cycles, 1))), name="task") as task:
+        with code.parallel(code.value(product(sizes)), grain=self.schedule.grain, name="task") as task:
             *around, query = code.split(task, sizes)
             self.around = dict(zip(p.batch, around, strict=True))
             self._task(query)
@@ -526,7 +584,7 @@ class _FewQueries(_AttentionKernel):
         self.query = query
         pieces = self._pieces(self.depth)
         query_vectors = [self.query_elements(query, Position(at, step=1), mask) for at, mask in pieces]
-        block = -(-min(self.keys, BLOCK) // lanes) * lanes if isinstance(self.keys, int) else BLOCK
+        block = self.schedule.keys
         weights = code.scratch(block, p.dtype)
         outputs = self._pieces(self.width)
         zero, number = code.zero(p.dtype, lanes), code.constant(0.0, p.dtype)

@@ -26,8 +26,9 @@ from polyreme.lowering.kernels.elements import ElementEmitter, Leaf, buffer_leaf
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, run, vector_loop
 from polyreme.lowering.kernels.microkernel import Accumulators, Read, Registers, tile_rows, zeros
-from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch, told
+from polyreme.lowering.kernels.plan import AxisOrder, Form, KernelPlan, Pack, Request, Slot, Step, operand, pack, result, scratch
 from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.sequence.recurrent_plan import READS, Recurrence, RecurrentTile, blocks_of, choose_tile, find_recurrence
 from polyreme.lowering.kernels.sequence.recurrent_two_steps import Column, has_square_tiles, reads_for_two
 from polyreme.lowering.kernels.sequence.weights_28bit import (
@@ -43,6 +44,7 @@ from polyreme.lowering.kernels.sequence.weights_28bit import (
     short_panels,
     short_rows,
 )
+from polyreme.lowering.kernels.way import Way
 
 # Cycles of a step that pay for another thread.
 MIN_CYCLES_TO_SHARE = 6000
@@ -53,13 +55,57 @@ GATE_CYCLES = 150
 THREAD_PADDING_BYTES = 4096
 
 
-def build_recurrent(request: Request) -> KernelPlan | None:
-    """The plan of a scan around a product of its state; None for any other root."""
-    r = find_recurrence(request)
-    if r is None:
+@dataclass(frozen=True)
+class RecurrentSchedule(Schedule, kind="recurrent"):
+    """How a recurrent layer is computed: `panels` of `vectors` vectors of so many `lanes`, of whose products so many `rows` are made at
+    once. With `two_steps` weights are read once for two steps, with `short_weights` they have 28 bits. So many rows of sums stay in
+    registers as `sums_in_registers`.
+    """
+
+    lanes: int
+    vectors: int
+    rows: int
+    panels: int
+    sums_in_registers: int
+    two_steps: bool = False
+    short_weights: bool = False
+
+    @property
+    def tile(self) -> RecurrentTile:
+        return RecurrentTile(self.lanes, self.vectors, self.rows, self.panels)
+
+
+def choose_recurrent(r: Recurrence) -> RecurrentSchedule | None:
+    """The schedule of a layer; None if not even one vector of each block of units fits into the registers."""
+    tile, target = _tile_of(r), r.request.target
+    if tile is None:
         return None
-    tile = _tile_of(r)
-    return None if tile is None else _RecurrentKernel(r, tile).build()
+    two_steps = reads_for_two(r) and has_square_tiles(r, tile)
+    vectors = r.blocks * tile.vectors
+    # Weights are short where all of them leave no room in the second-level cache.
+    large = tile.panels * r.depth * vectors * LANES * f32.bytes > target.caches[1] * 3 // 4
+    source = r.weight.source
+    assert isinstance(source, BlockArgument)
+    known = source.index in r.request.known and element_type(source.type) == r.dtype == f32
+    rows = tile.width if two_steps else r.depth
+    short = known and large and r.batch == 1 and tile.lanes == LANES and rows % rows_of_blocks(vectors) == 0 and may_be_short(target)
+    sums = (target.vector_registers - vectors - 1) // vectors
+    return RecurrentSchedule(tile.lanes, tile.vectors, tile.rows, tile.panels, sums, two_steps, short)
+
+
+def fit_recurrent(r: Recurrence, schedule: RecurrentSchedule) -> None:
+    """`ScheduleError` unless it is the schedule of this layer, with weights of any length that is allowed."""
+    own = choose_recurrent(r)
+    if own is None or schedule != replace(own, short_weights=own.short_weights and schedule.short_weights):
+        raise ScheduleError(f"expected a schedule like {own} for this layer and machine but got {schedule}")
+
+
+def write_recurrent(r: Recurrence, schedule: RecurrentSchedule) -> KernelPlan:
+    """The plan of a layer as its schedule says."""
+    return _RecurrentKernel(r, schedule).build()
+
+
+build_recurrent = Way("recurrent", RecurrentSchedule, find_recurrence, choose_recurrent, write_recurrent, fit_recurrent)
 
 
 def preferred_order_of_input(request: Request, operand: int) -> AxisOrder | None:
@@ -136,30 +182,25 @@ class _Memory:
 class _RecurrentKernel:
     """Writes the kernel of a recurrence."""
 
-    def __init__(self, r: Recurrence, tile: RecurrentTile):
-        self.r, self.tile = r, tile
+    def __init__(self, r: Recurrence, schedule: RecurrentSchedule):
+        self.r, self.schedule, self.tile = r, schedule, schedule.tile
+        tile = self.tile
         self.steps: Dim = r.scan.steps
         self.made = not isinstance(r.state, BlockArgument)  # whether the product's operand is made in the step
         self.scratch: list[BufferType] = []
         self.slots: list[Slot] = []
         self.types: list[BufferType] = []
         vectors = r.blocks * tile.vectors
-        self.two_steps = reads_for_two(r) and has_square_tiles(r, tile)
+        self.two_steps, self.short = schedule.two_steps, schedule.short_weights
         # Elements of a panel's sums of a row; between the panels of two threads in the memory of states; and of a state there, if each
         # panel had a thread.
         self.line = r.blocks * tile.width
         self.padding = THREAD_PADDING_BYTES // r.dtype.bytes if self.two_steps else 0
         self.size: Dim = product((r.batch, r.units)) + tile.panels * self.padding
-        # Rows of weights in a round of the product's loop, and whether they are short: where all of them leave no room in the second-level
-        # cache.
+        # Rows of weights in a round of the product's loop.
         self.round = max(1, READS // vectors)
-        few = rows_of_blocks(vectors)
-        large = tile.panels * r.depth * vectors * LANES * f32.bytes > r.request.target.caches[1] * 3 // 4
-        source = r.weight.source
-        assert isinstance(source, BlockArgument)
-        known = source.index in r.request.known and element_type(source.type) == r.dtype == f32
-        self.short = known and large and r.batch == 1 and tile.lanes == LANES and self._rows % few == 0 and may_be_short(r.request.target)
         if self.short:
+            few = rows_of_blocks(vectors)
             self.round = next(rows for rows in range(max(few, self.round // few * few), 0, -few) if self._rows % rows == 0)
 
     @property
@@ -207,17 +248,7 @@ class _RecurrentKernel:
         self._write()
         code.b.insert(Return([]))
         clean_up_kernel(func)
-        tile = self.tile
-        chosen = told(
-            "recurrent",
-            lanes=tile.lanes,
-            vectors=tile.vectors,
-            rows=tile.rows,
-            panels=tile.panels,
-            two_steps=self.two_steps,
-            short_weights=self.short,
-        )
-        return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent", schedule=chosen)
+        return KernelPlan((Step(func, tuple(self.slots)),), packs, tuple(self.scratch), "recurrent")
 
     def _add(self, slot: Slot, type: BufferType) -> None:
         self.slots.append(slot)
@@ -386,7 +417,7 @@ class _RecurrentKernel:
             """Adds what panel `of` of the state gives, or all of it where there are no gaps."""
             at_a = code.add(at_state, code.mul(of, tile.width), self._padding_before(of))
             at_b = code.add(at_weights, code.mul(of, tile.width * step))
-            few = len(acc) * vectors + vectors + 1 > r.request.target.vector_registers
+            few = len(acc) > self.schedule.sums_in_registers
             return _accumulate(
                 code, self._rows, self.round, read_state, read_short if self.short else read_weights, acc, at_a, at_b, step, few
             )

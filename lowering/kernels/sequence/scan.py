@@ -38,10 +38,9 @@ def build_scan(request: Request) -> KernelPlan | None:
     scan = request.single(tensor.Scan)
     if scan is None:
         return None
-    plan = build_recurrent(request)
-    # Only for those is an operand left in another order (`preferred_order_of_input`).
-    assert plan is not None or not request.operand_orders
-    return plan or _Steps(request, scan).build()
+    # Only for recurrent layers is an operand left in another order (`preferred_order_of_input`).
+    assert not request.operand_orders
+    return _Steps(request, scan).build()
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class _Steps:
         first = len(self.scan.xs) + len(self.scan.inits)
         sources = {i: s.index for i, v in enumerate(op.operands) if isinstance(s := behind_reshapes(v), BlockArgument) and s.index >= first}
         request = request_of(op, self.request.target, sources, known=[i for i, source in sources.items() if source in self.request.known])
-        plan = choose(request, (build_scan, *_INNER, build_loops))
+        plan = choose(request, (build_recurrent, build_scan, *_INNER, build_loops))
         assert plan is not None, "steps have no groups of several contractions"
         return plan
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import polyreme as paddle
@@ -11,6 +13,7 @@ from polyreme import nn
 from polyreme.cli.own_passes import OwnPasses
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.evaluate import evaluate
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.jit.saving import trace_model
@@ -64,6 +67,48 @@ def test_a_schedule_that_a_root_carries_is_kept() -> None:
     other = parse_module(text.replace("tile = 4x1", "tile = 2x1"))
     choose_schedules(other, WIDE)
     assert "tile = 2x1" in print_module(other)
+
+
+class Layers(nn.Layer):
+    """A recurrent layer and an attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent, self.attention = nn.LSTM(16, 32), nn.MultiHeadAttention(32, 2)
+
+    def forward(self, x):  # type: ignore[no-untyped-def]
+        return self.attention(self.recurrent(x)[0])
+
+
+def layers() -> Module:
+    paddle.seed(0)
+    net = Layers()
+    net.eval()
+    return lower(trace_model(net, [InputSpec([2, 40, 16], "float32", "x")]).frozen(), WIDE, "tensor")
+
+
+def test_layers_with_schedules_are_lowered_to_the_same_kernels() -> None:
+    module = layers()
+    plain = lower(module, WIDE)
+    choose_schedules(module, WIDE)
+    text = print_module(module)
+    assert text.count('schedule = "recurrent<') == 1 and text.count('schedule = "attention<') == 1
+    assert structure(lower(parse_module(text), WIDE).block) == structure(plain.block)
+
+
+def test_other_blocks_of_keys_give_the_same_attention() -> None:
+    module = layers()
+    choose_schedules(module, WIDE)
+    text = print_module(module)
+    (keys,) = re.findall(r'"attention<lanes = 16, keys = (\d+)', text)
+    assert int(keys) > 12
+    other = lower(parse_module(text.replace(f"keys = {keys}", "keys = 12")), WIDE)
+    plain = lower(parse_module(text), WIDE)
+    assert structure(other.block) != structure(plain.block)
+    x = np.random.default_rng(0).standard_normal((2, 40, 16)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(other, [x])[0], evaluate(plain, [x])[0], rtol=0, atol=1e-5)
+    with pytest.raises(PolyremeError, match="expected a schedule like attention<"):
+        lower(parse_module(text.replace(f"keys = {keys}", "keys = 13")), WIDE)
 
 
 def with_file(text: str, tmp_path: Path) -> Module:
