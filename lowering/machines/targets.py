@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
 from polyreme.ir.types import ScalarType
+from polyreme.lowering.machines.cores import core_named
 
 # LLVM's data layouts by architecture; a test compares them with LLVM's own.
 _LAYOUTS = {
@@ -265,33 +266,9 @@ def host() -> Target:
 
 
 def core_of(target: Target) -> Target:
-    """The target with what is known of its family of cores.
-
-    AMD's since Zen 1 add on other ports than they multiply. Zen 4 computes vectors of 64 bytes in halves, so one multiply-add of them
-    begins in a cycle; in a virtual machine its cores may share no L3. Zen 3 gets half of its L3, and reads memory best in eight streams.
-
-    Intel's add and multiply on the same ports. Of a large L3 that many cores share, a core gets about eight times its L2 in time. The
-    hardware prefetcher stops at a page, so memory is read best in eight streams. Of tiles that are equal otherwise those with fewer loads
-    win.
-    """
-    first, second, third = target.caches
-    if target.cpu == "znver3":
-        caches = first, second, min(third, 32 * second)
-        return replace(target, caches=caches, memory_bytes_per_cycle=4, hardware_prefetch=True, memory_streams=8)
-    if target.cpu == "znver4":
-        return replace(target, multiply_adds=1, half_width_vectors=True, separate_l3=True, hardware_prefetch=True)
-    if target.cpu.startswith("znver"):
-        return target
-    return replace(
-        target,
-        caches=(first, second, min(third, 8 * second)),
-        l3_bytes_per_cycle=9.5,
-        memory_bytes_per_cycle=4.5,
-        spare_adders=False,
-        hardware_prefetch=True,
-        memory_streams=8,
-        load_cycles=0.01,
-    )
+    """The target with what is known of its core: the row of its processor, or the generic one of its instruction set."""
+    core = core_named(target.cpu, target.arch)
+    return replace(target, caches=core.caches(target.caches), **core.facts)
 
 
 def _host_caches() -> tuple[int, int, int]:

@@ -13,13 +13,14 @@ from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
 from polyreme.ir.types import element_type, f32, i32
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
-from polyreme.lowering.kernels.gemm.contract_schedule import L2_WAYS, PAGE_BYTES, ContractSchedule, schedule_product
+from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule, schedule_product
 from polyreme.lowering.kernels.gemm.strassen_plan import Matrices, find_matrices
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import find_product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import has_bf16_tiles
+from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
 from polyreme.lowering.machines.targets import Target
 
 # Numbers in a vector. A panel has two vectors.

@@ -24,14 +24,13 @@ from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, PIECE_CYCLES, PIECES, TYPICAL, Product, typical
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import L2_WAYS, PAGE_BYTES
 
 # With fewer rows B is not packed at run time: if its lanes are contiguous; if also a panel of it stays in L2 unpacked; if lanes run over
 # the contracted axis; if the packed form is kept between runs.
 MIN_ROWS_TO_PACK, MIN_ROWS_TO_PACK_L2_PANEL, MIN_ROWS_TO_PACK_DOTS, MIN_ROWS_TO_PACK_ONCE = 48, 130, 32, 16
 # The same if lanes are contiguous and L3 is slow: for a B larger than half of L2, which tasks that pack prefetch, and for a smaller one.
 MIN_ROWS_TO_PACK_BEYOND_L2, MIN_ROWS_TO_PACK_L2_RESIDENT = 8, 96
-# Associativity of L2.
-L2_WAYS = 16
 # A task has its panel on the stack, and threads of programs that call a library may have small ones.
 MOST_PANEL_BYTES = 256 << 10
 # With fewer rows the contracted axis is not cut into blocks.
@@ -61,8 +60,6 @@ ROWS_OF_TASK = 192
 L2_SHARE_OF_PANELS, MIN_ROWS_OF_TASK, MAX_ROWS_OF_TASK = 4, 24, 56
 # The order of panels is reversed in every other call for up to so many rows, if the panels are at most so many times L2.
 MOST_ALTERNATING_ROWS, MOST_ALTERNATING = 32, 5
-# The hardware prefetcher stops at the end of a page.
-PAGE_BYTES = 4096
 # One row does not prefetch B if a thread's share of it is at most so many times L2: most of it is resident.
 L2_SLACK = 1.25
 

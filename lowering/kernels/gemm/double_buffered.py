@@ -38,6 +38,7 @@ from polyreme.lowering.kernels.microkernel import (
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.problem import Product
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.memory import TLB_REACH_BYTES
 
 # With fewer rows each round would copy too much.
 FEWEST_ROWS = 32
@@ -50,7 +51,7 @@ MIN_ROWS_FOR_PARTIAL_PANEL, NARROWEST = 256, 3
 MOST_BYTES = 160 << 10
 # If L3 is slow, larger panels, and those of a B beyond the reach of the TLB, are cut into blocks of this part of L1. All panels of a task
 # then take the same rows of B, and so the same pages, for a while.
-TLB_REACH_BYTES, L1_SHARE = 6 << 20, (2, 3)
+L1_SHARE = 2, 3
 # If L3 is slow and more rows meet B, a kernel packs all of it first; the second number is for a B beyond the reach of the TLB.
 MIN_ROWS_TO_PACK_ALL, MIN_ROWS_TO_PACK_ALL_LARGE = 512, 384
 # Parts of L2, 1 / this, for A's rows and for the partial sums of a group of panels.

@@ -18,7 +18,7 @@ from polyreme.lowering.kernels.microkernel import MOST_UNROLLED, UNROLL, choose_
 from polyreme.lowering.kernels.plan import Request
 from polyreme.lowering.kernels.problem import GRAIN_CYCLES, Product, find_product
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
-from polyreme.lowering.machines.instructions import MANY_REGISTERS
+from polyreme.lowering.machines.strassen_costs import strassen_costs
 from polyreme.lowering.machines.targets import Target
 
 ACCURACY = Accuracy(ulp=0.5, summed=1.0)
@@ -69,83 +69,9 @@ FEWEST_LOADS = 10 / 24
 USUAL_ROWS = 128
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a Strassen product costs besides its multiplications, in cycles per element unless it says otherwise.
-
-    - `combine`: of A's combinations, made by a kernel in front; `combine_l3` times the square of the part of L3 that all matrices take,
-      more.
-    - `overlapped_combine`, `overlapped_combine_l3`: the same while the tiles multiply; `added` for each product that is added up meanwhile.
-    - `loading`: the part of loading weights that is not hidden; `loading_l3` of those of two levels, which stay in L3; `loading_again` of
-      what is read from there again.
-    - `panels`: of panels made while the tiles multiply; `combinations_l3`: of A's combinations for each group, if they leave L2 meanwhile.
-    - `loads`: the slowdown of a tile for each load beyond the best tile's, per multiply-add; `vector`: cycles of a vector of a panel from
-      L2.
-    - `levels`: cut so many levels at most.
-    """
-
-    combine: float
-    combine_l3: float
-    overlapped_combine: float
-    overlapped_combine_l3: float
-    added: float
-    loading: float
-    loading_l3: float
-    loading_again: float
-    panels: float = 0.12
-    combinations_l3: float = 0
-    loads: float = 0
-    vector: float = 0
-    levels: int = 2
-
-
-WITH_SPARE_ADDERS = Costs(
-    combine=0.07,
-    combine_l3=1.85,
-    overlapped_combine=0.07,
-    overlapped_combine_l3=0.35,
-    added=0,
-    loading=0.2,
-    loading_l3=0.08,
-    loading_again=0.07,
-)
-"""Fitted to measured times on Zen 5."""
-
-WITHOUT = Costs(
-    combine=0.7,
-    combine_l3=1,
-    overlapped_combine=0.1,
-    overlapped_combine_l3=0.35,
-    added=0.45,
-    loading=0.7,
-    loading_l3=0.7,
-    loading_again=0.3,
-)
-"""Fitted to those on Sapphire Rapids, in caches and in memory: additions take the units of multiply-adds, and loads wait for L3."""
-
-
-WITH_SPARE_UNITS = replace(WITH_SPARE_ADDERS, combine=0.5, panels=0.06, combinations_l3=0.1, loads=0.15, vector=2.7)
-"""The same where multiply-adds leave more of the machine idle, fitted on Zen 4, of two cores that may or may not share L3.
-"""
-
-
-WITH_FEW_REGISTERS = replace(WITH_SPARE_ADDERS, combine=0.6, loading=0.08, loading_again=0.03, levels=1)
-"""Fitted to those of 23 on Zen 3: sums of parts take registers that tiles need where there are 16, so that two levels took 1.02 to 1.8
-times as long as the direct way.
-"""
-
-
-def costs_on(target: Target) -> Costs:
-    if target.spare_adders and target.vector_registers < MANY_REGISTERS:
-        return WITH_FEW_REGISTERS
-    if target.spare_adders:
-        return WITH_SPARE_UNITS if target.multiply_adds < 2 else WITH_SPARE_ADDERS
-    return WITHOUT
-
-
 def cycles_of_step(target: Target, rows: int, vectors: int) -> float:
     """Cycles of a step of a register tile."""
-    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * costs_on(target).vector)
+    return max(step_cycles(rows, vectors), rows * vectors / target.multiply_adds, vectors * strassen_costs(target).vector)
 
 
 @dataclass(frozen=True)
@@ -175,7 +101,7 @@ class StrassenSchedule(Schedule, kind="strassen"):
 def schedule_cut(found: Matrices, chosen: Cut) -> StrassenSchedule:
     """A cut of a product as a value without the product."""
     target = found.product.problem.request.target
-    grain = max(1, int(GRAIN_CYCLES / (chosen.products * chosen.steps * costs_on(target).combine)))
+    grain = max(1, int(GRAIN_CYCLES / (chosen.products * chosen.steps * strassen_costs(target).combine)))
     rows = chosen.matrices.m
     return StrassenSchedule(
         f"{found.m}x{found.k}x{found.n}",
@@ -258,7 +184,7 @@ def choose_cut(request: Request) -> Cut | None:
 
 def best_cut(found: Matrices) -> Cut | None:
     """The cut with the fewest estimated cycles. None if the direct product is about as fast."""
-    levels = costs_on(found.product.problem.request.target).levels
+    levels = strassen_costs(found.product.problem.request.target).levels
     if isinstance(found.m, int):
         known, choices, enough = (
             found,
@@ -314,7 +240,7 @@ class Matrices:
             for v, across in split_extent(n, vectors)
             for r, down in split_extent(self.m, rows)
         )
-        return tiles + costs_on(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes_per_cycle
+        return tiles + strassen_costs(target).loading * self.k * n * lanes * f32.bytes / target.memory_bytes_per_cycle
 
     @property
     def has_spare_units(self) -> bool:
@@ -328,7 +254,7 @@ class Matrices:
         """
         assert isinstance(self.m, int)
         target = self.product.problem.request.target
-        costs = costs_on(target)
+        costs = strassen_costs(target)
         products = prod(s.products for s in schemes)
         m, k, n = (
             size / prod(parts)
@@ -658,7 +584,7 @@ class Cut:
         combined, alive, a = self.combined, self.alive, self.matrices
         assert isinstance(self.height, int) and isinstance(a.m, int) and isinstance(combined, int) and isinstance(alive, int)
         target = a.product.problem.request.target
-        costs = costs_on(target)
+        costs = strassen_costs(target)
         waits = {
             r: 1 + costs.loads * max(0, 1 / r + 1 / self.vectors - FEWEST_LOADS) if self.is_pipelined else 1
             for r in (self.rows, self.piece % self.rows)

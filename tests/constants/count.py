@@ -1,0 +1,37 @@
+"""Counting: names in capitals that a module gives numbers at its top level."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def constants_in(text: str) -> list[str]:
+    """The names of a module's numeric constants: also of tuples, tables and records of numbers, each name once."""
+    found: list[str] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets, value = [node.target], node.value
+        else:
+            continue
+        names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        if names and all(name.lstrip("_").isupper() for name in names) and any(map(_is_number, ast.walk(value))):
+            found += names
+    return found
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+
+
+def by_file() -> Iterator[tuple[str, list[str]]]:
+    """Each file of `lowering/` outside of `machines/` that has some, with their names."""
+    for path in sorted((ROOT / "lowering").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("lowering/machines/") and (names := constants_in(path.read_text(encoding="utf-8"))):
+            yield name, names
