@@ -321,8 +321,10 @@ class ChannelwiseKernel:
         slots: list[Slot] = [*(self.parts.memory_of(x) for x in read), *weights]
         slots += [*(operand(a.index) for a in plan.epilogue.args), *(result(i) for i in range(len(plan.epilogue.values)))]
         name = plan.request.name("depthwise" if weights else "pool")
-        # Tiles of all widths are many loops, whose addresses LLVM would search for longest; with 16 registers that gains some percent.
-        final = (not plan.window_axes[-1].known and plan.request.target.vector_registers >= MANY_REGISTERS) or None
+        # Tiles of all widths are many loops, whose addresses LLVM would search for longest; with 16 registers that gains some percent. For
+        # pooling the search takes most of LLVM's time, and gains nothing.
+        searched = plan.window_axes[-1].known and bool(weights)
+        final = (not searched and plan.request.target.vector_registers >= MANY_REGISTERS) or None
         func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location, final_addresses=final)
         code = Code(Builder.at_end(func.block, func.location))
         args = list(func.args)

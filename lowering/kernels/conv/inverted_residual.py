@@ -49,6 +49,7 @@ from polyreme.lowering.kernels.packing import Panels, PlanParts
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Slot, Step, operand, result, told
 from polyreme.lowering.kernels.positions import Position, position, total
 from polyreme.lowering.kernels.problem import Product, typical
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Rows of a tile of one vector: no limit; or, on machines with half as many multiply-adds a cycle, as many as let other units finish one
 # tile meanwhile.
@@ -197,7 +198,10 @@ class _ResidualKernel:
             *map(operand, extra_operands),
             *(result(i) for i in range(len(c.request.results))),
         ]
-        func = Func.empty(c.request.name("inverted_residual"), [self.parts.buffer_type(x) for x in slots], loc=c.request.func.location)
+        # LLVM's search for cheaper addresses takes half of its time and gains nothing where there are 32 registers.
+        final = c.request.target.vector_registers >= MANY_REGISTERS or None
+        types = [self.parts.buffer_type(x) for x in slots]
+        func = Func.empty(c.request.name("inverted_residual"), types, loc=c.request.func.location, final_addresses=final)
         code = Code(Builder.at_end(func.block, func.location))
         image, *args = func.args
         packed, (self.middle.weights, *args) = args[: len(weights)], args[len(weights) :]

@@ -57,6 +57,7 @@ from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, r
 from polyreme.lowering.kernels.positions import Position
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
 from polyreme.lowering.kernels.way import Way
+from polyreme.lowering.machines.instructions import MANY_REGISTERS
 
 # Keys of a block at most: their exponentials for a block of queries stay in the nearest caches.
 BLOCK = 256
@@ -156,7 +157,9 @@ class _AttentionKernel:
         args = request.func.args
         types = [BufferType(shape_of(v), v.type.dtype) for v in (*args, *request.results)]
         names = [a.name for a in args] + [v.name for v in request.results]
-        self.func = Func.empty(request.name("attention"), types, arg_names=names, loc=request.func.location)
+        # LLVM's search for cheaper addresses takes a quarter of its time and gains nothing where there are 32 registers.
+        final = request.target.vector_registers >= MANY_REGISTERS or None
+        self.func = Func.empty(request.name("attention"), types, arg_names=names, loc=request.func.location, final_addresses=final)
         self.code = Code(Builder.at_end(self.func.block, self.func.location))
         self.buffers: dict[Value, Value] = dict(zip(args, self.func.args, strict=False))
         self.out = self.func.args[-1]

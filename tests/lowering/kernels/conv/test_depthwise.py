@@ -208,3 +208,13 @@ def test_windows_along_the_last_axis_are_left_to_other_builders() -> None:
 
     module = root_of([TensorType((1, 4, 9, 9), f32)], make)
     assert products.to_kernels(module, TARGETS["x86-64-avx512"])[1] == ["loops"]
+
+
+@pytest.mark.parametrize(
+    "name, fn, final",
+    [("x86-64-avx2", "max", None), ("x86-64-avx512", "max", True), ("x86-64-avx512", "add", True), ("x86-64-avx512", "conv", None)],
+)
+def test_with_32_registers_llvm_looks_for_no_cheaper_addresses_of_poolings(name: str, fn: str, final: bool | None) -> None:
+    """It takes most of the time that such a kernel takes to compile, and gains nothing."""
+    kernels, _ = products.to_kernels(module_of(Case((1, 20, 20, 64), (3, 3), 2, (0, 1), fn=fn))[0], TARGETS[name])
+    assert [func.final_addresses for func in kernels.functions if func.sym_name.startswith(("pool", "depthwise"))] == [final]

@@ -385,3 +385,12 @@ def test_what_others_read_as_well_is_made() -> None:
     module = net.module(narrow, net.conv(narrow, 32))
     assert chains(module) == [2]
     check(module)
+
+
+@pytest.mark.parametrize("name, final", [("x86-64-avx2", None), ("x86-64-avx512", True)])
+def test_with_32_registers_llvm_looks_for_no_cheaper_addresses(name: str, final: bool | None) -> None:
+    """It takes half of the time that a network of these takes to compile, and gains nothing."""
+    case = Case((14, 14), 16, 96, 16, residual=True)
+    kernels, _ = products.to_kernels(module_of(case)[0], case.small(TARGETS[name]))
+    made = {func.sym_name.split("_")[0]: func.final_addresses for func in kernels.functions if func.sym_name != "main"}
+    assert made == {"inverted": final}

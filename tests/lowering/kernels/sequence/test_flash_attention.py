@@ -317,3 +317,10 @@ def test_groups_of_two_products_without_softmax_are_not_taken() -> None:
     module = root_of([TensorType((4, 4), f32)] * 3, make)
     (fused,) = [op for op in module.walk() if isinstance(op, tensor.Fused)]
     assert build_attention(request_of(fused, host())) is None
+
+
+@pytest.mark.parametrize("name, final", [("x86-64-avx2", None), ("x86-64-avx512", True)])
+def test_with_32_registers_llvm_looks_for_no_cheaper_addresses(name: str, final: bool | None) -> None:
+    """It takes a quarter of the time that such a kernel takes to compile, and gains nothing."""
+    kernels = lower(Case(2, 3, 20, 30, 8, 8).module(), TARGETS[name]).functions
+    assert [func.final_addresses for func in kernels if func.sym_name.startswith("attention")] == [final]
