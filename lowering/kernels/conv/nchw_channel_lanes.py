@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from polyreme.ir.core import Value
+from polyreme.ir.dims import product
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.conv.nchw_strategy import NchwImage, Strategy, Task, dense_strides
-from polyreme.lowering.kernels.microkernel import accumulate, choose_tile, step_cycles, tile_heights, tile_rows, transpose_lanes, zeros
+from polyreme.lowering.kernels.microkernel import (
+    Axis,
+    accumulate,
+    choose_tile,
+    step_cycles,
+    tile_heights,
+    tile_rows,
+    transpose_lanes,
+    zeros,
+)
 from polyreme.lowering.kernels.packing import Panels
 from polyreme.lowering.kernels.plan import Slot
 from polyreme.lowering.kernels.problem import PIECES, typical
 
 # Pixels of a result that are turned by code without loops.
 MAX_PIXELS_TRANSPOSED = 64
+# The least steps between two times that sums wait in memory.
+LEAST_STEPS = 24
 
 
 class ChannelLanes(Strategy):
@@ -87,6 +100,23 @@ class ChannelLanes(Strategy):
         sums = self.sums(task)
         return sums if self.pools_before_transpose else self._transposed(task.code, sums, self._pitch(task.rows), self.channels_at_once())
 
+    def _around_blocks(self, axes: Sequence[Axis]) -> int:
+        """How many of the contracted axes, the first ones, are loops around all tiles of a task, whose sums wait in memory meanwhile.
+
+        Such are gradients of weights, which contract all pixels of all images: each tile would read all of both operands, which no cache
+        holds. A known operand, or one that is packed ahead, is read as a whole by each tile: it is weights, and small.
+        """
+        request, source = self.p.request, getattr(self.p.right.source, "index", None)
+        sizes = [axis.size for axis in axes]
+        steps = product(sizes)
+        if source in request.constant | request.kept or not isinstance(steps, int):
+            return 0
+        # A step reads a line of the image, and a vector for each of the tile's.
+        bytes_of_step = request.target.line_bytes + self.channels_at_once() * self.p.dtype.bytes
+        if steps * bytes_of_step <= request.target.caches[0]:
+            return 0
+        return max((n for n in range(len(axes)) if prod(sizes[n:]) >= LEAST_STEPS), default=0)
+
     def sums(self, task: Task) -> Value:
         """The sums of a task in a scratch tile, pixel by pixel, [row][column][channel]."""
         code, p, lanes, dtype = task.code, self.p, self.lanes, self.p.dtype
@@ -102,6 +132,8 @@ class ChannelLanes(Strategy):
         image_at = task.image_at()
         align = lanes * dtype.bytes
 
+        around = self._around_blocks(axes)
+
         def tile(at: Index, pixel: Index, high: int, wide: int) -> None:
             offsets = [(y, x) for y in range(high) for x in range(wide)]
 
@@ -113,9 +145,12 @@ class ChannelLanes(Strategy):
             def read_weights(v: int, position: Index) -> Value:
                 return code.load(task.weights, code.add(position, v * lanes), lanes, None, align)
 
-            acc = zeros(code, len(offsets), self.vectors, dtype, lanes)
-            for (y, x), line in zip(offsets, accumulate(code, axes, read_image, read_weights, acc, at, weights_at), strict=True):
-                to = code.mul(code.add(pixel, x + (y * places[-2] if high > 1 else 0)), width)
+            kept = [code.mul(code.add(pixel, x + (y * places[-2] if high > 1 else 0)), width) for y, x in offsets]
+            if around:
+                acc = [[code.load(sums, code.add(to, v * lanes), lanes, None, align) for v in range(self.vectors)] for to in kept]
+            else:
+                acc = zeros(code, len(offsets), self.vectors, dtype, lanes)
+            for to, line in zip(kept, accumulate(code, axes[around:], read_image, read_weights, acc, at, weights_at), strict=True):
                 for v, value in enumerate(line):
                     code.store(value, sums, code.add(to, v * lanes), None, align)
 
@@ -138,7 +173,21 @@ class ChannelLanes(Strategy):
 
             tile_rows(code, extents[-1], tile_heights(self.wide, extents[-1]), inner, self.image.spatial[-1])
 
-        nest(0, image_at, 0)
+        def blocks(number: int, image: Index, weights: Index) -> None:
+            nonlocal weights_at
+            if number == around:
+                weights_at = weights
+                nest(0, image, 0)
+                return
+            axis = axes[number]
+            with code.loop(0, axis.size, name="block") as loop:
+                blocks(number + 1, code.add(image, code.mul(loop.iv, axis.a)), code.add(weights, code.mul(loop.iv, axis.b)))
+
+        if around:
+            zero = code.zero(dtype, lanes)
+            with code.loop(0, pitch * width, step=lanes, name="clear") as clear:
+                code.store(zero, sums, clear.iv, None, align)
+        blocks(0, image_at, weights_at)
         return sums
 
     def _transposed(self, code: Code, sums: Value, pitch: int, width: int) -> Value:

@@ -372,3 +372,21 @@ def test_gradients_of_lenets_layers_go_through_tiles() -> None:
         for module in gradient_modules(case):
             _, builders = to_kernels(module, host())
             assert "conv" in builders and "loops" not in builders, builders
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((4, 5, 30, 34), (7, 5, 3, 3), pad=1, constant=False),
+        Case((2, 20, 26, 26), (33, 20, 3, 3), stride=2, constant=False),
+        Case((3, 3, 57, 40), (20, 3, 7, 7), stride=2, pad=3, constant=False),
+    ],
+    ids=str,
+)
+def test_sums_of_weights_gradients_wait_while_rows_of_pixels_come(case: Case) -> None:
+    x, w, _ = case.arrays()
+    dy = np.random.default_rng(12).standard_normal(convolved(x, w, case).shape).astype(case.dtype.np)
+    _, by_w = gradient_modules(case)
+    check_native(by_w, [x, w, dy], adjoint_by_w(x, dy, case), case.dtype)
+    lowered, _ = to_kernels(by_w, TARGETS["x86-64-avx512"])
+    assert any(isinstance(op, kernel.For) and op.body.block.args[0].name == "block" for op in lowered.walk())
