@@ -12,7 +12,7 @@ from typing import Any
 
 from polyreme.dialects import host
 from polyreme.dialects.control import local_sizes
-from polyreme.dialects.nn import Add, Full, If, LogicalOr, Scan, Slice, While, Yield
+from polyreme.dialects.nn import Add, Concat, Full, If, LogicalOr, MatMul, Reshape, Scan, Slice, While, Yield
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.define import size_names
@@ -222,8 +222,9 @@ def scan(op: Any, b: Emitter, *dys: Any) -> tuple[Any, ...]:
     """A scan in the other direction, on what each step was handed"""
     count = len(op.inits)
     return _scan_gradients(
-        b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:])
-    )
+        b, op, op.body, list(op.xs), list(op.inits), list(op.shared), op.steps, op.reverse, list(dys[:count]), list(dys[count:]),
+        given=list(op.results[count:]),
+    )  # fmt: skip
 
 
 def _fresh_size(b: Any) -> Dim:
@@ -255,9 +256,10 @@ def _scan_gradients(
     d_last: list[Any],
     d_given: list[Any],
     rows: Sequence[Any] = (),
+    given: Sequence[Any] = (),
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The gradients of a scan with `body` with respect to `xs`, `inits` and `shared`; None where none reaches. `rows` are operands of as
-    many steps, which the body is not given.
+    many steps, which the body is not given; `given` is what the steps give, where a scan has it.
     """
     first, count, rest = len(xs), len(inits), len(xs) + len(inits)
     once = reaching(body)
@@ -270,10 +272,11 @@ def _scan_gradients(
     ends = frozenset([*useful, *(e for e in arriving if e >= count)])
     x_wanted = [i for i in range(first) if once[i] & ends]
     shared_wanted = [i for i in range(len(shared)) if once[rest + i] & ends]
-    handed = _handed(b, op, body, xs, inits, shared, steps, reverse, rows) if count else []
+    handed = _handed(b, op, body, xs, inits, shared, steps, reverse, rows, given) if count else []
     weights = [i for i, d in enumerate(d_given) if d is not None]
     seeds = [d_last[i] if d_last[i] is not None else zeros_like(b, inits[i]) for i in useful]
-    sums = [zeros_like(b, shared[i]) for i in shared_wanted]
+    # Of the wanted shared operands those whose gradients one product of the rows of all steps gives, and the numbers of its operands.
+    apart: dict[int, tuple[int, int]] = {}
     # Of these, whether there was a gradient in any step.
     told = [i for i in shared_wanted if _is_exposed(shared[i], b)]
 
@@ -286,7 +289,8 @@ def _scan_gradients(
         carried_args = made.args([v.type for v in inits])
         given_args = made.args([d_given[i].type.with_shape(d_given[i].type.shape[1:]) for i in weights])
         d_args = made.args([inits[i].type for i in useful])
-        sum_args = made.args([s.type for s in sums])
+        summed = [i for i in shared_wanted if i not in apart]
+        sum_args = made.args([shared[i].type for i in summed])
         unsure_args = made.args([TensorType((), i1)] * len(unsure))
         told_args = made.args([TensorType((), i1)] * len(told))
         shared_args = made.args([v.type for v in shared])
@@ -300,12 +304,20 @@ def _scan_gradients(
         wrt = [*(carried_args[i] for i in useful), *(shared_args[i] for i in shared_wanted), *(x_args[i] for i in x_wanted)]
         grads, presences = made.gradients(yielded, seed_of, wrt, arrives)
         others = [i for i, presence in zip(useful, presences, strict=False) if presence is not ALWAYS and i not in unsure]
-        if not others or not has_poles(body):
+        behind = len(useful) + len(shared_wanted)
+        d_next, d_shared_now, d_x = grads[: len(useful)], dict(zip(shared_wanted, grads[len(useful) : behind], strict=True)), grads[behind:]
+        if has_poles(body):
+            if not others:
+                break
+            unsure += others
+            continue
+        products = {i: _product_of_rows(d_shared_now[i], [*x_args, *carried_args], d_x) for i in summed}
+        fresh = {i: found for i, found in products.items() if found}
+        if not fresh:
             break
-        unsure += others
-    d_next, d_shared_now, d_x = grads[: len(useful)], grads[len(useful) : len(useful) + len(sums)], grads[len(useful) + len(sums) :]
+        apart |= fresh
     now = dict(zip([*useful, *(count + i for i in shared_wanted)], presences, strict=False))
-    added = [made.b(Add, s, d) for s, d in zip(sum_args, d_shared_now, strict=True)]
+    added = [made.b(Add, s, d_shared_now[i]) for i, s in zip(summed, sum_args, strict=True)]
     so_far = [
         *(made.is_there(now[i]) for i in unsure),
         *(made.b(LogicalOr, arg, made.is_there(now[count + i])) for i, arg in zip(told, told_args, strict=True)),
@@ -313,7 +325,7 @@ def _scan_gradients(
     region = made.finish([*d_next, *added, *so_far, *d_x])
     starts = [
         *seeds,
-        *sums,
+        *(zeros_like(b, shared[i]) for i in summed),
         *(b(Full, value=there, dtype=i1) for there in [*(d_last[i] is not None for i in unsure), *(False for _ in told)]),
     ]
     results = (
@@ -326,22 +338,58 @@ def _scan_gradients(
 
     found: tuple[list[Any], list[Any], list[Any]] = ([None] * first, [None] * count, [None] * len(shared))
     parts = iter(results)
-    for group, places in ((found[1], useful), (found[2], shared_wanted)):
+    for group, places in ((found[1], useful), (found[2], summed)):
         for i in places:
             group[i] = next(parts)
     for i in unsure:
         found[1][i] = Sometimes(found[1][i], frozenset([(next(parts), True)]))
-    for i in told:
-        found[2][i] = Sometimes(found[2][i], frozenset([(next(parts), True)]))
+    exposed = {i: next(parts) for i in told}
     for i in x_wanted:
         found[0][i] = next(parts)
+    for i, (left, right) in apart.items():
+        rows_of = [[*xs, *handed][left], found[0][x_wanted[right]]]
+        flat = [b(Reshape, part, shape=(part.type.shape[0] * part.type.shape[1], part.type.shape[2])) for part in rows_of]
+        found[2][i] = b(MatMul, *flat, transpose_x=True)
+    for i, flag in exposed.items():
+        found[2][i] = Sometimes(found[2][i], frozenset([(flag, True)]))
     return found
 
 
+def _product_of_rows(gradient: Value, handed: Sequence[Value], given: Sequence[Value]) -> tuple[int, int] | None:
+    """The numbers in `handed` and `given` of what a gradient is the product of, the first transposed: x^T y of the rows of a step. The sum
+    of these over all steps is one such product, of all rows.
+    """
+    op = gradient.producer(MatMul)
+    if op is None or not op.transpose_x or op.transpose_y or op.x.type.rank != 2 or op.y.type.rank != 2:
+        return None
+    left = [i for i, value in enumerate(handed) if value is op.x]
+    right = [i for i, value in enumerate(given) if value is op.y]
+    return (left[0], right[0]) if left and right else None
+
+
+def _before(b: Emitter, init: Any, after: Any, steps: Dim, reverse: bool) -> Any:
+    """A carried value before each step, by what it is at first and after each step."""
+    first = b(Reshape, init, shape=(1, *init.type.shape))
+    parts = [after, first] if reverse else [first, after]
+    rest = init.type.shape
+    start = int(reverse)
+    return b(
+        Slice, b(Concat, parts, axis=0), starts=(start, *(0 for _ in rest)), stops=(steps + start, *rest), strides=(1,) * (1 + len(rest))
+    )
+
+
 def _handed(
-    b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any]
-) -> list[Any]:
-    """What each step of a scan was handed, one row for each."""
+    b: Emitter, op: Any, body: Region, xs: list[Any], inits: list[Any], shared: list[Any], steps: Dim, reverse: bool, rows: Sequence[Any],
+    given: Sequence[Any],
+) -> list[Any]:  # fmt: skip
+    """What each step of a scan was handed, one row for each: what the steps give, if all carried values are among that, or by the same
+    scan once more.
+    """
+    ends = body.block.terminator.operands
+    carried, told = ends[: len(inits)], ends[len(inits) :]
+    if given and all(any(value is end for end in told) for value in carried):
+        places = [next(i for i, end in enumerate(told) if end is value) for value in carried]
+        return [_before(b, init, given[i], steps, reverse) for init, i in zip(inits, places, strict=True)]
     made = _Body(op, b)
     made.args([r.type.with_shape(r.type.shape[1:]) for r in rows])
     args = made.args([*(x.type.with_shape(x.type.shape[1:]) for x in xs), *(v.type for v in inits), *(v.type for v in shared)])

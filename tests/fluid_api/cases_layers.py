@@ -273,3 +273,14 @@ def areas_of_all_runs_and_of_the_last_ones(fluid, np):
                 feed = {"p": np.concatenate([1 - likely, likely], 1), "y": draws.randint(0, 2, (8, 1)).astype("int64")}
                 found.append(exe.run(feed=feed, fetch_list=[area, recent] + counts))
     return found
+
+
+@check(L + "sequence_pool", L + "sequence_softmax")
+def the_first_of_equal_rows_learns(fluid, np):
+    """Whole numbers, of which many are equal; a sequence without rows has none."""
+    found = {}
+    for name, lengths in {"ragged": [3, 1, 5, 2], "one": [4], "some without rows": [0, 2, 0, 3]}.items():
+        x = np.random.RandomState(len(lengths)).randint(-1, 2, (sum(lengths), 3)).astype("float32"), [lengths]
+        found[name] = outcome(fluid, np, lambda L, x: L.sequence_pool(x, "max", pad_value=0.5), x)
+        found[name + ", softmax"] = outcome(fluid, np, lambda L, x: L.sequence_softmax(x), (x[0][:, :1], x[1]))
+    return found

@@ -38,6 +38,7 @@ QUICK = {
     "sequences_are_expanded",
     "sequences_get_other_levels",
     "tables_under_declarative",
+    "the_first_of_equal_rows_learns",
     "ways_through_labels_cost",
     "words_are_hashed",
 }

@@ -48,11 +48,20 @@ def sum_of_sequences(x: Tensor, offsets: Tensor) -> Tensor:
 
 
 def peaks(x: Tensor, offsets: Tensor) -> Tensor:
-    """The greatest of the rows of each sequence, element by element, and the least number there is for one without rows."""
-    sequences = dispatch.call(nn.Iota, shape=(offsets.type.shape[0] - 1, 1), axis=0, dtype=i64)
-    inside = math.equal(math.unsqueeze(sequence_of_rows(offsets, x), 0), sequences)
-    inside = math.reshape(inside, [*inside.type.shape, *[1] * (x.ndim - 1)])
-    return math.max(math.where(inside, math.unsqueeze(x, 0), dispatch.full((), float("-inf"), x.type.dtype)), 1)
+    """The greatest of the rows of each sequence, element by element, and the least number there is for one without rows. As in Paddle the
+    gradient goes to the first of several that are equal.
+    """
+    rows, width = x.type.shape[0], x.type.shape[1:]
+    filled = math.concat([x, dispatch.full((1, *width), float("-inf"), x.type.dtype)], 0)
+    size, starts = lengths(offsets), offsets[:-1]
+    numbers = dispatch.call(nn.Iota, shape=(rows + 1,), axis=0, dtype=i64)
+    longest = math.maximum(math.max(size), dispatch.full((), 1, i64))
+    steps = math.reshape(math.nonzero(math.less_than(numbers, longest)), [-1, 1])
+    behind = dispatch.call(nn.DimValue, size=rows, dtype=i64)
+    places = math.where(math.less_than(steps, math.unsqueeze(size, 0)), math.add(steps, math.unsqueeze(starts, 0)), behind)
+    laid = math.reshape(math.gather(filled.detach(), math.reshape(places, [-1]), 0), [*places.type.shape, *width])
+    first = math.reshape(starts, [starts.type.shape[0], *[1] * len(width)])
+    return math.take_along_axis(filled, math.add(math.argmax(laid, 0), first), 0, broadcast=False)
 
 
 def per_sequence(v: Tensor, x: Tensor) -> Tensor:
@@ -94,5 +103,5 @@ def sequence_softmax(x: Tensor, levels: list[Tensor] | None = None) -> Tensor:
     """The softmax of the rows of each sequence, which are one number each."""
     offsets = last_level(levels or [], "X")
     belongs = sequence_of_rows(offsets, x)
-    risen = math.exp(math.subtract(x, math.gather(peaks(x, offsets), belongs, 0)))
+    risen = math.exp(math.subtract(x, math.gather(peaks(x.detach(), offsets), belongs, 0)))
     return math.divide(risen, math.gather(sum_of_sequences(risen, offsets), belongs, 0))
