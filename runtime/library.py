@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import struct
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,24 +195,21 @@ def _open(path: Path, found: LibraryFile) -> tuple[ctypes.CDLL, _Table]:
     """The library in memory, and its table.
 
     The system's loader goes by name: when a library of this name is loaded already, it returns that one, even if the file has changed
-    since. Its identity tells; then a copy under another name is loaded.
+    since. Its identity tells, or that it has no such table; then a copy under another name is loaded.
     """
-    library, table = _open_by_name(path, found.table)
-    if ctypes.string_at(table.identity, len(found.identity)) == found.identity:
-        return library, table
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
+    with suppress(ArtifactError):
+        table = _table_of(library, path, found.table)
+        if ctypes.string_at(table.identity, len(found.identity)) == found.identity:
+            return library, table
     library = load_code(path.read_bytes(), os.fspath(path))
     table = _table_of(library, path, found.table)
     if ctypes.string_at(table.identity, len(found.identity)) != found.identity:
         raise ArtifactError(f"{path}: expected code that belongs to the manifest but got other code")
     return library, table
-
-
-def _open_by_name(path: Path, name: str) -> tuple[ctypes.CDLL, _Table]:
-    try:
-        library = ctypes.CDLL(os.fspath(path))
-    except OSError as error:
-        raise ArtifactError(f"{path}: the system cannot load it: {error}") from error
-    return library, _table_of(library, path, name)
 
 
 def _table_of(library: ctypes.CDLL, path: Path, name: str) -> _Table:

@@ -10,6 +10,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
+from polyreme.cli.drawing import SIZES, first_taken
 from polyreme.cli.models import LoadedModel, find_model, input_option
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.peers import compare_model, comparison_json, comparison_text, parse_peers
@@ -30,7 +31,9 @@ EXAMPLES = (
 
 @click.command("bench", cls=Command, examples=EXAMPLES)
 @model_argument
-@click.option("--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; sizes not given are 1.")
+@click.option(
+    "--size", "sizes", multiple=True, metavar="N=8", help="The value of a free size; by default 1, or the first that the model takes."
+)
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads compute.")
 @click.option(
     "--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="How long to measure.",
@@ -82,7 +85,7 @@ def command(
     if isinstance(executable, NodeModule):
         what = f"the module of WebAssembly '{model}': a run of it from here is a start of Node"
         raise PolyremeError(f"expected a library but got {what}", code="E0002")
-    values = parse_sizes(sizes, executable.manifest.size_names)
+    values = fitting_sizes(executable, sizes)
     arrays = random_inputs(executable.manifest, values)
     shapes = ", ".join(f"{s.name}: {a.dtype}{list(a.shape)}" for s, a in zip(executable.manifest.inputs, arrays, strict=True))
     if peers:
@@ -122,16 +125,27 @@ def _profile(found: LoadedModel, sizes: tuple[str, ...], threads: int | None, se
     module = found.module(freeze=True)
     if threads is not None:
         set_num_threads(threads)
-    values = parse_sizes(sizes, load_profiled(module).manifest.size_names)
+    values = fitting_sizes(load_profiled(module), sizes)
     made = profile_module(module, found.name, None, values, seconds)
     if as_json:
         return json.dumps(made.to_dict())
     return made.table(made.entries if order == "order" else None)
 
 
-def parse_sizes(given: tuple[str, ...], names: tuple[str, ...]) -> dict[str, int]:
-    """Values of free sizes from options `N=8`; 1 where none is given."""
-    values = dict.fromkeys(names, 1)
+def fitting_sizes(executable: Any, given: tuple[str, ...]) -> dict[str, int]:
+    """Values of free sizes from options `N=8`. All others are 1, or the first number that the model takes, which it runs once with."""
+
+    def run(size: int) -> dict[str, int]:
+        values = parse_sizes(given, executable.manifest.size_names, size)
+        executable.run(random_inputs(executable.manifest, values))
+        return values
+
+    return first_taken(SIZES if len(given) < len(executable.manifest.size_names) else [1], run)
+
+
+def parse_sizes(given: tuple[str, ...], names: tuple[str, ...], default: int) -> dict[str, int]:
+    """Values of free sizes from options `N=8`; `default` where none is given."""
+    values = dict.fromkeys(names, default)
     for text in given:
         name, _, number = text.partition("=")
         if not number.isdigit():

@@ -70,8 +70,8 @@ class LoadedModel:
 
         if self.kind == "library":
             raise PolyremeError(f"expected a model but '{self.name}' is a compiled library, which holds no IR", code="E0002")
-        if self.kind != "python" and self.specs:
-            raise PolyremeError(f"expected --input with Python models only: '{self.name}' says itself what it takes", code="E0002")
+        if self.kind == "ir" and self.specs:
+            raise PolyremeError(f"expected no --input with IR text: '{self.name}' says itself what it takes", code="E0002")
         with redirect_stdout(sys.stderr):  # what the model prints is no result of ours
             return model_module(self.value, list(self.specs) or None, freeze)
 

@@ -10,6 +10,7 @@ import click
 
 from polyreme.cli import Command
 from polyreme.cli.completion import model_argument
+from polyreme.cli.drawing import first_taken
 from polyreme.cli.models import LIBRARY_SUFFIXES, LoadedModel, find_model, input_option
 from polyreme.cli.reports import note
 from polyreme.ir.diagnostics import PolyremeError
@@ -123,17 +124,21 @@ def in_precision(found: LoadedModel, precision: str, data: Path | None) -> Modul
 
     traced = _traced(found)
     fixed = _fixed_batch(traced)
+
+    def lowered(batches: list[dict[str, Any]]) -> Any:
+        return lower_precision(found.value, precision, batches, input_spec=list(found.specs) or None)
+
     if data is None:
         note(
             f"warning: no --calibrate: {'scales are chosen and ' if precision == 'int8' else ''}errors are told on numbers drawn at "
             "random, which may be far from what the model will see"
         )
-        batches = _drawn(traced)
+        made, report = first_taken(DRAWN_SIZES, lambda size: lowered(_drawn(traced, size)))
     else:
         batches = [
             batch for file in _sample_files(data) for batch in read_batches(file, traced.input_names, fixed or 8, fixed is not None)
         ]
-    made, report = lower_precision(found.value, precision, batches, input_spec=list(found.specs) or None)
+        made, report = lowered(batches)
     click.echo(str(report))
     return model_module(made, None, freeze=True)
 
@@ -147,8 +152,6 @@ def _traced(found: LoadedModel) -> Traced:
             f"expected a Python or saved model to quantise but got {'IR text' if found.kind == 'ir' else 'the library'} '{found.name}'",
             code="E0002",
         )
-    if found.kind != "python" and found.specs:
-        raise PolyremeError(f"expected --input with Python models only: '{found.name}' says itself what it takes", code="E0002")
     return trace_model(found.value, list(found.specs) or None)
 
 
@@ -166,27 +169,20 @@ def _sample_files(data: Path) -> list[Path]:
     return files
 
 
-def _drawn(traced: Traced) -> list[dict[str, Any]]:
-    """Some batches of random inputs of a few samples; other free sizes are the first of `DRAWN_SIZES` that the model takes. Whole numbers
-    are any that the model takes, as far as it says so, or any of eight bits.
+def _drawn(traced: Traced, size: int) -> list[dict[str, Any]]:
+    """Some batches of random inputs of a few samples; other free sizes are `size`. Whole numbers are any that the model takes, as far as it
+    says so, or any of eight bits. A size that the model does not take is an `EvaluateError`.
     """
-    from polyreme.ir.evaluate import EvaluateError, bind_sizes, random_inputs
+    from polyreme.ir.evaluate import bind_sizes, random_inputs
 
     func = traced.frozen().function()
     samples = {str(t.shape[0]): DRAWN_SAMPLES for t in traced.inputs if t.shape and not isinstance(t.shape[0], int)}
-    refused: EvaluateError | None = None
-    for size in DRAWN_SIZES:
-        batches = [random_inputs(func, seed, size, samples) for seed in range(DRAWN_BATCHES)]
-        try:
-            bind_sizes(func, dict(enumerate(batches[0])))
-        except EvaluateError as error:
-            refused = refused or error
-            continue
-        return [
-            {name: _whole_numbers(func, name, array, seed) for name, array in zip(traced.input_names, batch, strict=True)}
-            for seed, batch in enumerate(batches)
-        ]
-    raise refused or AssertionError("there are sizes to try")
+    batches = [random_inputs(func, seed, size, samples) for seed in range(DRAWN_BATCHES)]
+    bind_sizes(func, dict(enumerate(batches[0])))
+    return [
+        {name: _whole_numbers(func, name, array, seed) for name, array in zip(traced.input_names, batch, strict=True)}
+        for seed, batch in enumerate(batches)
+    ]
 
 
 def _whole_numbers(func: Func, name: str, array: Any, seed: int) -> Any:

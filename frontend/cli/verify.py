@@ -12,6 +12,7 @@ import numpy as np
 from polyreme.cli import WRONG, Command
 from polyreme.cli.bisect import input_names, read_inputs, tell_finding
 from polyreme.cli.completion import complete_files, model_argument
+from polyreme.cli.drawing import SIZES, first_taken
 from polyreme.cli.models import find_model, parse_input
 from polyreme.cli.own_passes import OwnPasses, own_passes_options
 from polyreme.cli.reports import is_quiet, note
@@ -32,15 +33,17 @@ EXAMPLES = (
 )
 @click.option("--inputs", "archive", type=click.Path(path_type=Path), metavar="FILE.npz", help="The arrays of all inputs, by name.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the inputs that are not given.")
-@click.option("--size", type=click.IntRange(min=0), default=3, show_default=True, help="The value of free sizes in drawn inputs.")
+@click.option(
+    "--size", type=click.IntRange(min=0), help="The value of free sizes in drawn inputs; by default 3, or the first that the model takes."
+)
 @own_passes_options()
 @click.option(
     "-o", "--output", default=".", type=click.Path(file_okay=False, path_type=Path), help="The folder for what reproduces a fault."
 )
 @click.pass_context
 def command(
-    ctx: click.Context, model: str, library: Path, given: tuple[str, ...], archive: Path | None, seed: int, size: int, own: OwnPasses,
-    output: Path,
+    ctx: click.Context, model: str, library: Path, given: tuple[str, ...], archive: Path | None, seed: int, size: int | None,
+    own: OwnPasses, output: Path,
 ) -> None:
     """Compare LIBRARY with what MODEL should compute, on random or given inputs.
 
@@ -58,8 +61,13 @@ def command(
     found = find_model(model, [parse_input(text) for text in given if not text.endswith(".npy")])
     module = found.module(freeze=True)
     main = module.function()
-    arrays = read_inputs(main, [text for text in given if text.endswith(".npy")], archive, seed, size)
-    results = executable.run(_in_order(executable.manifest, input_names(main), arrays, library))
+    files = [text for text in given if text.endswith(".npy")]
+
+    def run(size: int) -> tuple[list[Any], Any]:
+        arrays = read_inputs(main, files, archive, seed, size)
+        return arrays, executable.run(_in_order(executable.manifest, input_names(main), arrays, library))
+
+    arrays, results = first_taken((3, *SIZES) if size is None else [size], run)
     expected = expect(module, arrays)
     names = list(executable.output_names)
     if len(names) != len(expected.given):

@@ -72,7 +72,9 @@ def compile(
     if chosen is None:
         return _compile_for_several(net, Path(path), target, input_spec, form, folders, cpp, allowed)
     if cpp and (chosen.code == "ptx" or is_module):
-        raise PolyremeError(f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}'", code="E0004")
+        raise PolyremeError(
+            f"expected a library that C++ programs use (.so, .a, .o) for a header of C++ but got '{path}' for {chosen.name}", code="E0004"
+        )
     if chosen.code == "ptx":
         _check_artifact(Path(path), chosen, form, small)
     else:
@@ -143,6 +145,12 @@ def _compile_for_several(
     if asked.arch != "x86_64":
         message = f"expected a target of x86-64 for a library of several levels (cpu 'multi') but got '{asked.name}'"
         raise PolyremeError(message, code="E0008")
+    if asked.name in {level.name for level in level_targets()}:
+        raise PolyremeError(
+            f"expected no level of x86-64 for a library of several (cpu 'multi'), which has v2, v3 and v4, but got '{asked.name}'; "
+            "leave out one of the two",
+            code="E0008",
+        )
     form = check_form(path, level_targets()[0], form)
     artifacts = []
     for level in level_targets():

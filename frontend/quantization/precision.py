@@ -31,7 +31,7 @@ PRECISIONS = ("bf16-weights", "int8")
 class LayerPrecision:
     """A product: how its weight is kept, and why in float32 where it is. `error` is how far its output is from that of the model in
     float32, as a share of its size: the root of the mean square of either, on all of the data. It is that of the whole model up to there.
-    None where the output is not seen, in a loop or branch.
+    None where the output is not seen, in a loop or branch, or has sizes that values tell, which became others.
     """
 
     name: str
@@ -111,7 +111,7 @@ def lower_precision(
     return made, PrecisionReport(precision, layers, bytes_before, bytes_after, measure_agreement(*answers))
 
 
-def _errors(before: Module, after: Module, batches: list[list[Any]]) -> tuple[list[float], tuple[list[list[Any]], list[list[Any]]]]:
+def _errors(before: Module, after: Module, batches: list[list[Any]]) -> tuple[list[float | None], tuple[list[list[Any]], list[list[Any]]]]:
     """How far the outputs of products are off, in order, and the answers of either module."""
     programs, outputs = [], 0
     for module in (before, after):
@@ -120,12 +120,15 @@ def _errors(before: Module, after: Module, batches: list[list[Any]]) -> tuple[li
         programs.append((load_module(with_values_returned(module, values), "compared"), len(values)))
     (exact, count), (found, other) = programs
     assert count == other, "expected the same products in either module"
-    signals = [Signal() for _ in range(count)]
+    signals: list[Signal | None] = [Signal() for _ in range(count)]
     answers: tuple[list[list[Any]], list[list[Any]]] = ([], [])
     for arrays in batches:
         wanted, got = exact.run(arrays), found.run(arrays)
         answers[0].append(wanted[:outputs])
         answers[1].append(got[:outputs])
-        for signal, a, b in zip(signals, wanted[outputs:], got[outputs:], strict=True):
-            signal.add(a, b.astype(np.float64))
-    return [math.sqrt(s.noise / s.signal) if s.signal else float(s.noise > 0) for s in signals], answers
+        for i, (signal, a, b) in enumerate(zip(signals, wanted[outputs:], got[outputs:], strict=True)):
+            if a.shape != b.shape:
+                signals[i] = None
+            elif signal is not None:
+                signal.add(a, b.astype(np.float64))
+    return [None if s is None else math.sqrt(s.noise / s.signal) if s.signal else float(s.noise > 0) for s in signals], answers

@@ -24,7 +24,6 @@ from polyreme.jit.loading import TranslatedLayer
 from polyreme.jit.program import PresentWeights, TracedProgram
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
-from polyreme.lowering.schedule.regions import makes_size
 from polyreme.lowering.transforms.cleanup import Dce
 from polyreme.lowering.transforms.insert_quantization import (
     PRODUCTS,
@@ -128,12 +127,6 @@ def prepare(model: Any, data: Iterable[Any], input_spec: Sequence[Any] | None, s
     arrays = [batch.ordered(traced.input_names, i) for i, batch in enumerate(batches)]
     module = traced.frozen()
     name = traced.func.sym_name
-    if (learnt := next((op for op in module.walk() if makes_size(op)), None)) is not None:
-        raise PolyremeError(
-            f"expected a model in one piece to quantise but '{learnt.name}' in '{name}' makes a size of what is computed: such models run "
-            "in parts",
-            code="E1102",
-        )
     tidy_for_quantization(module)
     products, left = find_products(module.function(), halves)
     chosen, skipped = _without_skipped(products, list(skip))

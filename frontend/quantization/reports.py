@@ -70,7 +70,8 @@ class Agreement:
 
     `top1` is the share of samples whose largest element is the same, `top5` that whose largest element is among the five largest of the
     other; None where outputs have no classes. `cosine` is the least cosine between the outputs of a batch, `largest` the largest
-    difference, `db` the ratio of signal to noise.
+    difference, `db` the ratio of signal to noise. `resized` counts the outputs whose sizes, which values tell, became others: nothing else
+    is told of these.
     """
 
     samples: int
@@ -79,6 +80,7 @@ class Agreement:
     cosine: float
     largest: float
     db: float
+    resized: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,14 +129,16 @@ def agreement_text(found: Agreement) -> str:
     """How near answers are, in a line."""
     shares = [f"{name} {share:.2%}" for name, share in (("top-1", found.top1), ("top-5", found.top5)) if share is not None]
     same = f"same {' and '.join(shares)}, " if shares else ""
-    return f"on {found.samples} samples: {same}cosine {found.cosine:.5f}, largest difference {found.largest:.3g}, {found.db:.1f} dB"
+    resized = f", {found.resized} outputs of other sizes" if found.resized else ""
+    numbers = f"cosine {found.cosine:.5f}, largest difference {found.largest:.3g}, {found.db:.1f} dB"
+    return f"on {found.samples} samples: {same}{numbers}{resized}"
 
 
 def measure_agreement(before: Sequence[Sequence[Array]], after: Sequence[Sequence[Array]]) -> Agreement:
     """Compare outputs, batch by batch: the first output of a call for classes, all of floats for the rest."""
-    samples = same = near = 0
+    samples = same = near = resized = 0
     cosine, largest, signal = 1.0, 0.0, Signal()
-    ranked = all(run[0].ndim == 2 and run[0].shape[1] > 1 for run in before if run)
+    ranked = all(a[0].ndim == 2 and a[0].shape[1] > 1 and a[0].shape == b[0].shape for a, b in zip(before, after, strict=True) if a)
     classes = min((run[0].shape[-1] for run in before if run and run[0].ndim), default=0)
     for mine, its in zip(before, after, strict=True):
         samples += mine[0].shape[0] if mine[0].ndim else 1
@@ -143,6 +147,9 @@ def measure_agreement(before: Sequence[Sequence[Array]], after: Sequence[Sequenc
             same += int((best == other).sum())
             near += int((np.argsort(-its[0], axis=1, kind="stable")[:, :5] == best[:, None]).any(1).sum())
         for a, b in zip(mine, its, strict=True):
+            if a.shape != b.shape:
+                resized += 1
+                continue
             if a.dtype.kind != "f" or not a.size:
                 continue
             x, y = a.astype(np.float64).reshape(-1), b.astype(np.float64).reshape(-1)
@@ -151,7 +158,8 @@ def measure_agreement(before: Sequence[Sequence[Array]], after: Sequence[Sequenc
             largest = max(largest, float(np.abs(x - y).max()))
             signal.add(x, y)
     top1 = same / samples if ranked and samples else None
-    return Agreement(samples, top1, near / samples if top1 is not None and classes > 5 else None, cosine, largest, signal.decibels)
+    top5 = near / samples if top1 is not None and classes > 5 else None
+    return Agreement(samples, top1, top5, cosine, largest, signal.decibels, resized)
 
 
 def plain(value: Any) -> Any:

@@ -390,7 +390,8 @@ def check_form(path: Path, target: Target, form: str | None = None) -> str:
     found = (form or usual) if is_device(path) else {suffix: known for known, suffix in FORMS.items()}.get(path.suffix)
     if found is None or (form is not None and found != form):
         wanted = FORMS[form] if form is not None else ", ".join(f"{suffix} ({known})" for known, suffix in FORMS.items())
-        raise PolyremeError(f"expected a file of suffix {wanted} for a library but got '{path.name}'", code="E0004")
+        hint = "; an artifact for a GPU has a target such as 'cuda:sm_80'" if path.suffix == ".cubin" else ""
+        raise PolyremeError(f"expected a file of suffix {wanted} for a library but got '{path.name}'{hint}", code="E0004")
     if (found == "wasm") != (target.arch == "wasm32"):
         raise PolyremeError(
             f"expected a module of WebAssembly (.wasm) for the target wasm32, and only for it, but got '{path.name}' for {target.triple}",

@@ -137,6 +137,15 @@ def test_input_replaces_the_models_own_spec(polyreme: Any) -> None:
     assert "tensor<Bx9xf64>" in polyreme("inspect", "net.py:double", "--input", "x=float64[B,9]").out
 
 
+def test_input_says_which_sizes_of_a_saved_model_are_known(polyreme: Any) -> None:
+    paddle.jit.save(paddle.nn.Linear(4, 3), "saved", input_spec=[InputSpec([None, 4], "float32", "x")])
+    assert "tensor<7x4xf32>" in polyreme("inspect", "saved", "--input", "x=f32[7,4]").out
+    assert polyreme("compile", "saved", "--input", "x=f32[2,4]", "--precision", "bf16-weights", "-o", "saved.so").code == 0
+    assert paddle.load_compiled("saved.so")(np.ones((2, 4), "float32")).shape == (2, 3)
+    refused = polyreme("compile", "saved", "--input", "x=f32[2,5]", "-o", "saved.so")
+    assert refused.code == 1 and "expected" in refused.err and "Traceback" not in refused.err
+
+
 def test_opt_runs_passes(polyreme: Any) -> None:
     Path("x.tir").write_text(
         "func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %a = nn.exp %x : tensor<4xf32>\n  %b = nn.tanh %x : tensor<4xf32>\n  return "

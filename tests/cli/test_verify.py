@@ -54,6 +54,26 @@ def test_a_right_library_is_within_its_bounds(polyreme: Call) -> None:
     assert code == 0 and "float32[2, 3]" in out
 
 
+class Ends(paddle.nn.Layer):
+    """Takes 12 steps and more, in pairs, and as many marks."""
+
+    def forward(self, x: Any, marks: Any) -> Any:
+        return x[:, :-11].sum(1), paddle.reshape(x, [x.shape[0], -1, 2]), marks + x
+
+
+def test_sizes_that_nobody_gives_are_those_that_the_model_takes(polyreme: Call) -> None:
+    spec = [paddle.static.InputSpec([None, None], "float32", name) for name in ("x", "marks")]
+    paddle.jit.save(Ends(), "net", input_spec=spec)
+    assert polyreme("compile", "net.polyreme", "-o", "net.so")[0] == 0
+    code, out, _ = polyreme("verify", "net.polyreme", "net.so")
+    assert code == 0 and "float32[8, 8, 2]" in out
+    code, out, err = polyreme("verify", "net.polyreme", "net.so", "--size", "4")
+    assert code == 1 and "at least" in err
+    for model in ("net.polyreme", "net.so"):
+        code, out, _ = polyreme("bench", model, "--seconds", "0.01", "--size", "N=2")
+        assert code == 0 and "x: float32[2, 16]" in out
+
+
 def test_a_library_of_other_weights_is_told_from_a_wrong_compiler(polyreme: Call) -> None:
     spec = [paddle.static.InputSpec([None, 4], "float32", "x")]
     paddle.jit.save(paddle.nn.Linear(4, 3), "net", input_spec=spec)

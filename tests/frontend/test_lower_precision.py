@@ -17,6 +17,7 @@ from polyreme.compiled.compilation import load_compiled
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.types import bf16
 from polyreme.quantization import lower_precision
+from polyreme.quantization.reports import agreement_text, measure_agreement
 
 
 class Words(nn.Layer):
@@ -186,7 +187,7 @@ PICTURE = [
 
 def test_inputs_that_are_drawn_are_those_that_the_model_takes(tmp_path: Path) -> None:
     paddle.jit.save(Picture(), str(tmp_path / "net"), input_spec=PICTURE)
-    batches = _drawn(_traced(find_model(str(tmp_path / "net"), [])))
+    batches = _drawn(_traced(find_model(str(tmp_path / "net"), [])), 3)
     pixels, ids = (np.concatenate([b[name].ravel() for b in batches]) for name in ("image", "ids"))
     assert pixels.dtype == np.uint8 and pixels.min() < 32 and pixels.max() > 223
     assert ids.dtype == np.int64 and ids.min() >= 0 and 100 < ids.max() < 300
@@ -215,14 +216,48 @@ def test_what_cannot_be_narrowed_says_why(precision: str, tmp_path: Path) -> Non
     x = np.ones((2, 4), "float32")
     spec = [paddle.static.InputSpec([None, 4], "float32", "x")]
 
-    def in_parts(x: Any) -> Any:
-        y = layer(x).flatten()
-        return paddle.gather(y, paddle.nonzero(y > 0).flatten())
-
     def branches(x: Any) -> Any:
         return paddle.static.nn.cond(x.sum() > 0, lambda: layer(x), lambda: layer(x) * 2)
 
-    for function, why in ((in_parts, "makes a size of what is computed"), (branches, "in its loops and branches stay in floats")):
-        with pytest.raises(PolyremeError, match=why) as refused:
-            lower_precision(paddle.jit.to_static(function), precision, [[x]], input_spec=spec)
-        assert refused.value.diagnostics[0].code == "E1102"
+    with pytest.raises(PolyremeError, match="in its loops and branches stay in floats") as refused:
+        lower_precision(paddle.jit.to_static(branches), precision, [[x]], input_spec=spec)
+    assert refused.value.diagnostics[0].code == "E1102"
+
+
+class _InParts(nn.Layer):
+    """What its first layer gives decides how many rows its second one takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x)
+        kept = paddle.gather(y, paddle.nonzero(y.sum(1) > 0).flatten())
+        return self.second(kept), y
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16-weights"])
+def test_a_model_that_runs_in_parts_is_narrowed(precision: str, tmp_path: Path) -> None:
+    paddle.seed(3)
+    net = _InParts()
+    net.eval()
+    x = np.random.default_rng(1).standard_normal((64, 8)).astype("float32")
+    spec = [paddle.static.InputSpec([None, 8], "float32", "x")]
+    made, report = lower_precision(net, precision, [[x[:32]], [x[32:]]], input_spec=spec)
+    assert [row.precision for row in report.layers] == [precision.removesuffix("-weights")] * 2
+    library = paddle.compile(made, tmp_path / "net.so")
+    rows, y = library(x)
+    exact = net.first(paddle.to_tensor(x)).numpy()
+    assert np.abs(y - exact).max() < 0.05 * np.abs(exact).max()
+    kept = y[y.sum(1) > 0]
+    assert rows.shape == (len(kept), 3)
+    wanted = net.second(paddle.to_tensor(kept)).numpy()
+    assert np.abs(rows - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+def test_outputs_whose_sizes_change_are_counted() -> None:
+    before, after = [[np.ones(3, "float32"), np.ones(2, "float32")]], [[np.ones(2, "float32"), np.ones(2, "float32")]]
+    found = measure_agreement(before, after)
+    assert (found.resized, found.cosine) == (1, pytest.approx(1.0))
+    assert agreement_text(found).endswith("1 outputs of other sizes")

@@ -363,9 +363,25 @@ def test_several_levels_are_for_x86_64_and_for_libraries(tmp_path: Path) -> None
     for target in ("aarch64", find_target("aarch64")):
         with pytest.raises(PolyremeError, match=r"of x86-64 for a library of several levels \(cpu 'multi'\) but got 'aarch64'"):
             paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", target=target, cpu="multi", input_spec=spec)
+    with pytest.raises(PolyremeError, match=r"no level of x86-64 for a library of several .* but got 'x86-64-avx2'; leave out one"):
+        paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", target="x86-64-v3", cpu="multi", input_spec=spec)
+    if host().arch == "x86_64":
+        # Of one level, and of several, one after the other in one file: what the system has open by that name is the first.
+        plain = paddle.compile(paddle.nn.Sigmoid(), tmp_path / "net.so", input_spec=spec)
+        assert plain(np.zeros((2, 8), "float32")).max() == 0.5
     library = paddle.compile(paddle.nn.ReLU(), tmp_path / "net.so", cpu="multi", input_spec=spec)
     if host().arch == "x86_64":
         assert library(np.full((2, 8), -1, "float32")).max() == 0
+
+
+def test_refusals_name_the_target(tmp_path: Path) -> None:
+    spec = [paddle.static.InputSpec([2, 8], "float32", "x")]
+    for path, kind, wanted in (
+        ("net.cubin", {}, "an artifact for a GPU has a target such as 'cuda:sm_80'"),
+        ("net.so", {"target": "cuda:sm_80", "cpp": True}, r"C\+\+ but got '.*net.so' for cuda:sm_80"),
+    ):
+        with pytest.raises(PolyremeError, match=wanted):
+            paddle.compile(paddle.nn.ReLU(), tmp_path / path, input_spec=spec, **kind)
 
 
 # --- linkers
