@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from polyreme import dispatch
 from polyreme.casting.operators import operator
 from polyreme.dialects import nn as ops
+from polyreme.ir.types import i64
 from polyreme.math.common import axis_of, cast_to, promote, promoted, same_sizes, tensor_arg
 from polyreme.math.elementwise import multiply
 from polyreme.math.manipulation import reshape, transpose
@@ -91,16 +92,17 @@ def kron(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 @operator("trace")
 def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Tensor:
     """The sum of a diagonal of two axes."""
-    import numpy as np
-
     if x.ndim < 2:
         raise IndexError(f"trace expected a tensor of at least 2 axes but got shape {list(x.shape)}")
 
     first, second = axis_of(axis1, x.ndim, "trace"), axis_of(axis2, x.ndim, "trace")
     rest = [i for i in range(x.ndim) if i not in (first, second)]
-    rows, columns = x.shape[first], x.shape[second]
-    mask = np.eye(rows, columns, offset, dtype=x.type.dtype.np)
-    return cast_to(sum(multiply(transpose(x, [*rest, first, second]), dispatch.constant(mask)), [-2, -1]), x.type.dtype)
+    rows, columns = x.type.shape[first], x.type.shape[second]
+    row, column = (dispatch.call(ops.Iota, shape=shape, axis=axis, dtype=i64) for axis, shape in enumerate([(rows, 1), (1, columns)]))
+    on_diagonal = dispatch.call(ops.Equal, dispatch.call(ops.Add, row, dispatch.full((), int(offset), i64)), column)
+    # Chosen, not multiplied by 0: an infinity beside the diagonal is not part of it.
+    kept = dispatch.call(ops.Where, on_diagonal, transpose(x, [*rest, first, second]), dispatch.full((), 0, x.type.dtype))
+    return cast_to(sum(kept, [-2, -1]), x.type.dtype)
 
 
 @operator("dist")

@@ -168,7 +168,7 @@ def histogram(
     dtype = input.type.dtype
     x = reshape(input.detach(), [-1])
     counted = f32 if weight is not None or density else i64
-    if not product(x.type.shape):
+    if product(x.type.shape) == 0:
         return dispatch.full((bins,), 0, f32)
     number = lambda value: dispatch.full((), value if dtype.is_float else int(value), dtype)
     known = dispatch.full(x.type.shape, True, i1) if not dtype.is_float else dispatch.call(ops.LogicalNot, dispatch.call(ops.IsNan, x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
@@ -25,6 +26,7 @@ def _unary(name: str, apply: Callable[[Tensor], Tensor], legacy: str = "", op: t
 _unary("abs", math.abs)
 _unary("acos", math.acos)
 _unary("acosh", math.acosh)
+_unary("angle", math.angle)
 _unary("asin", math.asin)
 _unary("asinh", math.asinh)
 _unary("atan", math.atan)
@@ -91,7 +93,9 @@ def clip(x: Tensor, min: Scalar, max: Scalar) -> Tensor:
         if isinstance(bound, Tensor):
             x = limit(x, math.reshape(cast_to(bound, x.type.dtype), []))
         else:
-            x = math.clip(x, bound, None) if limit is math.maximum else math.clip(x, None, bound)
+            # Of whole numbers the bounds are, too: it is functions of the API that make floats of them first.
+            held = int(bound) if x.type.dtype.is_integer and isinstance(bound, float) and isfinite(bound) else bound
+            x = math.clip(x, held, None) if limit is math.maximum else math.clip(x, None, held)
     return x
 
 
@@ -126,7 +130,15 @@ def cast(x: Tensor, *, dtype: ScalarType | None, in_dtype: ScalarType | None = N
     return x if dtype is None else cast_to(x, dtype)
 
 
+@operator("logit", legacy=spelled("logit", types={"eps": "FLOAT"}))
+def logit(x: Tensor, *, eps: float = 1e-6) -> Tensor:
+    return math.logit(x, eps)
+
+
 # --- of two tensors
+
+# As text in older programs.
+_TOLERANCES = {"rtol": "STRING", "atol": "STRING"}
 
 
 def _binary(name: str, apply: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -187,6 +199,36 @@ _binary("logical_xor", math.logical_xor)
 _binary("bitwise_and", math.bitwise_and)
 _binary("bitwise_or", math.bitwise_or)
 _binary("bitwise_xor", math.bitwise_xor)
+
+
+@operator("equal_all", legacy=spelled("equal_all", {"X": "x", "Y": "y"}), misdeclared=True)
+def equal_all(x: Tensor, y: Tensor) -> Tensor:
+    return math.equal_all(x, y)
+
+
+@operator("atan2", legacy=spelled("atan2", {"X1": "x", "X2": "y"}))
+def atan2(x: Tensor, y: Tensor) -> Tensor:
+    return math.atan2(x, y)
+
+
+@operator("copysign", legacy=spelled("copysign", {"x": "x", "y": "y"}, "out"), misdeclared=True)
+def copysign(x: Tensor, y: Tensor) -> Tensor:
+    return math.copysign(x, y)
+
+
+@operator(
+    "isclose",
+    legacy=spelled(
+        "isclose", {"Input": "x", "Other": "y", "Rtol": "rtol", "Atol": "atol"}, types=_TOLERANCES, constant="Rtol Atol"
+    ),
+)
+def isclose(x: Tensor, y: Tensor, rtol: Number = "1e-5", atol: Number = "1e-8", *, equal_nan: bool = False) -> Tensor:
+    return math.isclose(x, y, float(rtol), float(atol), equal_nan)
+
+
+@operator("allclose")
+def allclose(x: Tensor, y: Tensor, rtol: Number = "1e-5", atol: Number = "1e-8", *, equal_nan: bool = False) -> Tensor:
+    return math.allclose(x, y, float(rtol), float(atol), equal_nan)
 
 
 # --- of several tensors

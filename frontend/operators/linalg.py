@@ -47,6 +47,16 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
     return math.dot(x, y)
 
 
+@operator("dist")
+def dist(x: Tensor, y: Tensor, *, p: float = 2.0) -> Tensor:
+    return math.dist(x, y, p)
+
+
+@operator("trace")
+def trace(x: Tensor, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    return math.trace(x, offset, axis1, axis2)
+
+
 @operator("kron", legacy=spelled("kron", _XY))
 def kron(x: Tensor, y: Tensor) -> Tensor:
     return math.kron(x, y)

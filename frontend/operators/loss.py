@@ -193,12 +193,24 @@ def bpr_loss(x: Tensor, label: Tensor) -> Tensor:
     return math.scale(math.sum(math.multiply(apart, cast_to(others, x.type.dtype)), [-1], keepdim=True), 1.0 / (int(classes) - 1))
 
 
-@operator(legacy=spelled("label_smooth", {"X": "x", "PriorDist": "prior"}, constant="PriorDist"))
-def label_smooth(x: Tensor, prior: Tensor | None = None, *, epsilon: float = 0.0) -> Tensor:
-    """(1 - epsilon) * x + epsilon * prior, whose elements are by default 1 / classes each."""
-    if prior is None:
-        return math.scale(x, 1.0 - epsilon, epsilon / int(x.type.shape[-1]))
-    return math.add(math.scale(x, 1.0 - epsilon), math.scale(math.reshape(_fixed(prior), [1, -1]), epsilon))
+@operator("label_smooth", legacy=spelled("label_smooth", {"X": "label", "PriorDist": "prior_dist"}, constant="PriorDist"))
+def label_smooth(label: Tensor, prior_dist: Tensor | None = None, *, epsilon: float = 0.0) -> Tensor:
+    """(1 - epsilon) * label + epsilon * prior_dist, whose elements are by default 1 / classes each."""
+    if prior_dist is None:
+        return math.scale(label, 1.0 - epsilon, epsilon / int(label.type.shape[-1]))
+    return math.add(math.scale(label, 1.0 - epsilon), math.scale(math.reshape(_fixed(prior_dist), [1, -1]), epsilon))
+
+
+@operator(
+    "nll_loss",
+    legacy=spelled(
+        "nll_loss", {"X": "input", "Label": "label", "Weight": "weight"}, "Out Total_weight", types={"ignore_index": "LONG"}
+    ),
+)
+def nll_loss(
+    input: Tensor, label: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+) -> tuple[Tensor, None]:
+    return functional.nll_loss(input, label, weight, ignore_index, reduction), None
 
 
 @operator(legacy=spelled("cos_sim", {"X": "x", "Y": "y"}, "Out XNorm YNorm"))

@@ -27,6 +27,11 @@ def uniform(
     return _generator(seed).uniform(tuple(shape), float(min), float(max), dtype or f32)
 
 
+@operator("bernoulli", legacy=spelled("bernoulli"))
+def bernoulli(x: Tensor) -> Tensor:
+    return math.bernoulli(x)
+
+
 @operator("gaussian", legacy=spelled("gaussian_random", _SHAPE, types=_LONGS))
 def gaussian(shape: Extents, *, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: ScalarType | None = f32) -> Tensor:
     return _generator(seed).normal(shape, mean, std, dtype or f32)

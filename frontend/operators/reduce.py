@@ -30,7 +30,8 @@ def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
 def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None, dim: str = "INTS") -> None:
     spelling = spelled(legacy, _AXES, attributes=_ATTRIBUTES, defaults=_FIRST, types={"dim": dim}, ignored="in_dtype out_dtype")
 
-    @operator(name, legacy=spelling, nn=op)
+    # Of numbers that are no bools, files have it that whether all hold is such a number.
+    @operator(name, legacy=spelling, nn=op, misdeclared=op in (nn.Any, nn.All))
     def function(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
         return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
 

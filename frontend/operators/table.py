@@ -33,6 +33,7 @@ from polyreme.operators import (
     shape,
     slicing,
     spectrum,
+    statistics,
 )
 from polyreme.operators.arguments import UnsupportedError
 from polyreme.operators.boxes import chosen, found, matched, proposals, region_targets
@@ -119,6 +120,7 @@ FAMILIES = (
     ranks,
     slicing,
     spectrum,
+    statistics,
     steps,
     update,
     vision,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch, math
+from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import f32, i64
 from polyreme.math import fed_sizes
@@ -20,6 +21,8 @@ from polyreme.operators.definition import Legacy, operator, spelled
 from polyreme.operators.shape import MOST_PARTS
 from polyreme.tensor import Tensor
 
+# Where windows put their elements is a constant of so many numbers at most.
+MOST_PLACES = 1 << 22
 _METHODS = ("nearest", "bilinear", "linear", "trilinear", "bicubic")
 
 
@@ -169,6 +172,30 @@ def channel_shuffle(x: Tensor, *, groups: int, data_format: str = "NCHW") -> Ten
 @operator("temporal_shift", legacy=spelled("temporal_shift"))
 def temporal_shift(x: Tensor, *, seg_num: int, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Tensor:
     return functional.temporal_shift(x, seg_num, shift_ratio, data_format=data_format)
+
+
+@operator("fold", legacy=spelled("fold", outputs="Y"))
+def fold(x: Tensor, *, output_sizes: Sizes, kernel_sizes: Sizes, strides: Sizes, paddings: Sizes, dilations: Sizes) -> Tensor:
+    """The sums of what windows [N, channels * places in a window, windows] have for each pixel of an image."""
+    numbers = [[int(n) for n in sizes] for sizes in (output_sizes, kernel_sizes, strides, paddings, dilations)]
+    image, kernel, steps, pads, gaps = numbers
+    top, left, bottom, right = pads if len(pads) == 4 else [*pads, *pads]
+    padded = [image[0] + top + bottom, image[1] + left + right]
+    if any(n < 1 for n in (*image, *kernel, *steps, *gaps)) or any(n < 0 for n in pads) or len(x.type.shape) != 3:
+        raise UnsupportedError(f"expected windows of an image of {image} but got sizes {numbers[1:]} and {x.type}")
+    counts = [(size - (k - 1) * gap - 1) // step + 1 for size, k, step, gap in zip(padded, kernel, steps, gaps, strict=True)]
+    check_count(product([*kernel, *counts]), MOST_PLACES, "places of windows")
+    rows, columns = (
+        gap * np.arange(k)[:, None] + step * np.arange(count) for k, step, gap, count in zip(kernel, steps, gaps, counts, strict=True)
+    )
+    places = rows[:, None, :, None] * padded[1] + columns[None, :, None, :]
+    batch, channels, windows = x.type.shape
+    if isinstance(windows, int) and windows != product(counts):
+        raise UnsupportedError(f"expected {product(counts)} windows of an image of {image} but got {windows}")
+    flat = math.reshape(x, [batch, channels // product(kernel), product([*kernel, *counts])])
+    summed = dispatch.call(nn.ScatterAdd, flat, dispatch.constant(places.reshape(-1).astype(np.int64)), axis=2, size=product(padded))
+    whole = math.reshape(summed, [batch, channels // product(kernel), *padded])
+    return whole[:, :, top : top + image[0], left : left + image[1]]
 
 
 @operator("unfold", legacy=spelled("unfold", outputs="Y"))

@@ -70,7 +70,7 @@ def similarity_focus(x: Tensor, *, axis: int, indexes: Sizes) -> Tensor:
 _PAIRS = {"X": "x", "Y": "y", "Weight": "weight", "Bias": "bias"}
 
 
-@operator(legacy=spelled("bilinear_tensor_product", _PAIRS))
+@operator("bilinear", legacy=spelled("bilinear_tensor_product", _PAIRS))
 def bilinear_tensor_product(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return functional.bilinear(x, y, weight, bias)
 

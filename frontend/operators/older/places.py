@@ -40,14 +40,14 @@ def pad_constant_like(x: Tensor, y: Tensor, *, pad_value: float = 0.0) -> Tensor
     return made
 
 
-@operator(legacy=spelled("multiplex", {"X": "x", "Ids": "index"}))
-def multiplex(x: list[Tensor], index: Tensor) -> Tensor:
-    return chosen_rows(x, index)
+@operator("multiplex", legacy=spelled("multiplex", {"X": "inputs", "Ids": "index"}))
+def multiplex(inputs: list[Tensor], index: Tensor) -> Tensor:
+    return chosen_rows(inputs, index)
 
 
-@operator(legacy=spelled("shard_index"))
-def shard_index(x: Tensor, *, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
-    return within_shard(x, index_num, nshards, shard_id, ignore_value)
+@operator("shard_index", legacy=spelled("shard_index", {"X": "input"}))
+def shard_index(input: Tensor, *, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Tensor:
+    return within_shard(input, index_num, nshards, shard_id, ignore_value)
 
 
 @operator(legacy=spelled("mean_iou", {"Predictions": "predictions", "Labels": "labels"}, "OutMeanIou OutWrong OutCorrect"))
@@ -74,7 +74,7 @@ def mean_iou(predictions: Tensor, labels: Tensor, *, num_classes: int) -> tuple[
 _TWO = {"X": "x", "Y": "y"}
 
 
-@operator(legacy=spelled("cross", _TWO, attributes={"dim": "axis"}))
+@operator("cross", legacy=spelled("cross", _TWO, attributes={"dim": "axis"}))
 def cross(x: Tensor, y: Tensor, *, axis: int = 9) -> Tensor:
     return math.cross(x, y, axis)
 
@@ -84,9 +84,9 @@ def dist(x: Tensor, y: Tensor, *, p: float = 2.0) -> Tensor:
     return math.reshape(math.dist(x, y, p), [1])
 
 
-@operator(legacy=spelled("diag_embed", {"Input": "x"}))
-def diag_embed(x: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    return math.diag_embed(x, offset, dim1, dim2)
+@operator("diag_embed", legacy=spelled("diag_embed", {"Input": "input"}))
+def diag_embed(input: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    return math.diag_embed(input, offset, dim1, dim2)
 
 
 @operator(legacy=spelled("trace", {"Input": "x"}))

@@ -1,0 +1,50 @@
+"""Files that Paddle saves of one function: they load, run at several sizes and as libraries, and give what Paddle gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyreme as paddle
+
+FILES = json.loads(gzip.decompress((Path(__file__).parents[1] / "fixtures" / "function_files.json.gz").read_bytes()))
+
+
+def written(name: str, folder: Path) -> Path:
+    path = folder / "net.json"
+    path.write_text(json.dumps(FILES[name]["program"]), encoding="utf-8")
+    return path
+
+
+def agree(made: Any, call: Any) -> None:
+    results = [np.asarray(one) for one in (made if isinstance(made, (list, tuple)) else [made])]
+    assert len(results) == len(call["results"])
+    for result, (dtype, shape, values) in zip(results, call["results"], strict=True):
+        assert (result.dtype.name, list(result.shape)) == (dtype, shape)
+        np.testing.assert_allclose(result.ravel().astype("float64"), np.array(values, "float64"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_one_function_gives_what_paddle_gives(name: str, tmp_path: Path) -> None:
+    net = paddle.jit.load(written(name, tmp_path))
+    for call in FILES[name]["calls"]:
+        made = net(paddle.to_tensor(np.array(call["x"], "float32")))
+        agree([one.numpy() for one in made] if isinstance(made, (list, tuple)) else made.numpy(), call)
+
+
+@pytest.mark.parametrize("name", ["clip_whole", "fold", "histogram_of_all", "kthvalue", "median_along", "mode", "trace"])
+def test_a_library_of_one_function_gives_what_paddle_gives(name: str, tmp_path: Path) -> None:
+    library = paddle.compile(paddle.jit.load(written(name, tmp_path)), tmp_path / "net.so")
+    for call in FILES[name]["calls"]:
+        agree(library(np.array(call["x"], "float32")), call)
+
+
+def test_infinities_beside_the_diagonal_are_no_part_of_the_trace() -> None:
+    x = paddle.to_tensor(np.array([[1.0, np.inf], [-np.inf, 2.0]], "float32"))
+    assert float(paddle.trace(x)) == 3.0
+    assert float(paddle.jit.to_static(paddle.trace)(x)) == 3.0
