@@ -17,6 +17,7 @@ from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.positions import Position, position
+from polyreme.lowering.kernels.schedule import Schedule
 from polyreme.lowering.machines.targets import Target
 
 # Iterations that are enough to keep many threads evenly loaded; axes further in are looped over inside.
@@ -96,12 +97,45 @@ def vector_loop_rest(code: Code, lo: Index, hi: Index, lanes: Lanes, carried: li
     return run(code, 0, min(left, 1) if isinstance(left, int) else code.min(left, 1), 1, carried, tail)
 
 
-def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
-    """`body` for each multi-index of `sizes`, on several threads when that pays. One body costs about `cycles`."""
+@dataclass(frozen=True)
+class NestSchedule(Schedule, kind="nest"):
+    """How threads share a nest: the iterations over its first `axes`, so many `together` in a loop of their own, `grain` of these at a
+    time. The axes further in are looped over inside.
+    """
+
+    axes: int
+    grain: int = 1
+    together: int = 1
+
+
+def choose_nest(target: Target, sizes: Sequence[Dim], cycles: float, has_free_sizes: bool) -> NestSchedule | None:
+    """How threads share iterations over `sizes` of about so many cycles each; None where that does not pay. `has_free_sizes` tells whether
+    the kernel has operands of free sizes.
+    """
     count = 1
     for n in sizes:
         count *= estimate(n)
     free = any(isinstance(n, Expr) for n in sizes)
+    if not sizes or (count <= 1 and not free) or (not free and count * cycles < target.serial_cycles):
+        return None
+    taken, threads = 0, 1
+    while taken < len(sizes) and threads < ENOUGH_ITERATIONS:
+        n = sizes[taken]
+        # A free size may be 1, as batches often are: it promises nothing, but 64 times one does.
+        threads *= max(estimate(n, 1), 1)
+        taken += 1
+    each_cycles = max(cycles * estimate(dims.product(sizes[taken:])), 1)
+    together = iterations_together(dims.product(sizes[:taken])) if each_cycles < CHEAP_CYCLES and has_free_sizes else 1
+    return NestSchedule(taken, max(1, ceil(target.grain_cycles / each_cycles / together)), together)
+
+
+def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: Callable[[list[Position]], None]) -> None:
+    """`body` for each multi-index of `sizes`, on several threads when that pays. One body costs about `cycles`."""
+    write_nest(code, sizes, choose_nest(target, sizes, cycles, _has_free_sizes(code)), body)
+
+
+def write_nest(code: Code, sizes: Sequence[Dim], schedule: NestSchedule | None, body: Callable[[list[Position]], None]) -> None:
+    """`body` for each multi-index of `sizes`, on threads as the schedule says, or on the calling one."""
 
     def nest(rest: Sequence[Dim], places: list[Position]) -> None:
         if not rest:
@@ -114,22 +148,11 @@ def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: 
 
         run(code, 0, rest[0], 1, [], inner)
 
-    if not sizes or (count <= 1 and not free) or (not free and count * cycles < target.serial_cycles):
+    if schedule is None:
         nest(sizes, [])
         return
-    taken, threads = 0, 1
-    while taken < len(sizes) and threads < ENOUGH_ITERATIONS:
-        n = sizes[taken]
-        # A free size may be 1, as batches often are: it promises nothing, but 64 times one does.
-        threads *= max(estimate(n, 1), 1)
-        taken += 1
-    inside: Dim = 1
-    total: Dim = 1
-    for i, n in enumerate(sizes):
-        inside, total = (inside * n, total) if i >= taken else (inside, total * n)
-    each_cycles = max(cycles * estimate(inside), 1)
-    together = iterations_together(total) if each_cycles < CHEAP_CYCLES and _has_free_sizes(code) else 1
-    grain = max(1, ceil(target.grain_cycles / each_cycles / together))
+    taken, together = schedule.axes, schedule.together
+    total = dims.product(sizes[:taken])
 
     outer = list(sizes[:taken])
 
@@ -137,7 +160,7 @@ def each(code: Code, target: Target, sizes: Sequence[Dim], cycles: float, body: 
         nest(sizes[taken:], [position(x) for x in (places or code.split(at.scalar(code), outer))])
         return code.following(places, outer) if places else []
 
-    with code.parallel(dims.ceildiv(total, together), grain=grain) as iv:
+    with code.parallel(dims.ceildiv(total, together), grain=schedule.grain) as iv:
         if together == 1:
             iteration(position(iv), [])
         else:

@@ -8,6 +8,7 @@ combined with the one just written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
@@ -21,42 +22,110 @@ from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert, linear, wide
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, each, run, vector_loop
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, run, vector_loop, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 
 # Of each row, columns that are done together: what was written last is still in L1.
 COLUMN_BYTES = 4096
 
 
-def build_cumulate(request: Request) -> KernelPlan | None:
-    """The plan of a single `tensor.cumulate`; None for any other root, and for complex numbers."""
+@dataclass(frozen=True)
+class CumulateSchedule(Schedule, kind="cumulate"):
+    """Vectors of so many `lanes`, with `masked` ends or scalar ones; so many `columns` of each row are done together (None: rows are
+    cumulated within). `nest` says how threads share rows, or runs of columns.
+    """
+
+    lanes: int
+    masked: bool = False
+    columns: int | None = None
+    nest: NestSchedule | None = None
+
+
+@dataclass(frozen=True)
+class Cumulated:
+    """A root that is one `tensor.cumulate`."""
+
+    request: Request
+    op: tensor.Cumulate
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return shape_of(self.op.x)
+
+    @property
+    def columns(self) -> Dim:
+        """Elements behind the axis, which together are columns."""
+        return product(self.shape[self.op.axis + 1 :])
+
+    @property
+    def dtype(self) -> ScalarType:
+        return element_type(self.op.x.type)
+
+    @property
+    def inner(self) -> ScalarType:
+        """The type in which is added up."""
+        return wide(self.dtype) if self.op.fn in ("add", "mul") else self.dtype
+
+    def runs(self, taken: int) -> Dim:
+        """Runs of so many columns."""
+        return -(-self.columns // taken) if isinstance(self.columns, Expr) or self.columns > taken else 1
+
+    def sizes(self, taken: int | None) -> list[Dim]:
+        """What is iterated over: rows, or with columns so many `taken` together what is around and their runs."""
+        around = list(self.shape[: self.op.axis])
+        return around if taken is None else [*around, self.runs(taken)]
+
+
+def find_cumulated(request: Request) -> Cumulated | None:
+    """The single `tensor.cumulate` that a root is; None for any other root, and for complex numbers."""
     op = request.single(tensor.Cumulate)
-    if op is None or element_type(op.x.type).kind == "c":
-        return None
-    shape, dtype = shape_of(op.x), element_type(op.x.type)
-    func = Func.empty(request.name("cumulate"), [BufferType(shape, dtype)] * 2, arg_names=("x", "y"), loc=op.location)
+    return None if op is None or element_type(op.x.type).kind == "c" else Cumulated(request, op)
+
+
+def choose_cumulate(found: Cumulated) -> CumulateSchedule:
+    """Within rows where the axis is the last one with several elements, down columns elsewhere."""
+    target, length = found.request.target, found.shape[found.op.axis]
+    lanes, columns, size = target.lanes(found.inner), found.columns, estimate(length)
+    taken: int | None = None
+    cycles = 12 * size / lanes
+    if columns != 1:
+        taken = COLUMN_BYTES // found.inner.bytes
+        taken = min(columns, taken) if isinstance(columns, int) else taken
+        cycles = size * taken / lanes
+    free = any(isinstance(n, Expr) for n in found.shape)
+    return CumulateSchedule(lanes, target.masked, taken, choose_nest(target, found.sizes(taken), cycles, free))
+
+
+def fit_cumulate(found: Cumulated, schedule: CumulateSchedule) -> None:
+    """`ScheduleError` unless it is the schedule of this root, with any grain."""
+    own = choose_cumulate(found)
+    nest = own.nest if own.nest is None or schedule.nest is None else replace(own.nest, grain=max(schedule.nest.grain, 1))
+    if schedule != replace(own, nest=nest):
+        raise ScheduleError(f"expected a schedule like {own} for this sum and machine but got {schedule}")
+
+
+def write_cumulate(found: Cumulated, schedule: CumulateSchedule) -> KernelPlan:
+    """The plan of a root as its schedule says."""
+    op = found.op
+    func = Func.empty(found.request.name("cumulate"), [BufferType(found.shape, found.dtype)] * 2, arg_names=("x", "y"), loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))
-    if product(shape[op.axis + 1 :]) == 1:
-        _along_rows(code, request, op, *func.args)
-    else:
-        _down_columns(code, request, op, *func.args)
+    (_along_rows if schedule.columns is None else _down_columns)(code, found, schedule, *func.args)
     code.b(Return, ())
     # The sum of each element may take its place: what is read later stands further on.
-    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0))),), builder="cumulate", in_place=((0, 0),))
+    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0))),), in_place=((0, 0),))
 
 
-def _inner(op: tensor.Cumulate) -> ScalarType:
-    """The type in which is added up."""
-    dtype = element_type(op.x.type)
-    return wide(dtype) if op.fn in ("add", "mul") else dtype
+build_cumulate = Way("cumulate", CumulateSchedule, find_cumulated, choose_cumulate, write_cumulate, fit_cumulate)
 
 
-def _along_rows(code: Code, request: Request, op: tensor.Cumulate, x: Value, y: Value) -> None:
+def _along_rows(code: Code, found: Cumulated, schedule: CumulateSchedule, x: Value, y: Value) -> None:
     """Rows are of the axes up to `op.axis`; those behind have one element."""
-    dtype, inner = element_type(op.x.type), _inner(op)
-    *outer, length = shape_of(op.x)[: op.axis + 1]
-    lanes = Lanes(request.target.lanes(inner), request.target.masked)
+    op, dtype, inner = found.op, found.dtype, found.inner
+    *outer, length = found.shape[: op.axis + 1]
+    lanes = Lanes(schedule.lanes, schedule.masked)
     identity = code.constant(identity_of(op.fn, inner), inner)
 
     def row(places: list[Position]) -> None:
@@ -75,7 +144,7 @@ def _along_rows(code: Code, request: Request, op: tensor.Cumulate, x: Value, y: 
 
         vector_loop(code, 0, length, lanes, [identity], some)
 
-    each(code, request.target, outer, 12 * estimate(length) / lanes.count, row)
+    write_nest(code, outer, schedule.nest, row)
 
 
 def _within(code: Code, fn: str, x: Value, count: int) -> Value:
@@ -91,16 +160,13 @@ def _within(code: Code, fn: str, x: Value, count: int) -> Value:
     return x
 
 
-def _down_columns(code: Code, request: Request, op: tensor.Cumulate, x: Value, y: Value) -> None:
+def _down_columns(code: Code, found: Cumulated, schedule: CumulateSchedule, x: Value, y: Value) -> None:
     """The axes behind `op.axis` together are columns, of which tasks take runs."""
-    dtype, inner = element_type(op.x.type), _inner(op)
-    shape = shape_of(op.x)
-    outer, length = shape[: op.axis], shape[op.axis]
-    columns: Dim = product(shape[op.axis + 1 :])
-    lanes = Lanes(request.target.lanes(inner), request.target.masked)
-    # 16-bit sums are kept in float32 from row to row, on the stack; others are read where they were written.
-    taken = min(columns, COLUMN_BYTES // inner.bytes) if isinstance(columns, int) else COLUMN_BYTES // inner.bytes
-    runs: Dim = -(-columns // taken) if isinstance(columns, Expr) or columns > taken else 1
+    op, dtype, inner, columns, taken = found.op, found.dtype, found.inner, found.columns, schedule.columns
+    assert taken is not None
+    outer, length = found.shape[: op.axis], found.shape[op.axis]
+    lanes = Lanes(schedule.lanes, schedule.masked)
+    runs = found.runs(taken)
 
     def piece(places: list[Position]) -> None:
         first: Index = 0
@@ -108,6 +174,7 @@ def _down_columns(code: Code, request: Request, op: tensor.Cumulate, x: Value, y
         if runs != 1:
             first = code.mul(places[-1].scalar(code), taken)
             last = code.min(code.add(first, taken), columns)
+        # 16-bit sums are kept in float32 from row to row, on the stack; others are read where they were written.
         kept = None if inner == dtype else code.scratch(taken + lanes.count, inner)
 
         def line(begins: bool) -> Callable[[Position, list[Value]], list[Value]]:
@@ -138,4 +205,4 @@ def _down_columns(code: Code, request: Request, op: tensor.Cumulate, x: Value, y
         run(code, 0, code.min(length, 1), 1, [], line(begins=True))
         run(code, 1, length, 1, [], line(begins=False))
 
-    each(code, request.target, [*outer, runs], estimate(length) * taken / lanes.count, piece)
+    write_nest(code, found.sizes(taken), schedule.nest, piece)

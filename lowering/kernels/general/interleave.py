@@ -7,30 +7,56 @@ whole vectors of each row, and combines one of each row by shuffles.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.dims import Dim, product
+from polyreme.ir.dims import Dim, Expr, product
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.kernels.code import Code
 from polyreme.lowering.kernels.elements import ElementEmitter, buffer_leaf, linear
 from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
-from polyreme.lowering.kernels.loop_nest import Lanes, each, vector_loop
+from polyreme.lowering.kernels.loop_nest import Lanes, NestSchedule, choose_nest, vector_loop, write_nest
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 from polyreme.lowering.transforms.stack_rows import MOST_ROWS, exchanges_last
 
 
-def build_interleave(request: Request) -> KernelPlan | None:
-    """The plan of a group whose result is the transpose of a few long rows, or rows of one column each laid side by side; None for any
-    other group.
+@dataclass(frozen=True)
+class InterleaveSchedule(Schedule, kind="interleave"):
+    """Vectors of so many `lanes`, with `masked` ends of rows or scalar ones; `nest` says how threads share the rows."""
+
+    lanes: int
+    masked: bool = False
+    nest: NestSchedule | None = None
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """A group with one result, `value`, whose `rows` of `length` elements are laid out side by side."""
+
+    request: Request
+    value: Value
+    rows: tuple[_Row, ...]
+    length: Dim
+
+    @property
+    def has_free_sizes(self) -> bool:
+        """Whether the kernel has operands of free sizes."""
+        return any(isinstance(n, Expr) for v in (*self.request.func.args, self.value) for n in shape_of(v))
+
+
+def find_interleaved(request: Request) -> Interleaved | None:
+    """A group whose result is the transpose of a few long rows, or rows of one column each laid side by side; None for any other group, and
+    for vectors that are longer than a row where there are no masks.
     """
-    func = request.func
     if len(request.results) != 1:
         return None
     (value,) = request.results
@@ -41,11 +67,37 @@ def build_interleave(request: Request) -> KernelPlan | None:
     lanes = request.target.lanes(dtype)
     if rows is None or lanes < 2 or dtype.kind not in "fiu" or length in (0, 1) or any(n == 0 for n in shape):
         return None
-    # Vectors no longer than a row; machines without masks do what is left over element by element.
-    while isinstance(length, int) and lanes > 2 and lanes // 2 >= length:
+    found = Interleaved(request, value, tuple(rows), length)
+    return None if isinstance(length, int) and _lanes(found) > length and not request.target.masked else found
+
+
+def _lanes(found: Interleaved) -> int:
+    """Lanes of a vector no longer than a row; two at least."""
+    lanes = found.request.target.lanes(element_type(found.value.type))
+    while isinstance(found.length, int) and lanes > 2 and lanes // 2 >= found.length:
         lanes //= 2
-    if isinstance(length, int) and lanes > length and not request.target.masked:
-        return None
+    return lanes
+
+
+def choose_interleave(found: Interleaved) -> InterleaveSchedule:
+    """Vectors no longer than a row; machines without masks do what is left over element by element."""
+    target, lanes = found.request.target, _lanes(found)
+    cycles = 4 * len(found.rows) * -(-estimate(found.length) // lanes)
+    return InterleaveSchedule(lanes, target.masked, choose_nest(target, shape_of(found.value)[:-2], cycles, found.has_free_sizes))
+
+
+def fit_interleave(found: Interleaved, schedule: InterleaveSchedule) -> None:
+    """`ScheduleError` unless it is the schedule of this group, with any grain."""
+    own = choose_interleave(found)
+    nest = own.nest if own.nest is None or schedule.nest is None else replace(own.nest, grain=max(schedule.nest.grain, 1))
+    if schedule != replace(own, nest=nest):
+        raise ScheduleError(f"expected a schedule like {own} for these rows and this machine but got {schedule}")
+
+
+def write_interleave(found: Interleaved, schedule: InterleaveSchedule) -> KernelPlan:
+    """The plan of a group as its schedule says."""
+    request, value, rows, length, lanes = found.request, found.value, found.rows, found.length, schedule.lanes
+    func, shape = request.func, shape_of(value)
     types = [BufferType(shape_of(v), element_type(v.type)) for v in (*func.args, value)]
     made = Func.empty(request.name("interleave"), types, arg_names=[*(a.name for a in func.args), value.name], loc=func.location)
     code = Code(Builder.at_end(made.block, made.location))
@@ -63,13 +115,16 @@ def build_interleave(request: Request) -> KernelPlan | None:
                 code.store(vector, out, code.add(first, v * lanes), kept)
             return carried
 
-        vector_loop(code, 0, length, Lanes(lanes, request.target.masked), [], some)
+        vector_loop(code, 0, length, Lanes(lanes, schedule.masked), [], some)
 
-    each(code, request.target, shape[:-2], 4 * len(rows) * -(-estimate(length) // lanes), run)
+    write_nest(code, shape[:-2], schedule.nest, run)
     code.b.insert(Return([]))
     clean_up_kernel(made)
     slots = (*(operand(i) for i in range(len(inputs))), result(0))
-    return KernelPlan((Step(made, slots),), builder="interleave")
+    return KernelPlan((Step(made, slots),))
+
+
+build_interleave = Way("interleave", InterleaveSchedule, find_interleaved, choose_interleave, write_interleave, fit_interleave)
 
 
 _Row = Callable[[ElementEmitter, list[Position], Position, int, Value | None], Value]

@@ -7,6 +7,7 @@ gives one draw. Draws follow one another, so the kernel runs on one thread.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,30 +24,70 @@ from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 from polyreme.lowering.kernels.loop_nest import Lanes, vector_loop
 from polyreme.lowering.kernels.plan import KernelPlan, Request, Step, operand, result
 from polyreme.lowering.kernels.positions import Position
+from polyreme.lowering.kernels.schedule import Schedule, ScheduleError
+from polyreme.lowering.kernels.way import Way
 
 _HALF = 156
 _MATRIX = 0xB5026F5AA96619E9
 _UPPER = 0xFFFFFFFF80000000
 _LOWER = 0x7FFFFFFF
 # Each of the 156 words of a half is made from words of the other half, so whole vectors of them are independent.
-_LANES = 4
+LANES = 4
 
 
-def build_random(request: Request) -> KernelPlan | None:
-    """The plan of a single `tensor.random`; None for any other root."""
+@dataclass(frozen=True)
+class RandomSchedule(Schedule, kind="random"):
+    """Words are made so many `lanes` at a time."""
+
+    lanes: int
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A root that is one `tensor.random`."""
+
+    request: Request
+    op: tensor.Random
+
+
+def find_draw(request: Request) -> Draw | None:
+    """The single `tensor.random` that a root is; None for any other root."""
     op = request.single(tensor.Random)
-    if op is None:
-        return None
+    return None if op is None else Draw(request, op)
+
+
+def choose_random(found: Draw) -> RandomSchedule:
+    """As many lanes on every machine."""
+    return RandomSchedule(LANES)
+
+
+def fit_random(found: Draw, schedule: RandomSchedule) -> None:
+    """`ScheduleError` unless the words of a half are whole vectors."""
+    if schedule.lanes < 1 or _HALF % schedule.lanes:
+        raise ScheduleError(f"expected lanes that divide {_HALF}, such as {LANES}, but got lanes = {schedule.lanes}")
+
+
+def write_random(found: Draw, schedule: RandomSchedule) -> KernelPlan:
+    """The plan of draws as their schedule says."""
+    request, op = found.request, found.op
     types = [BufferType(t.shape, t.dtype) for t in (request.func.args[0].type, op.results[0].type, op.results[1].type)]
     func = Func.empty(request.name("random"), types, arg_names=("state", "values", "next_state"), loc=op.location)
     code = Code(Builder.at_end(func.block, op.location))
-    Twister(code, *func.args).draw(op, code.value(product(op.shape)))
+    twister = Twister(code, *func.args)
+    twister.lanes = schedule.lanes
+    twister.draw(op, code.value(product(op.shape)))
     code.b(Return, ())
-    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0), result(1))),), builder="random")
+    return KernelPlan((Step(clean_up_kernel(func), (operand(0), result(0), result(1))),))
+
+
+build_random = Way("random", RandomSchedule, find_draw, choose_random, write_random, fit_random)
 
 
 class Twister:
     """Writes the draws with vectors on one thread; `_fill` is the loop, which other machines have in other forms."""
+
+    # Words that are made together.
+    lanes = 1
 
     def __init__(self, code: Code, state: Value, values: Value, following: Value):
         self.code, self.state, self.values, self.words = code, state, values, following
@@ -82,7 +123,7 @@ class Twister:
             code.store(element(k, lanes), buffer, code.add(to, k))
             return carried
 
-        vector_loop(code, lo, hi, Lanes(_LANES, False), [], body)
+        vector_loop(code, lo, hi, Lanes(self.lanes, False), [], body)
 
     def _once(self, x: Value, buffer: Value, at: Index) -> None:
         """Store a single element."""

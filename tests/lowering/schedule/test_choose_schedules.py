@@ -111,6 +111,43 @@ def test_other_blocks_of_keys_give_the_same_attention() -> None:
         lower(parse_module(text.replace(f"keys = {keys}", "keys = 13")), WIDE)
 
 
+def alone(op: str, result: str, target: str) -> tuple[str, Module, Module]:
+    """Text of a module of one op with its schedule, and its kernels with and without."""
+    module = parse_module(f"func @main(%x: tensor<128x300xf32>) -> {result} {{\n  %y = {op} : {result}\n  return %y\n}}")
+    machine = TARGETS[target]
+    plain = lower(module, machine)
+    choose_schedules(module, machine)
+    text = print_module(module)
+    return text, lower(parse_module(text), machine), plain
+
+
+@pytest.mark.parametrize(
+    ("op", "result", "target", "schedule"),
+    [
+        ('tensor.cumulate %x {fn = "add", axis = 1}', "tensor<128x300xf32>", "x86-64-avx2",
+         "cumulate<lanes = 8, masked>"),
+        ('tensor.cumulate %x {fn = "max", axis = 0}', "tensor<128x300xf32>", "x86-64-avx512",
+         "cumulate<lanes = 16, masked, columns = 300>"),
+        ('tensor.cumulate %x {fn = "add", axis = 1}', "tensor<128x300xf32>", "x86-64",
+         "cumulate<lanes = 4, nest = nest<axes = 1, grain = 23>>"),
+    ],
+)  # fmt: skip
+def test_single_ops_carry_schedules_as_groups(op: str, result: str, target: str, schedule: str) -> None:
+    text, again, plain = alone(op, result, target)
+    assert f'tensor.fused %x {{schedule = "{schedule}"}}' in text
+    assert structure(again.block) == structure(plain.block)
+
+
+def test_a_nest_has_another_grain_but_no_other_axes() -> None:
+    text, _, plain = alone('tensor.cumulate %x {fn = "add", axis = 1}', "tensor<128x300xf32>", "x86-64")
+    other = lower(parse_module(text.replace("grain = 23", "grain = 4")), TARGETS["x86-64"])
+    assert structure(other.block) != structure(plain.block)
+    x = np.arange(128 * 300, dtype=np.float32).reshape(128, 300) % 7
+    np.testing.assert_array_equal(evaluate(other, [x])[0], evaluate(plain, [x])[0])
+    with pytest.raises(PolyremeError, match="expected a schedule like cumulate<"):
+        lower(parse_module(text.replace("axes = 1", "axes = 2")), TARGETS["x86-64"])
+
+
 def with_file(text: str, tmp_path: Path) -> Module:
     file = tmp_path / "schedules.txt"
     file.write_text(text, encoding="utf-8")
