@@ -144,6 +144,20 @@ class Op(metaclass=_OpClass):
         op._set(operands, segments, dict(attributes or {}), list(regions), result_types, loc)
         return op
 
+    @classmethod
+    def with_parts(
+        cls: type[OpT],
+        operands: Sequence[Value],
+        attributes: dict[str, Any],
+        result_types: Sequence[Type],
+        loc: Location,
+        segments: tuple[int, ...] | None,
+    ) -> OpT:
+        """As `build`, of an op without regions, which has `attributes` for its own from now on."""
+        op = cls.__new__(cls)
+        op._set(operands, segments, attributes, [], result_types, loc)
+        return op
+
     def _set(
         self,
         operands: Sequence[Value],
@@ -154,15 +168,20 @@ class Op(metaclass=_OpClass):
         loc: Location,
     ) -> None:
         self._operands = list(operands)
-        for i, value in enumerate(self._operands):
+        i = 0
+        for value in self._operands:
             value.uses[_tuple(Use, (self, i))] = None
+            i += 1
         self.segments = segments
         self.attributes = attributes
         self.regions = regions
         if regions:
             for region in regions:
                 region.parent = self
-        self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
+        if len(result_types) == 1:
+            self.results = [OpResult(result_types[0], self, 0)]
+        else:
+            self.results = [OpResult(t, self, i) for i, t in enumerate(result_types)]
         self.location = loc
         self.parent: Block | None = None
         self.prev: Op | None = None

@@ -120,6 +120,8 @@ class Expr:
     def __add__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
             return self._beyond(other)
+        if other.__class__ is int and not other:
+            return self
         terms = dict(self.terms)
         for mono, coef in _terms(other):
             terms[mono] = terms.get(mono, 0) + coef
@@ -128,6 +130,9 @@ class Expr:
     def __mul__(self, other: Dim | float) -> Dim:
         if not isinstance(other, (int, Expr)):
             return self._beyond(other)
+        if other.__class__ is int:
+            # The order of the terms is that of their monomials.
+            return self if other == 1 else Expr(tuple([(mono, coef * other) for mono, coef in self.terms])) if other else 0
         terms: dict[Monomial, int] = {}
         for mono_a, coef_a in self.terms:
             for mono_b, coef_b in _terms(other):

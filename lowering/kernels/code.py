@@ -38,11 +38,15 @@ class Loop:
 class Code:
     """Emits kernel ops at a builder's insertion point."""
 
-    def __init__(self, b: Builder, pairs: bool = False):
+    def __init__(self, b: Builder, pairs: bool = False, merged: bool = False):
+        """`merged`: the kernel as a whole goes through `clean_up_kernel`, which merges equal ops. So of equal ops at one place, which are
+        half of those of a kernel by elements, one is made.
+        """
         self.b = b
         # Whether words are of two 16-bit numbers, not of four bytes.
         self.pairs = pairs
         self._constants: dict[tuple[Block, Op | None, type, str, ScalarType], OpResult] = {}
+        self._made: dict[Any, OpResult] | None = {} if merged else None
 
     # --- index arithmetic
 
@@ -52,8 +56,7 @@ class Code:
             return x
         if isinstance(x, int):
             return self.constant(x, index)
-        value: Value = self.b(kernel.Size, value=x)
-        return value
+        return self._once(kernel.Size, (), {"value": x}, (), x)
 
     def constant(self, x: float, dtype: ScalarType) -> Value:
         if dtype.kind in "iux" and isinstance(x, float):
@@ -149,10 +152,20 @@ class Code:
     # --- values
 
     def apply(self, fn: str, *xs: Value, dtype: ScalarType | None = None) -> Value:
-        return self._again(kernel.Apply, xs, {"fn": fn, "dtype": dtype}, (fn, dtype, *[id(x.type) for x in xs]))
+        return self._once(kernel.Apply, xs, {"fn": fn, "dtype": dtype}, (fn, dtype, *[id(x.type) for x in xs]), fn, dtype)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         return self._again(kernel.Fma, (a, b, c), {}, (id(a.type), id(b.type), id(c.type)))
+
+    def _once(self, kind: type[Op], operands: Sequence[Value], attributes: dict[str, Any], key: tuple[Any, ...], *told: Any) -> OpResult:
+        """The same, or one that was made here and is `told` from others by these, where equal ops are merged."""
+        if self._made is None:
+            return self._again(kind, operands, attributes, key)
+        place = self.b.block, self.b.before, kind, told, *operands
+        value = self._made.get(place)
+        if value is None or value.op.parent is not self.b.block:
+            value = self._made[place] = self._again(kind, operands, attributes, key)
+        return value
 
     def _again(self, kind: type[Op], operands: Sequence[Value], attributes: dict[str, Any], key: tuple[Any, ...]) -> OpResult:
         """An op with one result, whose type follows from the `key`: one like another that was checked is not checked again. Kernels are
@@ -167,7 +180,7 @@ class Code:
             value: OpResult = self.b.insert(op)
             return value
         b = self.b
-        op = kind.build(operands, attributes, (), known[0], b.loc, known[1])
+        op = kind.with_parts(operands, attributes, known[0], b.loc, known[1])
         b.block.insert(op, b.before)
         return op.results[0]
 

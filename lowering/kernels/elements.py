@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product as cartesian
 from math import copysign, prod
 
@@ -142,8 +143,12 @@ def buffer_leaf(code: Code, buffer: Value, shape: Sequence[Dim]) -> Leaf:
 
 def linear(code: Code, places: Sequence[Position], shape: Sequence[Dim]) -> Position:
     """The offset of a multi-index into row-major `shape`; axes of size 1 add nothing."""
-    strides = [dim_product(shape[i + 1 :]) for i in range(len(shape))]
-    return total(code, (p.times(code, s) for p, s, n in zip(places, strides, shape, strict=True) if n != 1))
+    return total(code, (p.times(code, s) for p, s, n in zip(places, _strides(tuple(shape)), shape, strict=True) if n != 1))
+
+
+@lru_cache(maxsize=1000)
+def _strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return tuple(dim_product(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def load(code: Code, buffer: Value, at: Position, lanes: int, mask: Value | None) -> Value:

@@ -114,6 +114,12 @@ def test_bounds_of_quotients_and_of_choices_settle_an_order():
     assert maximum(maximum(N, T), N) == maximum(N, T) and minimum(N // 2, N) == N // 2
 
 
+def test_nothing_is_made_anew_that_a_sum_or_product_leaves_as_it_is():
+    size = symbol("N") * 3 + 1
+    assert size + 0 is size and 0 + size is size and size - 0 is size and size * 1 is size
+    assert size * 0 == 0 and str(size * -2) == "-6*N-2" and str(size * True) == "3*N+1"
+
+
 def test_a_line_in_one_size_is_told_apart():
     assert dims.line_of(N) == ("N", 1, 0) and dims.line_of(8 * N + 3) == ("N", 8, 3) and dims.line_of(N - 1) == ("N", 1, -1)
     assert all(dims.line_of(d) is None for d in (4, N + T, N * N, N * T, N // 2, 1 - N))

@@ -326,7 +326,7 @@ class ChannelwiseKernel:
         searched = plan.window_axes[-1].known and bool(weights)
         final = (not searched and plan.request.target.vector_registers >= MANY_REGISTERS) or None
         func = Func.empty(name, [self.parts.buffer_type(x) for x in slots], loc=plan.op.location, final_addresses=final)
-        code = Code(Builder.at_end(func.block, func.location))
+        code = Code(Builder.at_end(func.block, func.location), merged=True)
         args = list(func.args)
         self.begin(code)
         self.inputs = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(read, args, strict=False)}

@@ -183,7 +183,7 @@ class _Kernel:
         slots += [*(operand(a.index) for a in w.epilogue.args), *(result(i) for i in range(len(w.epilogue.values)))]
         name = "pool" if w.weights is None else "depthwise"
         func = Func.empty(request.name(name), [self.parts.buffer_type(s) for s in slots], loc=w.op.location)
-        self.code = code = Code(Builder.at_end(func.block, func.location))
+        self.code = code = Code(Builder.at_end(func.block, func.location), merged=True)
         args = list(func.args)
         self.image, self.weights = args[0], args[len(read) - 1]
         self.buffers: dict[Value, Value] = dict(zip(w.epilogue.args, args[len(read) :], strict=False))

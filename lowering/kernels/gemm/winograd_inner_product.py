@@ -126,7 +126,7 @@ class _WinogradInnerProductBuilder:
             loc=self.p.contract.location,
             final_addresses=True,
         )
-        code = self.code = Code(Builder.at_end(func.block, func.location))
+        code = self.code = Code(Builder.at_end(func.block, func.location), merged=True)
         self.left, self.source, *more = func.args
         # The panels: of one, where tasks pack them.
         self.right = self.source

@@ -100,7 +100,7 @@ def write_interleave(found: Interleaved, schedule: InterleaveSchedule) -> Kernel
     func, shape = request.func, shape_of(value)
     types = [BufferType(shape_of(v), element_type(v.type)) for v in (*func.args, value)]
     made = Func.empty(request.name("interleave"), types, arg_names=[*(a.name for a in func.args), value.name], loc=func.location)
-    code = Code(Builder.at_end(made.block, made.location))
+    code = Code(Builder.at_end(made.block, made.location), merged=True)
     *inputs, out = made.args
     leaves = {a: buffer_leaf(code, buffer, shape_of(a)) for a, buffer in zip(func.args, inputs, strict=True)}
 

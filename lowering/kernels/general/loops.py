@@ -54,7 +54,7 @@ def build_loops(request: Request) -> KernelPlan | None:
     types = [BufferType(v.type.shape, v.type.dtype) for v in (*request.func.args, *request.results)]
     names = [a.name for a in request.func.args] + [v.name for v in request.results]
     made = Func.empty(request.name(describe(func)), types, arg_names=names, loc=request.func.location)
-    code = Code(Builder.at_end(made.block, made.location))
+    code = Code(Builder.at_end(made.block, made.location), merged=True)
     inputs, outputs = made.args[: len(func.args)], made.args[len(func.args) :]
     results = func.block.terminator.operands
     schedules = _emit(code, request, func, dict(zip(func.args, inputs, strict=True)), list(zip(results, outputs, strict=True)))

@@ -160,7 +160,7 @@ class _AttentionKernel:
         # LLVM's search for cheaper addresses takes a quarter of its time and gains nothing where there are 32 registers.
         final = request.target.vector_registers >= MANY_REGISTERS or None
         self.func = Func.empty(request.name("attention"), types, arg_names=names, loc=request.func.location, final_addresses=final)
-        self.code = Code(Builder.at_end(self.func.block, self.func.location))
+        self.code = Code(Builder.at_end(self.func.block, self.func.location), merged=True)
         self.buffers: dict[Value, Value] = dict(zip(args, self.func.args, strict=False))
         self.out = self.func.args[-1]
         self.around: dict[str, Index] = {}

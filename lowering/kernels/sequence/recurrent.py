@@ -233,7 +233,7 @@ class _RecurrentKernel:
         for i, type in enumerate(request.result_types):
             self._add(result(i), BufferType(type.shape, type.dtype))
         func = Func.empty(request.name("recurrence"), self.types, loc=r.scan.location)
-        code = self.code = Code(Builder.at_end(func.block, func.location))
+        code = self.code = Code(Builder.at_end(func.block, func.location), merged=True)
         given = iter(func.args)
         memory = self.memory = _Memory()
         memory.values = {arg: next(given) for arg in args}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from polyreme.dialects import kernel
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
-from polyreme.ir.core import Block
-from polyreme.ir.types import BufferType, f32, f64, i32
+from polyreme.ir.core import Block, Value
+from polyreme.ir.dims import symbol
+from polyreme.ir.text import print_module
+from polyreme.ir.types import BufferType, f32, f64, i32, index
 from polyreme.ir.verify import verify
 from polyreme.lowering.kernels.code import Code
+from polyreme.lowering.kernels.kernel_cleanup import clean_up_kernel
 
 
 def _kernel() -> tuple[Func, Code]:
@@ -65,3 +68,39 @@ def test_a_constant_that_went_is_made_anew() -> None:
     gone.owner.erase()  # type: ignore[union-attr]
     assert code.value(7) is not gone
     assert len(_constants(func.block)) == 1
+
+
+def _sums_and_sizes(code: Code, row: Value) -> list[Value]:
+    return [code.value(symbol("N") * 3), code.apply("add", row, row), code.apply("mul", row, row), code.apply("cast", row, dtype=i32)]
+
+
+def test_of_equal_ops_that_are_merged_later_one_is_made() -> None:
+    func = Func.empty("k", [BufferType((symbol("N"),), f32), index])
+    plain, merged = Code(Builder.at_end(func.block)), Code(Builder.at_end(func.block), merged=True)
+    row = func.args[1]
+    assert not set(_sums_and_sizes(plain, row)) & set(_sums_and_sizes(plain, row))
+    made = _sums_and_sizes(merged, row)
+    assert len(set(made)) == len(made)
+    assert _sums_and_sizes(merged, row) == made
+    assert merged.apply("add", row, made[1]) is not made[1]
+    # What stands in a block is not there beside it, and what went is made anew.
+    with merged.loop(0, 4), merged.loop(0, 4):
+        assert not set(_sums_and_sizes(merged, row)) & set(made)
+    made[2].owner.erase()  # type: ignore[union-attr]
+    assert merged.apply("mul", row, row) is not made[2]
+    plain.b(Return, ())
+    verify(func.finish())
+
+
+def test_a_kernel_is_the_same_text_whether_equal_ops_are_made_once_or_merged() -> None:
+    texts = []
+    for merged in (False, True):
+        func = Func.empty("k", [BufferType((64,), f32), BufferType((64,), f32)])
+        code = Code(Builder.at_end(func.block), merged=merged)
+        with code.loop(0, 8) as outer, code.loop(0, 8) as inner:
+            for _ in range(3):
+                at = code.add(code.mul(outer.iv, 8), inner.iv)
+                code.store(code.apply("add", code.load(func.args[0], at), code.load(func.args[0], at)), func.args[1], at)
+        code.b(Return, ())
+        texts.append(print_module(clean_up_kernel(func.finish())))
+    assert texts[0] == texts[1]
