@@ -24,6 +24,7 @@ from polyreme.jit.loading import TranslatedLayer
 from polyreme.jit.program import PresentWeights, TracedProgram
 from polyreme.jit.saving import trace_model
 from polyreme.jit.traced import Traced
+from polyreme.lowering.schedule.regions import has_host_ops
 from polyreme.lowering.transforms.cleanup import Dce
 from polyreme.lowering.transforms.insert_quantization import (
     PRODUCTS,
@@ -127,7 +128,7 @@ def prepare(model: Any, data: Iterable[Any], input_spec: Sequence[Any] | None, s
     arrays = [batch.ordered(traced.input_names, i) for i, batch in enumerate(batches)]
     module = traced.frozen()
     name = traced.func.sym_name
-    tidy_for_quantization(module)
+    tidy_for_quantization(module, has_host_ops(module.function()))
     products, left = find_products(module.function(), halves)
     chosen, skipped = _without_skipped(products, list(skip))
     if not chosen:

@@ -18,7 +18,6 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.types import bf16, f32
-from polyreme.lowering.schedule.regions import has_host_ops
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm
 from polyreme.lowering.transforms.solve_sizes import SolveDims
@@ -53,14 +52,14 @@ class LeftOut:
     reason: str
 
 
-def tidy_for_quantization(module: Module) -> None:
+def tidy_for_quantization(module: Module, in_parts: bool = False) -> None:
     """Bring an `nn` module to the form whose products are quantised: weights are constants, and batch norms are part of the products before
     them.
 
-    Weights are rounded to eight bits after that, since a norm changes their range. What runs in parts has sizes that no argument tells:
-    each part has its own solved when it is compiled.
+    Weights are rounded to eight bits after that, since a norm changes their range. What runs `in_parts` has sizes that no argument
+    tells: each part has its own solved when it is compiled.
     """
-    if not has_host_ops(module.function()):
+    if not in_parts:
         SolveDims().run(module)
     for step in (Canonicalize(), FoldBatchNorm(), Cse(), Dce()):
         step.run(module)
