@@ -74,8 +74,10 @@ class CallableModel:
             raise CallError(f"'{self.name}' expected 'out' for '{spec.name}' to be writable but got a read-only array")
 
     def _as_array(self, value: Any, spec: TensorSpec) -> Array:
+        """An input as an array. Bits of bfloat16 may come as uint16, as numpy's files and Paddle have them."""
         try:
-            return np.asarray(value)
+            array = np.asarray(value)
+            return array.view(numpy_dtype(spec.dtype)) if spec.dtype == "bfloat16" and array.dtype == np.uint16 else array
         except (TypeError, ValueError) as error:
             raise CallError(
                 f"'{self.name}' expected an array as the input '{spec.name}' but got {type(value).__name__}: {error}"

@@ -133,7 +133,7 @@ class Executable(CallableModel):
             arrays = []
             shapes = []
             for array, (slot, dtype, spec) in zip(inputs, self._inputs):
-                if type(array) is not np.ndarray:
+                if type(array) is not np.ndarray or array.dtype is not dtype:
                     array = self._as_array(array, spec)
                 if array.dtype is not dtype and array.dtype != dtype:
                     raise self._fault(spec, array.dtype, array.shape, f"expected {spec.dtype} but got {array.dtype}")

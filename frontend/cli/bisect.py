@@ -16,6 +16,7 @@ from polyreme.cli.own_passes import OwnPasses, load_passes, own_passes_options, 
 from polyreme.cli.reports import is_quiet, note
 from polyreme.ir.builtin import RESULT_ROLES
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
+from polyreme.ir.types import bf16, element_type
 from polyreme.loaders.numpy_files import read_npz
 
 if TYPE_CHECKING:
@@ -157,6 +158,10 @@ def read_inputs(main: Func, files: list[str], archive: Path | None, seed: int, s
             raise PolyremeError(f"expected an input ({', '.join(names)}) but got '{name}'{did_you_mean(name, names)}", code="E0003")
     roles = main.arg_roles or ("input",) * len(main.args)
     places = [i for i, role in enumerate(roles) if role not in RESULT_ROLES]
+    for place, name in zip(places, names, strict=True):
+        # Files of numpy have the bits of bfloat16 as whole numbers.
+        if name in arrays and arrays[name].dtype == np.uint16 and element_type(main.args[place].type) is bf16:
+            arrays[name] = arrays[name].view(bf16.np)
     sizes = bind_sizes(main, {place: arrays[name] for place, name in zip(places, names, strict=True) if name in arrays})
     drawn = random_inputs(main, seed, size, sizes)
     return [arrays.get(name, value) for name, value in zip(names, drawn, strict=True)]

@@ -150,3 +150,19 @@ def test_info_of_something_else_says_what_it_takes(polyreme: Call) -> None:
     Path("a.txt").write_text("a")
     assert "expected a library (.so, .wasm), or a model saved by polyreme" in polyreme("info", "a.txt")[2]
     assert "there is no file 'b.so'" in polyreme("info", "b.so")[2]
+
+
+def test_bits_of_bfloat16_are_taken_as_numpys_files_have_them(polyreme: Call) -> None:
+    net = paddle.jit.to_static(lambda x: x * 2, input_spec=[paddle.static.InputSpec([None, 4], "bfloat16", "x")])
+    paddle.jit.save(net, "net")
+    assert polyreme("compile", "net", "-o", "net.so")[0] == 0
+    x = paddle.to_tensor(np.arange(8, dtype="float32").reshape(2, 4)).astype("bfloat16")
+    np.save("x.npy", x.numpy())
+    assert polyreme("verify", "net", "net.so", "--input", "x=x.npy")[0] == 0
+    for model in ("net", "net.so"):
+        assert polyreme("run", model, "--input", "x=x.npy")[0] == 0
+    library = paddle.load_compiled("net.so")
+    np.testing.assert_array_equal(library(x.numpy()).astype("float32"), np.arange(8).reshape(2, 4) * 2)
+    # What `numpy()` gives makes the same tensor again.
+    np.testing.assert_array_equal(paddle.to_tensor(x.numpy()).astype("float32").numpy(), np.arange(8).reshape(2, 4))
+    assert paddle.jit.load("net")(paddle.to_tensor(x.numpy())).dtype == paddle.bfloat16

@@ -97,3 +97,16 @@ def test_a_size_that_counts_from_the_end_is_checked_by_the_library(tmp_path):
     library = paddle.compile(_last, tmp_path / "net.so", input_spec=[InputSpec([None], "float32"), InputSpec([None], "float32")])
     with pytest.raises(CallError, match="N to be at least 1"):
         library(np.zeros(0, np.float32), np.zeros(3, np.float32))
+
+
+def test_topk_of_a_free_axis_has_as_many_elements_as_asked(tmp_path):
+    def nearest(x):
+        index = paddle.topk(x, 4)[1]
+        return paddle.stack([paddle.arange(x.shape[0]).unsqueeze(1).expand([x.shape[0], 4]), index], -1)
+
+    library = paddle.compile(nearest, tmp_path / "net.so", input_spec=[InputSpec([None, None], "float32", "x")])
+    for shape in ((3, 9), (1, 4)):
+        x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+        np.testing.assert_array_equal(library(x), nearest(paddle.to_tensor(x)).numpy())
+    with pytest.raises(CallError, match="at least 4"):
+        library(np.zeros((3, 3), np.float32))
