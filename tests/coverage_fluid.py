@@ -1,7 +1,8 @@
-"""`python -m tests.coverage_fluid [-v]`: which names of `paddle.fluid` (without `fluid.layers`) are there, tested and wrong.
+"""`python -m tests.coverage_fluid [-v]`: which names of `paddle.fluid` are there, tested and wrong.
 
-Names are those of `tests/fluid_api/names.json`: what 1.8.5 exports, and what pages of earlier releases document ("older"). A case of
-`tests/fluid_api` compares with 1.8.5; `TOLD` names files that compare with the documents, which no Paddle that installs today can do.
+Names are those of `tests/fluid_api/names.json`: what 1.8.5 exports, and what pages of earlier releases document ("older"); and the index
+of `fluid.layers` in `layers.json`. A case of `tests/fluid_api` compares with 1.8.5; `TOLD` names files that compare with the documents,
+which no Paddle that installs today can do. The column "shapes" counts names of `fluid.layers` whose cases go over three kinds of shapes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import polyreme
 import polyreme.fluid as fluid
 from tests.api.table import resolve
 from tests.coverage_api import signature_fault
+from tests.fluid_api.kinds import Kinds, watched
+from tests.fluid_api.names import in_index
 from tests.fluid_api.names import stored as names
 from tests.fluid_api.record import stored
 from tests.fluid_api.table import differences, load
@@ -48,6 +51,7 @@ OUT_OF_SCOPE = {
     "paddle.fluid.io.PyReader.queue": "a part of how Paddle's reader is made",
     "paddle.fluid.reader.PyReader.queue": "a part of how Paddle's reader is made",
     "paddle.fluid.framework.Operator.OP_WITHOUT_KERNEL_SET": "a part of how Paddle's operators are made",
+    "paddle.fluid.layers.beam_search_decode": "takes arrays whose elements differ in rows and levels, which no array here holds",
 }
 # Names (with all below) whose right answer is told by documents, and the test that asks for it.
 TOLD = {
@@ -68,6 +72,8 @@ TOLD = {
     "paddle.fluid.io.save_checkpoint": "tests/fluid/test_files.py",
     "paddle.fluid.profiler.cuda_profiler": "tests/fluid/test_package.py",
     "paddle.fluid.dygraph.rnn": "tests/fluid/test_dygraph_cells.py",
+    "paddle.fluid.layers.lstm": "tests/fluid/test_cudnn_lstm.py",
+    "paddle.fluid.layers.unbind": "tests/fluid/test_own_layers.py",
 }
 # Names that no case can compare, and why.
 UNTESTED = {
@@ -93,6 +99,14 @@ CALLED_ALIKE = {
     "Variable.backward": "an error for a variable of a program in either",
     "Parameter.backward": "an error for a variable of a program in either",
     ".dygraph.Layer": "'float32' is VarType.FP32",
+    ".layers.cross_entropy": "kIgnoreIndex is -100",
+    ".layers.sigmoid_cross_entropy_with_logits": "kIgnoreIndex is -100",
+    ".layers.data": "all variables of data are LoD tensors",
+    ".layers.deformable_roi_pooling": "a tuple for a list that is read only",
+    ".layers.generate_proposal_labels": "a tuple for a list that is read only",
+    ".layers.hard_shrink": "what the operator takes for None is spelled out",
+    ".layers.softshrink": "what the operator takes for None is spelled out",
+    ".layers.thresholded_relu": "what the operator takes for None is spelled out",
 }
 
 
@@ -107,6 +121,12 @@ class Row:
     cases: int = 0
     told: str = ""
     wrong: list[str] = field(default_factory=list)
+    kinds: Kinds = field(default_factory=Kinds)
+
+    @property
+    def over_shapes(self) -> bool:
+        """Whether its cases go over three kinds of shapes."""
+        return bool(self.cases) and len(self.kinds.shapes) >= 3
 
 
 def reason(table: dict[str, str], name: str) -> str:
@@ -136,22 +156,25 @@ def found(name: str) -> tuple[bool, Any]:
 def survey(run: bool = True) -> dict[str, Row]:
     """A row for every name; with `run` all cases are run."""
     rows = {}
-    for entry in names():
+    for entry in [*names(), *in_index()]:
         name, told = entry["name"], entry["signature"]
         present, value = found(name)
         fault = signature_fault(value, told) if value is not None and told is not None else ""
         fault = "" if any(name.endswith(end) for end in CALLED_ALIKE) else fault
         rows[name] = Row(name, entry["since"], present, fault, told=reason(TOLD, name) or reason(UNTESTED, name))
-    kept = stored()
-    for i, case in load().items():
-        fingerprint, expected = (case.fingerprint, None) if case.older else kept.get(i, (None, None))
-        faults = [] if fingerprint == case.fingerprint else ["is not recorded as it stands"]
-        if run and not faults:
-            faults = differences(case.run(fluid, np), expected)
-        for name in case.names:
-            if name in rows:
-                rows[name].cases += 1
-                rows[name].wrong += faults
+    kept, layers = stored(), "paddle.fluid.layers."
+    with watched([name.removeprefix(layers) for name in rows if name.startswith(layers)]) as kinds:
+        for i, case in load().items():
+            fingerprint, expected = (case.fingerprint, None) if case.older else kept.get(i, (None, None))
+            faults = [] if fingerprint == case.fingerprint else ["is not recorded as it stands"]
+            if run and not faults:
+                faults = differences(case.run(fluid, np), expected)
+            for name in case.names:
+                if name in rows:
+                    rows[name].cases += 1
+                    rows[name].wrong += faults
+    for name, found_kinds in kinds.items():
+        rows[layers + name].kinds = found_kinds
     return rows
 
 
@@ -162,17 +185,17 @@ def main(arguments: list[str]) -> None:
         parts = row.name.split(".")
         groups[parts[2] if len(parts) > 3 and parts[2].islower() else "fluid"].append(row)
         groups["all"].append(row)
-    print(f"{'':20}{'names':>6}{'present':>8}{'cases':>6}{'told':>6}{'untested':>9}{'wrong':>6}{'signature':>10}")
+    print(f"{'':20}{'names':>6}{'present':>8}{'cases':>6}{'told':>6}{'untested':>9}{'wrong':>6}{'signature':>10}{'shapes':>7}")
     for group, members in groups.items():
         tell = Counter(
             present=sum(r.present for r in members), cases=sum(r.present and bool(r.cases) for r in members),
             told=sum(r.present and not r.cases and bool(r.told) for r in members), wrong=sum(bool(r.wrong) for r in members),
             signature=sum(bool(r.signature) for r in members),
-            untested=sum(r.present and not r.cases and not r.told for r in members),
+            untested=sum(r.present and not r.cases and not r.told for r in members), shapes=sum(r.over_shapes for r in members),
         )  # fmt: skip
         print(
             f"{group:20}{len(members):6}{tell['present']:8}{tell['cases']:6}{tell['told']:6}{tell['untested']:9}{tell['wrong']:6}"
-            f"{tell['signature']:10}"
+            f"{tell['signature']:10}{tell['shapes'] or '':>7}"
         )
     if "-v" in arguments:
         for row in rows.values():
@@ -182,6 +205,10 @@ def main(arguments: list[str]) -> None:
                 print("wrong    ", row.name, "::", row.wrong[:2])
             elif not row.cases and not row.told:
                 print("untested ", row.name)
+            if row.present and row.cases and row.name.startswith("paddle.fluid.layers.") and not row.over_shapes:
+                print("few kinds", row.name, "::", len(row.kinds.shapes))
+            if row.kinds.lengths:
+                print("sequences", row.name, "::", row.kinds.sequences)
             if row.signature:
                 print("signature", row.name, "::", row.signature)
 

@@ -74,3 +74,20 @@ def test_element_types_by_all_their_names(given, name):
 def test_what_a_variable_is_but_no_element_type():
     with pytest.raises(TypeError, match="expected a dtype but got"):
         convert_dtype(Kind.LOD_TENSOR)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3), 0), ((3, 1, 2), 1), ((2, 4), -1)])
+def test_unbind_which_came_behind_all_of_fluid(shape, axis):
+    """`fluid.layers.unbind` is in the index of the first Paddle 2; 1.8.5 has it not."""
+    x = layers.data("x", list(shape), append_batch_size=False, stop_gradient=False)
+    parts = layers.unbind(x, axis)
+    (gradient,) = fluid.gradients(layers.reduce_sum(layers.square(parts[-1])), [x])
+    values = np.random.RandomState(0).randn(*shape).astype("float32")
+    *found, slope = fluid.Executor().run(feed={"x": values}, fetch_list=[*parts, gradient])
+    expected = [np.take(values, i, axis) for i in range(shape[axis])]
+    assert len(found) == len(expected) and all((a == b).all() for a, b in zip(found, expected, strict=True))
+    last = np.zeros_like(values)
+    np.moveaxis(last, axis, 0)[-1] = 2 * expected[-1]
+    np.testing.assert_allclose(slope, last, rtol=1e-6)
+    with pytest.raises(ValueError, match="known number of elements"):
+        layers.unbind(layers.data("y", [3]), 0)

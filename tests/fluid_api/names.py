@@ -33,6 +33,15 @@ def stored() -> list[dict[str, Any]]:
     return names
 
 
+def in_index() -> list[dict[str, Any]]:
+    """The same for the index of `fluid.layers`; `unbind` came later than 1.8.5."""
+    told: dict[str, str | None] = json.loads((FOLDER / "layers.json").read_text(encoding="utf-8"))
+    return [
+        {"name": "paddle.fluid.layers." + name, "signature": signature, "since": "older" if name == "unbind" else "1.8.5"}
+        for name, signature in told.items()
+    ]
+
+
 def members_of(value: type) -> dict[str, str | None]:
     """Public members that Paddle defines, with signatures; None for properties."""
     found = {}

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 CASES = load()
 # Of these, which compile many programs each, only some run by default.
 LONGER = {
-    "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "features", "labelling", "layers", "levels",
-    "places", "region_targets", "regions", "tables", "windows",
+    "alignments", "book", "clicks", "decoding", "detection", "distributions", "early", "features", "index", "kinds", "labelling",
+    "layers", "levels", "places", "region_targets", "regions", "tables", "windows",
 }  # fmt: skip
 QUICK = {
     "adam_of_tables",
@@ -34,6 +34,7 @@ QUICK = {
     "loops_by_functions_know_some_sizes_only_when_they_run",
     "other_optimizers_of_tables_in_dygraph_mode",
     "places_are_waves",
+    "rates_fall",
     "results_that_keep_levels_and_those_that_do_not",
     "sequences_are_expanded",
     "sequences_get_other_levels",

@@ -23,7 +23,7 @@ from polyreme.tensor import Tensor
 __all__ = [
     "addcmul", "addmm", "allclose", "arange", "bmm", "clamp", "cross", "diag_embed", "dist", "dot", "elementwise_equal", "flip", "full",
     "full_like", "index_sample", "index_select", "interpolate", "kron", "log_softmax", "logsumexp", "meshgrid", "nonzero", "randint",
-    "randn", "randperm", "roll", "t", "trace", "tril", "triu",
+    "randn", "randperm", "roll", "t", "trace", "tril", "triu", "unbind",
 ]  # fmt: skip
 
 
@@ -289,6 +289,18 @@ def randperm(
     drawn = _into("randperm", {}, {"n": n, "dtype": dtypes.as_dtype(dtype), "seed": seed}, dtype, out)
     drawn.stop_gradient = stop_gradient
     return drawn
+
+
+@takes("input")
+def unbind(input: Any, axis: int = 0) -> list[Any]:
+    """The slices of `input` along `axis`, which is gone in them. No Paddle has it here but the first Paddle 2."""
+    helper = LayerHelper("unbind")
+    count = input.shape[axis]
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"unbind expected an axis with a known number of elements but got the shape {list(input.shape)} and axis {axis}")
+    parts = [helper.create_variable_for_type_inference(input.dtype) for _ in [None] * count]
+    helper.append_op("unbind", {"X": input}, {"Out": parts}, {"axis": axis})
+    return parts
 
 
 __dir__ = listed(__name__)
