@@ -1,5 +1,6 @@
 """Functions of `fluid.layers` that make features, and losses of classes that are many."""
 
+from tests.fluid_api.cases_book import equal_parameters
 from tests.fluid_api.cases_detection import draw, still
 from tests.fluid_api.cases_layers import L, attr, outcome, rows
 from tests.fluid_api.cases_places import each, whole
@@ -133,3 +134,49 @@ def distributions(fluid, np):
             lambda L, x: L.Normal(0.0, 1.0).sample([2, 3]),
             lambda L, x: L.Uniform([0.0, 1.0], [2.0, 3.0]).sample([4]))],
     }  # fmt: skip
+
+
+@check(L + "spectral_norm")
+def weights_have_one_as_their_greatest_singular_value(fluid, np):
+    """Of so many power iterations that what they begin with does not count."""
+
+    def way(dim):
+        return lambda L, w: still(L.spectral_norm(w, dim=dim, power_iters=60))
+
+    found = {}
+    for name, shape in {"matrix": (4, 3), "filters": (3, 2, 2, 3), "row": (1, 5)}.items():
+        weight = draw(np, *shape)
+
+        def whole(L, w, weight=weight, dim=0):
+            return way(dim)(L, L.assign(weight))
+
+        found[name] = outcome(fluid, np, whole, weight)["values"]
+        found[name + " along 1"] = outcome(fluid, np, lambda L, w, weight=weight: way(1)(L, L.assign(weight)), weight)["values"]
+    return found
+
+
+@check(L + "multi_box_head")
+def heads_say_differences_and_scores(fluid, np):
+    found, sized = {}, {"min_sizes": [4.0, 8.0], "max_sizes": [8.0, 12.0]}
+    ways = {
+        "two levels": {**sized, "aspect_ratios": [[2.0], [2.0, 3.0]], "flip": True, "clip": True},
+        "steps": {**sized, "aspect_ratios": [[1.5], [2.0]], "steps": [4.0, 8.0], "flip": False, "offset": 0.25},
+        "windows": {**sized, "aspect_ratios": [[2.0], [2.0]], "kernel_size": 3, "pad": 1},
+        "ratios": {"min_ratio": 20, "max_ratio": 90, "aspect_ratios": [[2.0], [2.0], [3.0]]},
+    }
+    for name, more in ways.items():
+        count = len(more["aspect_ratios"])
+        with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()), fluid.unique_name.guard():
+            layers = fluid.layers
+            levels = [layers.data(f"level{i}", [5, 4 >> i, 6 >> i]) for i in range(count)]
+            for level in levels:
+                level.stop_gradient = False
+            made = layers.multi_box_head(levels, layers.data("image", [3, 16, 24]), 16, 3, offset=more.pop("offset", 0.5), **more)
+            slopes = fluid.gradients(layers.sums([layers.reduce_sum(layers.square(part)) for part in made[:2]]), levels)
+            exe = fluid.Executor(fluid.CPUPlace())
+            exe.run(fluid.default_startup_program())
+            equal_parameters(fluid, np)
+            feed = {f"level{i}": draw(np, 2, 5, 4 >> i, 6 >> i, seed=i) for i in range(count)}
+            feed["image"] = draw(np, 2, 3, 16, 24)
+            found[name] = exe.run(feed=feed, fetch_list=list(made) + slopes)
+    return found

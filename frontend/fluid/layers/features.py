@@ -9,13 +9,13 @@ from typing import Any
 from polyreme.fluid.initializer import Constant, Normal
 from polyreme.fluid.layer_helper import LayerHelper
 from polyreme.fluid.layers.given import made, takes
-from polyreme.fluid.layers.images import _many, _padding
+from polyreme.fluid.layers.images import _many
 from polyreme.fluid.param_attr import ParamAttr
 from polyreme.names import listed
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "adaptive_pool3d", "affine_grid", "bilinear_tensor_product", "conv3d_transpose", "fsp_matrix",
+    "adaptive_pool3d", "affine_grid", "bilinear_tensor_product", "fsp_matrix",
     "inplace_abn", "similarity_focus", "space_to_depth", "spectral_norm", "temporal_shift", "unfold",
 ]  # fmt: skip
 
@@ -100,43 +100,6 @@ def bilinear_tensor_product(
 
 
 # --- convolutions, pools and norms
-
-
-@takes("input")
-def conv3d_transpose(
-    input: Any, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0, stride: Any = 1, dilation: Any = 1,
-    groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: str | None = None,
-    name: str | None = None, data_format: str = "NCDHW",
-) -> Any:  # fmt: skip
-    """The transpose of a 3-D convolution, with filters [channels, num_filters / groups, *filter_size] and a bias per filter. The filters
-    are as large as the output needs where only `output_size` is told.
-    """
-    if data_format not in ("NCDHW", "NDHWC"):
-        raise ValueError(f"Param(data_format) of Op(fluid.layers.conv3d_transpose) got wrong value: received {data_format}")
-    channel_last, split = data_format == "NDHWC", groups or 1
-    channels = input.shape[4 if channel_last else 1]
-    helper = LayerHelper("conv3d_transpose", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
-    paddings, algorithm = _padding(padding, 3)
-    strides, dilations = _many(stride, 3, "stride"), _many(dilation, 3, "dilation")
-    sizes = [] if output_size is None else _many(output_size, 3, "output_size")
-    if filter_size is None:
-        if not sizes:
-            raise ValueError("output_size must be set when filter_size is None")
-        around = paddings if len(paddings) == 6 else [p for p in paddings for _ in range(2)]
-        before = input.shape[1:4] if channel_last else input.shape[2:5]
-        window = [
-            (sizes[i] - (before[i] - 1) * strides[i] + around[2 * i] + around[2 * i + 1] - 1) // dilations[i] + 1 for i in range(3)
-        ]
-    else:
-        window = _many(filter_size, 3, "filter_size")
-    weight = helper.create_parameter(helper.param_attr, [channels, num_filters // split, *window], input.dtype)
-    attrs = {
-        "output_size": sizes, "strides": strides, "paddings": paddings, "padding_algorithm": algorithm, "dilations": dilations,
-        "groups": split, "use_cudnn": use_cudnn, "data_format": "NHWC" if channel_last else "NCHW",
-    }  # fmt: skip
-    out = helper.create_variable_for_type_inference(input.dtype)
-    helper.append_op("conv3d_transpose", {"Input": input, "Filter": weight}, {"Output": out}, attrs)
-    return helper.append_activation(helper.append_bias_op(out, *((4, 5) if channel_last else (1, 2))))
 
 
 @takes("input")

@@ -14,9 +14,9 @@ from polyreme.names import listed
 from polyreme.tensor import Tensor
 
 __all__ = [
-    "adaptive_pool2d", "affine_channel", "conv2d_transpose", "conv3d", "grid_sampler", "group_norm", "image_resize", "image_resize_short",
-    "instance_norm", "lrn", "pad", "pad2d", "pixel_shuffle", "pool3d", "prelu", "resize_bilinear", "resize_nearest", "resize_trilinear",
-    "shuffle_channel",
+    "adaptive_pool2d", "affine_channel", "conv2d_transpose", "conv3d", "conv3d_transpose", "grid_sampler", "group_norm", "image_resize",
+    "image_resize_short", "instance_norm", "lrn", "pad", "pad2d", "pixel_shuffle", "pool3d", "prelu", "resize_bilinear", "resize_nearest",
+    "resize_trilinear", "shuffle_channel",
 ]  # fmt: skip
 
 
@@ -89,35 +89,60 @@ def conv2d_transpose(
     """The transpose of a 2-D convolution, with filters [channels, num_filters / groups, *filter_size] and a bias per filter. The filters
     are as large as the output needs where only `output_size` is told.
     """
-    if data_format not in ("NCHW", "NHWC"):
-        raise ValueError(f"Attr(data_format) of conv2d_transpose should be 'NCHW' or 'NHWC' but got {data_format}.")
-    channel_last = data_format == "NHWC"
-    channels, split = input.shape[3 if channel_last else 1], 1 if groups is None else groups
+    depthwise = input.shape[3 if data_format == "NHWC" else 1] == groups == num_filters and not use_cudnn
+    return _transposed(
+        "depthwise_conv2d_transpose" if depthwise else "conv2d_transpose", 2, input, num_filters, output_size, filter_size, padding, stride,
+        dilation, groups, param_attr, bias_attr, use_cudnn, act, name, data_format,
+    )  # fmt: skip
+
+
+@takes("input")
+def conv3d_transpose(
+    input: Any, num_filters: int, output_size: Any = None, filter_size: Any = None, padding: Any = 0, stride: Any = 1, dilation: Any = 1,
+    groups: int | None = None, param_attr: Any = None, bias_attr: Any = None, use_cudnn: bool = True, act: str | None = None,
+    name: str | None = None, data_format: str = "NCDHW",
+) -> Any:  # fmt: skip
+    """The transpose of a 3-D convolution, as `conv2d_transpose`."""
+    return _transposed(
+        "conv3d_transpose", 3, input, num_filters, output_size, filter_size, padding, stride, dilation, groups, param_attr, bias_attr,
+        use_cudnn, act, name, data_format,
+    )  # fmt: skip
+
+
+def _transposed(
+    type: str, rank: int, input: Any, num_filters: int, output_size: Any, filter_size: Any, padding: Any, stride: Any, dilation: Any,
+    groups: int | None, param_attr: Any, bias_attr: Any, use_cudnn: bool, act: str | None, name: str | None, data_format: str,
+) -> Any:  # fmt: skip
+    """The transpose of a convolution over the `rank` axes of pixels."""
+    first, last = ("NCHW", "NHWC") if rank == 2 else ("NCDHW", "NDHWC")
+    if data_format not in (first, last):
+        raise ValueError(f"Attr(data_format) of {type} should be '{first}' or '{last}' but got {data_format}.")
+    channel_last = data_format == last
+    channels, split = input.shape[-1 if channel_last else 1], 1 if groups is None else groups
     if split <= 0:
         raise ValueError(f"Attr(groups) should be greater than 0 but got {groups}.")
-    type = "depthwise_conv2d_transpose" if channels == groups == num_filters and not use_cudnn else "conv2d_transpose"
     helper = LayerHelper(type, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
-    paddings, algorithm = _padding(padding, 2)
-    strides, dilations = _many(stride, 2, "stride"), _many(dilation, 2, "dilation")
-    sizes = [] if output_size is None else _many(output_size, 2, "output_size")
+    paddings, algorithm = _padding(padding, rank)
+    strides, dilations = _many(stride, rank, "stride"), _many(dilation, rank, "dilation")
+    sizes = [] if output_size is None else _many(output_size, rank, "output_size")
     if filter_size is None:
         if not sizes:
             raise ValueError("output_size must be set when filter_size is None")
-        around = paddings if len(paddings) == 4 else [p for p in paddings for _ in range(2)]
-        before = input.shape[1:3] if channel_last else input.shape[2:4]
+        around = paddings if len(paddings) == 2 * rank else [p for p in paddings for _ in range(2)]
+        before = input.shape[1:-1] if channel_last else input.shape[2:]
         window = [
-            (sizes[i] - (before[i] - 1) * strides[i] + around[2 * i] + around[2 * i + 1] - 1) // dilations[i] + 1 for i in range(2)
+            (sizes[i] - (before[i] - 1) * strides[i] + around[2 * i] + around[2 * i + 1] - 1) // dilations[i] + 1 for i in range(rank)
         ]
     else:
-        window = _many(filter_size, 2, "filter_size")
+        window = _many(filter_size, rank, "filter_size")
     weight = helper.create_parameter(helper.param_attr, [channels, num_filters // split, *window], input.dtype)
     attrs = {
         "output_size": sizes, "strides": strides, "paddings": paddings, "padding_algorithm": algorithm, "dilations": dilations,
-        "groups": split, "use_cudnn": use_cudnn, "data_format": data_format,
+        "groups": split, "use_cudnn": use_cudnn, "data_format": "NHWC" if channel_last else "NCHW",
     }  # fmt: skip
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(type, {"Input": input, "Filter": weight}, {"Output": out}, attrs)
-    return helper.append_activation(helper.append_bias_op(out, *((3, 4) if channel_last else (1, 2))))
+    return helper.append_activation(helper.append_bias_op(out, *((rank + 1, rank + 2) if channel_last else (1, 2))))
 
 
 @takes("input")
