@@ -607,6 +607,8 @@ def factor_formula(x):
 case("nn.inverse", nn.Inverse, np.array([[[2.0, 1.0], [0.5, -3.0]], [[0.0, 1.0], [-2.0, 0.5]]]), formula=eliminated)
 case("nn.inverse of one number", nn.Inverse, np.array([[4.0]]), formula=lambda x: 1 / x)
 case("nn.cholesky", nn.Cholesky, DEFINITE, formula=factor_formula)
+case("nn.inverse of matrices of nothing", nn.Inverse, np.zeros((2, 0, 0)), formula=lambda x: x)
+case("nn.cholesky of matrices of nothing", nn.Cholesky, np.zeros((2, 0, 0)), formula=lambda x: x)
 case("nn.cholesky, upper", nn.Cholesky, DEFINITE, upper=True, formula=lambda x: factor_formula(x).T)
 
 # --- normalization

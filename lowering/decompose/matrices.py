@@ -82,6 +82,8 @@ def inverse(op: Any, b: Builder, x: Value) -> Value:
 def cholesky(op: Any, b: Builder, x: Value) -> Value:
     """Column by column: the column of what is left over the root of its diagonal element, whose product with itself is then taken away"""
     n, kind = _rows(op, x), x.type
+    if n == 0:
+        return x
     rank = kind.rank
     transposed = (*range(rank - 2), rank - 1, rank - 2)
     left = _wide(b, b(tt.Transpose, x, perm=transposed) if op.upper else x)
