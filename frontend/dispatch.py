@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter, methodcaller
 from typing import Any
 
@@ -25,17 +26,19 @@ from polyreme import tape, views
 from polyreme.casting.operators import cast_operands, name_of
 from polyreme.casting.state import REGIONS, attends, watching
 from polyreme.compiled.gradient_recipes import GradientRecipe, make_recipe
+from polyreme.compiled.graph_recipes import send_by_recipe
 from polyreme.compiled.heavy_gradients import rule_for
 from polyreme.compiled.heavy_kernels import attribute_key, choose
 from polyreme.device import CPU, Place, follow
 from polyreme.dialects import nn as ops
 from polyreme.dialects.nn.elementwise import ScalarOp
+from polyreme.dialects.nn.reduce import reduction_axes
 from polyreme.ir.attributes import Dense
 from polyreme.ir.core import Op
 from polyreme.ir.debug.notes import MOST_NOTES
 from polyreme.ir.diagnostics import Diagnostic, InferError, caller_location
 from polyreme.ir.dims import Dim, Expr
-from polyreme.ir.scalar import scalar_function
+from polyreme.ir.scalar import quietly, scalar_function
 from polyreme.ir.types import ScalarType, TensorType
 from polyreme.pending import COUNT, Pending
 from polyreme.provided import provides
@@ -118,7 +121,10 @@ def use_heavy_kernels(chooser: Callable[..., Kernel | None] | None) -> None:
 class CallPlan:
     """What is settled about calls of one op on one device with operands of the same types and the same attributes."""
 
-    __slots__ = ("attributes", "cls", "fast", "heavy", "kernel", "place", "read", "recipes", "result_dtypes", "result_types", "types")
+    __slots__ = (
+        "attributes", "cls", "fast", "heavy", "kernel", "place", "read", "recipes", "result_dtypes", "result_types", "taped_as_pair",
+        "types",
+    )  # fmt: skip
 
     def __init__(self, place: Place, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]):
         self.place, self.cls = place, cls
@@ -130,6 +136,7 @@ class CallPlan:
         self.types = [types_of(o) for o in operands] + [None] * (len(definition.operands) - len(operands))
         self.result_types: tuple[TensorType, ...] = definition.infer_types(self.types, self.attributes)
         self.result_dtypes = [(type, type.dtype.np, type.dtype.kind in "fc") for type in self.result_types]
+        self.taped_as_pair = definition.plain and len(operands) == 2 and self.result_dtypes[0][2] and tape.has_rule(cls)
         self.fast: Callable[..., Any] | None = None
         self.kernel = _kernel(place, cls, self.types, self.attributes, self.result_types)
         self.heavy = self.kernel is not None
@@ -137,7 +144,7 @@ class CallPlan:
             missing = [None] * (len(definition.operands) - len(operands))
             reference, bound = cls.reference, self.attributes  # type: ignore[attr-defined]
             self.kernel = lambda *arrays: reference(*arrays, *missing, **bound)
-            self.fast = _scalar_kernel(cls, self.result_types) or _view_kernel(cls, bound)
+            self.fast = _scalar_kernel(cls, self.result_types) or _view_kernel(cls, bound) or _sum_kernel(cls, self.types, bound)
 
     def gradients(self, saved: Sequence[Any], results: Sequence[Array], grad: Array, edges: Sequence[Any]) -> list[Array | None] | None:
         """The gradients of the operands by a recipe; None where the rule must run as it stands: on another device, and where it has no
@@ -147,16 +154,29 @@ class CallPlan:
             return None
         if grad.shape != results[0].shape or grad.dtype != results[0].dtype:
             return None  # a hook's, and a mistake that the rule's own steps tell
+        recipe = self.recipe(edges)
+        return None if recipe is None else recipe.run(saved, results, grad)
+
+    def recipe(self, edges: Sequence[Any]) -> GradientRecipe | None:
+        """The recipe for gradients that go on by these edges, if there is one."""
         wanted = tuple([edge is not None for edge in edges])
         try:
-            recipe = self.recipes[wanted]
+            return self.recipes[wanted]
         except KeyError:
-            recipe = self.recipes[wanted] = make_recipe(self.cls, self.types, self.attributes, wanted, self._kernels)
-        return None if recipe is None else recipe.run(saved, results, grad)
+            made = self.recipes[wanted] = make_recipe(self.cls, self.types, self.attributes, wanted, self._kernels)
+            return made
 
     def _kernels(self, cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Callable[..., Any] | None, Any]:
         plan = CallPlan(self.place, cls, operands, attributes)
         return plan.fast, plan.kernel
+
+
+@provides
+def sent_at_once(output: Tensor, seed: Tensor | None, retain_graph: bool) -> bool:
+    """Add the gradients of `output` to its leaves, all at once; False, and nothing done, where they have to go step by step."""
+    if _state.recorder is not None or _plans.place is not CPU or COUNT.calls or REGIONS.count:
+        return False
+    return send_by_recipe(output, seed, retain_graph)
 
 
 def types_of(operand: Any) -> Any:
@@ -197,6 +217,16 @@ def _view_kernel(cls: type[Op], attributes: Mapping[str, Any]) -> Callable[..., 
     if cls is ops.Slice:
         return itemgetter(tuple(map(slice, attributes["starts"], attributes["stops"], attributes["strides"])))
     return None
+
+
+def _sum_kernel(cls: type[Op], types: Sequence[Any], attributes: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """What the reference of a sum of floats does, with all settled that does not depend on the numbers."""
+    if cls is not ops.Sum or types[0].dtype.kind != "f":
+        return None
+    dtype = np.dtype(types[0].dtype.np)
+    axes = reduction_axes(attributes["axis"], types[0].rank)
+    added = partial(np.add.reduce, axis=axes, keepdims=attributes["keepdims"], dtype=np.float64, initial=0)
+    return partial(quietly, lambda x: np.asarray(added(x), dtype))
 
 
 class _Plans(dict[Any, CallPlan]):
@@ -277,7 +307,10 @@ def planned_pair(cls: type[Op], x: Any, y: Any) -> Tensor | None:
     made = plan.fast(a, b)
     result = Tensor._wrap(made if made.__class__ is np.ndarray else np.asarray(made), plan.result_types[0])
     if not (x.stop_gradient and y.stop_gradient) and tape.is_grad_enabled():
-        tape.record(cls, (x, y), plan.attributes, (result,), plan)
+        if plan.taped_as_pair:
+            tape.record_pair(plan, x, y, result)
+        else:
+            tape.record(cls, (x, y), plan.attributes, (result,), plan)
     return result
 
 

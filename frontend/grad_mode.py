@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from polyreme.utils.shown import Shown
@@ -124,11 +123,16 @@ class enable_grad(_GradMode):
     mode = True
 
 
-@contextmanager
-def recording(mode: bool) -> Iterator[None]:
+class recording:
     """Switch recording for the `with`; the cheap inner form of the two above."""
-    saved, _state.enabled = _state.enabled, mode
-    try:
-        yield
-    finally:
-        _state.enabled = saved
+
+    __slots__ = ("mode", "saved")
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self.saved, _state.enabled = _state.enabled, self.mode
+
+    def __exit__(self, *_: object) -> None:
+        _state.enabled = self.saved

@@ -107,6 +107,11 @@ def use_compiled_rules(ops: Container[type[Op]]) -> None:
     _compiled_rules = ops
 
 
+def has_compiled_rule(cls: type[Op]) -> bool:
+    """Whether gradients of an op are asked of `heavy_gradients` first."""
+    return cls in _compiled_rules
+
+
 def edge_of(tensor: Tensor | None) -> Any:
     """Where the gradient of `tensor` goes."""
     if tensor is None or tensor.stop_gradient:
@@ -357,8 +362,33 @@ def record(cls: type[Op], operands: Sequence[Any], attributes: dict[str, Any], r
     """Remember that `results` came from an op; those of floating dtype need gradients from now on. `plan` is what dispatch knows of an
     eager call.
     """
-    if cls in (_rules or gradient_rules()):
+    if has_rule(cls):
         attach(OpNode(cls, operands, attributes, results, plan), results)
+
+
+def record_pair(plan: Any, x: Tensor, y: Tensor, result: Tensor) -> None:
+    """As `record`, for an op that takes two tensors and gives one of a floating dtype: most steps of a training loop's Python are that."""
+    node = OpNode.__new__(OpNode)
+    before, other = x._node, y._node
+    node.edges = [
+        None if x.stop_gradient else x if before is None else (before, x._index),
+        None if y.stop_gradient else y if other is None else (other, y._index),
+    ]
+    types = plan.types
+    node.saved = [(x, x._version, types[0]), (y, y._version, types[1])]
+    node.segments = None
+    node.outputs = 1
+    node.sequence = next(_sequence)
+    node.hooks = node.retained = None
+    node.cls, node.attributes, node.plan = plan.cls, plan.attributes, plan
+    node.arrays = [result._value]
+    result.stop_gradient = False
+    result._node, result._index = node, 0
+
+
+def has_rule(cls: type[Op]) -> bool:
+    """Whether there is a gradient rule for an op."""
+    return cls in (_rules or gradient_rules())
 
 
 def attach(node: Node, results: Sequence[Tensor], needing: Sequence[bool] | None = None) -> None:
@@ -446,6 +476,8 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool = False)
     seeds = _as_list(grad_tensors) if grad_tensors is not None else [None] * len(outputs)
     if len(seeds) != len(outputs):
         raise ValueError(f"expected one gradient per tensor but got {len(seeds)} for {len(outputs)}")
+    if len(outputs) == 1 and not _watched and not MANNER.paddle_1 and provided.sent_at_once(outputs[0], seeds[0], retain_graph):
+        return
     _run(outputs, seeds, retain_graph, create_graph=False, wanted=None, blocked=())
 
 
@@ -665,7 +697,7 @@ def _send(
                 provided.active_trace().retain(leaf, True)
             if first_paddle:
                 leaf._grad = None
-            _accumulate(leaf, arrived[key])
+            accumulate(leaf, arrived[key])
             if watchers and id(leaf) in edges:
                 watcher_of(leaf).ready(leaf)
 
@@ -702,12 +734,12 @@ def _send(
                 if node.retained and value is not None and i in node.retained and wanted is None:
                     kept = node.retained[i]()
                     if kept is not None:
-                        _accumulate(kept, as_tensor(value))
+                        accumulate(kept, as_tensor(value))
                 if key in passed and value is not None and not (node.retained and i in node.retained):
                     kept = passed[key]()
                     if kept is not None:
                         kept._grad = None
-                        _accumulate(kept, as_tensor(value))
+                        accumulate(kept, as_tensor(value))
                 grads.append(value)
             if first_paddle:
                 passed.update({_key(t): weakref.ref(t) for t in node.taken() if t is not None and t._node is not None})
@@ -775,7 +807,8 @@ def _of_same_shape(leaf: Tensor, gradient: Tensor, hooked: Tensor) -> Tensor:
     return hooked
 
 
-def _accumulate(tensor: Tensor, value: Tensor) -> None:
+def accumulate(tensor: Tensor, value: Tensor) -> None:
+    """Add a gradient to what a leaf has."""
     if (recorder := provided.active_trace()) is not None:
         recorder.retain(tensor)
     held = tensor._grad
@@ -786,15 +819,16 @@ def _accumulate(tensor: Tensor, value: Tensor) -> None:
         made._name, made.stop_gradient = name, False
         return
     if held is not None:
-        if not is_grad_enabled() and provided.is_cleared(held) and held.type == value.type:
-            value = type(value)._wrap(value._value, value._type)
-        else:
+        replaces = not is_grad_enabled() and provided.is_cleared(held) and held.type == value.type
+        if not replaces:
             value = provided.add(held, value)
         # Paddle adds into a gradient that it has made itself, so that those who keep the tensor see it; not where a graph of gradients goes
         # on.
         if held._name == name and not is_grad_enabled():
             provided.assign(held, value)
             return
+        if replaces:
+            value = type(value)._wrap(value._value, value._type)
         value._name, value.stop_gradient = name, held.stop_gradient
         tensor._grad = value
         return

@@ -58,7 +58,10 @@ def clear_gradient(tensor: Tensor, set_to_zero: bool) -> None:
         tensor._grad = None
         return
     trace = provided.active_trace()
-    zeros = zeros_of(held.type)
+    array = held._value
+    zeros = _ZEROS.get((array.shape, array.dtype)) if array.__class__ is np.ndarray else None
+    if zeros is None:
+        zeros = zeros_of(held.type)
     if has_own_gradient(tensor):
         if trace is None and held._view is None:
             held._value, held._version = zeros, held._version + 1
