@@ -39,7 +39,8 @@ ALWAYS_BLACK = frozenset({
 LEVELS = ("O0", "OD", "O1", "O2")
 HALVES = {"float16": f16, "bfloat16": bf16}
 CAST = frozenset({f16, bf16, f32})
-# Of these the first input alone says in what they compute, and alone is cast: their kernels take statistics and weights in float32.
+# Of these the first input alone says in what they compute, and alone is cast to half precision: their kernels take statistics and weights
+# in float32 there.
 BY_FIRST = frozenset({"batch_norm", "layer_norm"})
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,7 @@ class Casting:
 
     def wanted(self, name: str, tensors: Sequence[Any]) -> ScalarType | None:
         """The dtype that an operator's floating inputs become; None where nothing changes. Inputs are tensors, None, or lists of them."""
-        found = dict.fromkeys(t.type.dtype for t in _flat(tensors[:1] if name in BY_FIRST else tensors))
-        given = [dtype for dtype in found if dtype in CAST]
+        given = _given(tensors[:1] if name in BY_FIRST else tensors)
         if not given:
             return None
         wanted = self.dtype
@@ -65,7 +65,14 @@ class Casting:
             pass
         elif self.level == "OD" or (self.promotes or name == "batch_norm") and f32 in given:
             wanted = f32
+        if name in BY_FIRST and wanted is f32:
+            given = _given(tensors)  # in float32 all are cast
         return None if given == [wanted] else wanted
+
+
+def _given(tensors: Sequence[Any]) -> list[ScalarType]:
+    """The dtypes of inputs that may be cast."""
+    return [dtype for dtype in dict.fromkeys(t.type.dtype for t in _flat(tensors)) if dtype in CAST]
 
 
 class OperatorWatch(Protocol):

@@ -112,3 +112,15 @@ def test_lists_of_ones_own_name_operators_as_paddle_does(name: str) -> None:
         assert first(FUNCTIONS[name](paddle, narrow)).dtype == paddle.float32
     with paddle.amp.auto_cast(custom_white_list=[NAMED[name]]):
         assert first(FUNCTIONS[name](paddle, wide)).dtype == paddle.float16
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_layer_norm_of_float32_has_its_weights_in_float32_too() -> None:
+    """At O2 in bfloat16 its weights are in half precision, and what comes from an embedding is not."""
+    net = paddle.nn.Sequential(paddle.nn.Embedding(5, 4), paddle.nn.LayerNorm(4))
+    net = paddle.amp.decorate(net, level="O2", dtype="bfloat16")
+    with paddle.amp.auto_cast(level="O2", dtype="bfloat16"):
+        made = net(paddle.to_tensor([1, 2]))
+    assert made.dtype == paddle.float32 and net[1].weight.dtype == paddle.bfloat16
+    made.sum().backward()
+    assert net[1].weight.grad.dtype == paddle.bfloat16

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.api.outcome import Leaf, read, save
+from tests.training.losses import NETS, losses
 from tests.training.optimizers import CASES, trained
 from tests.training.programs import PROGRAMS, Compile, Log, Program
 
@@ -39,6 +42,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     record(folder / "programs.npz", {name: run(paddle, program) for name, program in PROGRAMS.items()})
     record(folder / "optimizers.npz", {name: trained(paddle, name) for name in CASES})
+    record(folder / "losses.npz", {name: {"losses": np.array(losses(paddle, name))} for name in NETS})
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.peer import ROOT, python
 from tests.training.record import recorded
+from tests.training.test_losses import compare as compare_losses
 from tests.training.test_optimizers import compare as compare_steps
 from tests.training.test_programs import compare
 
@@ -26,3 +27,6 @@ def test_paddle_gives_what_was_recorded(tmp_path: Path) -> None:
         assert made.keys() == kept.keys()
         for name, arrays in kept.items():
             compare(made[name], arrays) if file == "programs.npz" else compare_steps(name, made[name], arrays)
+    made, kept = recorded("losses.npz", tmp_path), recorded("losses.npz")
+    for name, arrays in kept.items():
+        compare_losses(list(made[name]["losses"]), arrays["losses"])

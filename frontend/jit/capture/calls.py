@@ -5,6 +5,7 @@ the capture.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -363,7 +364,7 @@ class Watch(Steps):
             ):
                 raise NotWhole(f"a {kind.__name__} is made")
             return kind(*args, **kwargs)
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        if issubclass(kind, tuple) and hasattr(kind, "_fields") or kind is contextlib.nullcontext:
             return kind(*args, **kwargs)
         if is_ours(kind):
             if module_name(kind) in ("polyreme.grad_mode", "polyreme.amp.regions"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -258,3 +259,17 @@ def asserts_beside_writes_and_in_branches(p: Run) -> None:
     for limit in (100.0, 100.0, -100.0):
         for rows in (2, 2, 4):
             p.call(function, p.t(rows, 3), limit)
+
+
+@program()
+def a_region_that_is_none(p: Run) -> None:
+    held = {"off": True}
+
+    @p.static
+    def function(x: Any) -> Any:
+        with contextlib.nullcontext(3) if held["off"] else paddle.no_grad() as factor:
+            return x * (factor or 1)
+
+    for off in (True, False, True):
+        held["off"] = off
+        p.call(function, p.g(2, 3))
