@@ -69,7 +69,7 @@ GRAIN_CYCLES = 10_000
 class AttentionSchedule(Schedule, kind="attention"):
     """How an attention is computed, with vectors of so many `lanes`: in blocks of so many `keys`, by tiles of `tile` rows and vectors of
     queries. With `few_queries` lanes are elements of one query, and there are no tiles. With `prefetch` keys, values and lines of results
-    are prefetched. As many tasks as `grain` are worth a thread.
+    are prefetched. As many tasks as `grain` are worth a thread. With `final_addresses` LLVM looks for no cheaper addresses.
     """
 
     lanes: int
@@ -78,6 +78,7 @@ class AttentionSchedule(Schedule, kind="attention"):
     few_queries: bool = False
     prefetch: bool = False
     grain: int = 1
+    final_addresses: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,17 +106,19 @@ def choose_attention(root: AttentionRoot) -> AttentionSchedule:
     found, target = root.attention, root.request.target
     registers, queries, keys = Registers.of(target, found.dtype), found.sizes[found.query], found.sizes[found.key]
     lanes, depth, width = registers.lanes, found.room(found.depth), found.room(found.width)
+    # LLVM's search for cheaper addresses takes a quarter of its time and gains nothing where there are 32 registers.
+    final = target.vector_registers >= MANY_REGISTERS
     if root.is_contiguous and isinstance(queries, int) and queries <= max(1, lanes // 4):
         block = -(-min(keys, BLOCK) // lanes) * lanes if isinstance(keys, int) else BLOCK
         cycles = estimate(keys) * (depth + width) / lanes
-        return AttentionSchedule(lanes, block, few_queries=True, grain=_grain(cycles))
+        return AttentionSchedule(lanes, block, few_queries=True, grain=_grain(cycles), final_addresses=final)
     rows, vectors = registers.accumulators // 2, 1 if isinstance(queries, int) and queries <= lanes else 2
     # A multiple of the tile's rows, so that only the last block of all has a rest.
     count = -(-keys // -(-keys // BLOCK)) if isinstance(keys, int) else BLOCK - BLOCK % rows
     cycles = vectors * estimate(keys) * (depth + width + 20) / 2
     # Prefetching pays if L3 is slow.
     is_slow = target.l3_bytes_per_cycle < FAST_L3_BYTES
-    return AttentionSchedule(lanes, -(-count // rows) * rows, (rows, vectors), prefetch=is_slow, grain=_grain(cycles))
+    return AttentionSchedule(lanes, -(-count // rows) * rows, (rows, vectors), False, is_slow, _grain(cycles), final)
 
 
 def _grain(cycles: float) -> int:
@@ -157,8 +160,7 @@ class _AttentionKernel:
         args = request.func.args
         types = [BufferType(shape_of(v), v.type.dtype) for v in (*args, *request.results)]
         names = [a.name for a in args] + [v.name for v in request.results]
-        # LLVM's search for cheaper addresses takes a quarter of its time and gains nothing where there are 32 registers.
-        final = request.target.vector_registers >= MANY_REGISTERS or None
+        final = schedule.final_addresses or None
         self.func = Func.empty(request.name("attention"), types, arg_names=names, loc=request.func.location, final_addresses=final)
         self.code = Code(Builder.at_end(self.func.block, self.func.location), merged=True)
         self.buffers: dict[Value, Value] = dict(zip(args, self.func.args, strict=False))
