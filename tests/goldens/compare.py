@@ -128,12 +128,14 @@ def differing(known: Iterable[Choice], made: Iterable[Choice]) -> list[str]:
 
 
 def _digest(module: Module) -> str:
-    """A hash of all ops, without the names of kernels, and without what calls are asked: guards tell where a size was asked for."""
+    """A hash of all ops, without the names of kernels, and without what calls are asked: guards tell where a size was asked for, updates
+    what callers may do with results.
+    """
     numbers = {func.sym_name: f"f{i}" for i, func in enumerate(module.functions)}
     plain = module.clone()
     for func in plain.functions:
         func.attributes = {**func.attributes, "sym_name": numbers[func.sym_name], "guards": ()}
-        for name in ("ranges", "looks"):
+        for name in ("ranges", "looks", "updates", "proceeds"):
             func.attributes.pop(name, None)
     for call in plain.walk():
         if isinstance(call, kernel.Call):
