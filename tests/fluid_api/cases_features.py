@@ -4,7 +4,7 @@ from tests.fluid_api.cases_book import equal_parameters
 from tests.fluid_api.cases_detection import draw, still
 from tests.fluid_api.cases_layers import L, attr, outcome, rows
 from tests.fluid_api.cases_places import each, whole
-from tests.fluid_api.table import check
+from tests.fluid_api.table import caught, check
 
 
 @check(*[L + n for n in ("space_to_depth", "temporal_shift", "unfold", "affine_grid", "fsp_matrix", "similarity_focus")])
@@ -134,6 +134,26 @@ def distributions(fluid, np):
             lambda L, x: L.Normal(0.0, 1.0).sample([2, 3]),
             lambda L, x: L.Uniform([0.0, 1.0], [2.0, 3.0]).sample([4]))],
     }  # fmt: skip
+
+
+@check(L + "inplace_abn")
+def norms_in_place_are_activated(fluid, np):
+    def normed(act=None, **more):
+        def way(L, x):
+            scale, bias = attr(fluid, np, "scale", 3), attr(fluid, np, "bias", 3)
+            # 1.8.5 puts the input back into the result when it goes back.
+            return L.scale(L.inplace_abn(L.scale(x, 1.0), act, param_attr=scale, bias_attr=bias, **more), 1.0)
+
+        return way
+
+    found = {}
+    for name, x in {"image": draw(np, 2, 3, 4, 5), "one pixel": draw(np, 4, 3, 1, 1), "one image": draw(np, 1, 3, 2, 2)}.items():
+        found[name] = outcome(fluid, np, normed(), x)
+        found[name + ", leaky"] = outcome(fluid, np, normed("leaky_relu", act_alpha=0.3), x)
+        found[name + ", elu"] = outcome(fluid, np, normed("elu", act_alpha=0.7, epsilon=1e-3), x)
+        found[name + ", for tests"] = outcome(fluid, np, lambda L, x: still(normed("identity", is_test=True)(L, x)), x)
+    found["errors"] = [caught(lambda: fluid.layers.inplace_abn(fluid.layers.data("y", [3, 4, 4]), "relu"), "identity")]
+    return found
 
 
 @check(L + "spectral_norm")
