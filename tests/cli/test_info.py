@@ -15,7 +15,7 @@ import pytest
 import polyreme
 from polyreme.cli import info, run_command
 from polyreme.lowering.machines.targets import host
-from polyreme.runtime import gpu
+from polyreme.runtime.gpu import drivers
 
 
 @pytest.fixture
@@ -63,15 +63,15 @@ def test_a_cache_that_is_off_is_said(told: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_gpu_is_named_or_why_there_is_none(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
-        raise gpu.GpuError("expected a CUDA device")
+        raise drivers.GpuError("expected a CUDA device")
 
-    monkeypatch.setattr(gpu, "open_driver", absent)
+    monkeypatch.setattr(drivers, "open_driver", absent)
     assert "\ngpu          none: expected a CUDA device\n" in told()[1]
 
     class Found:
         sm, model = 90, "NVIDIA H100"
 
-    monkeypatch.setattr(gpu, "open_driver", lambda name: Found())
+    monkeypatch.setattr(drivers, "open_driver", lambda name: Found())
     assert "\ngpu          NVIDIA H100, sm_90\n" in told()[1]
     assert json.loads(told("--json")[1])["gpu"] == {"name": "NVIDIA H100", "sm": 90, "reason": None}
 
