@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -194,21 +194,26 @@ def _waiting_poly(x: Lane, coefficients: Sequence[float]) -> Lane:
 
 def exp_inside(x: Lane) -> Lane:
     """exp(x) between the format's `least` and `most`."""
-    form = FORMATS[x.elem]
+    p, scaled = _exp_factors(x)
+    return scaled(p)
+
+
+def _exp_factors(x: Lane) -> tuple[Lane, Callable[[Lane], Lane]]:
+    """For what `exp_inside` takes, p with exp(x) = p * 2^n, and what multiplies by that power."""
     if x.elem == "double" and x.code.avx512:
-        return _exp_by_table(x)
+        return _exp_factors_by_table(x)
     r, n, bits = reduce_exp(x)
-    return scale(r.poly((1.0, 1.0, *form.exp)), n, bits)
+    return r.poly((1.0, 1.0, *FORMATS[x.elem].exp)), lambda p: scale(p, n, bits)
 
 
-def _exp_by_table(x: Lane) -> Lane:
-    """2^floor(n) * T[16n mod 16] * exp(r), n in sixteenths."""
+def _exp_factors_by_table(x: Lane) -> tuple[Lane, Callable[[Lane], Lane]]:
+    """2^floor(n) is the power, for n in sixteenths, and p is T[16n mod 16] * exp(r)."""
     form, table = FORMATS[x.elem], SIXTEENTHS[x.elem]
     r, n, at = _reduce_by_sixteenths(x, x.fma(LOG2_E, form.rounder / 16))
     linear = r + avx512.look_up(table.lost, at, x.elem)
     p = (r * r).fma(short_poly(r, form.exp_short), linear)
     power = avx512.look_up(table.powers, at, x.elem)
-    return avx512.scale(power.fma(p, power), n)
+    return power.fma(p, power), lambda p: avx512.scale(p, n)
 
 
 def _falling_exp_by_table(x: Lane) -> Lane:
@@ -265,8 +270,10 @@ def _reduce_by_sixteenths(x: Lane, shifted: Lane, sign: float = 1.0) -> tuple[La
 
 
 def exp(x: Lane) -> Lane:
+    """Below `least` a zero is scaled: a product that underflows takes many a processor over a hundred cycles, and masks are far below."""
     form = FORMATS[x.elem]
-    return exp_inside(x.at_least(form.least).at_most(form.most))
+    p, scaled = _exp_factors(x.at_least(form.least).at_most(form.most))
+    return scaled(x.compare("olt", form.least).where(0.0, p))
 
 
 def half_expm1(x: Lane) -> Lane:

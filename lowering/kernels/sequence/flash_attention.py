@@ -25,6 +25,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
@@ -218,6 +220,15 @@ class _AttentionKernel:
         """What is taken off the scores: the largest one; 0 while all are -inf, whose difference would be nan."""
         code, low = self.code, self.low(lanes)
         return code.apply("select", code.apply("eq", top, low), code.zero(self.p.dtype, lanes), top)
+
+    def weight(self, score: Value, shift: Value, lanes: int) -> Value:
+        """exp(score - shift), 0 where that is below the normal numbers: beside the largest, which is 1, it is nothing, and many a processor
+        takes over a hundred cycles for each sum and product of such numbers. Masks of -100 make them.
+        """
+        code, dtype = self.code, self.p.dtype
+        difference = code.apply("sub", score, shift)
+        least = code.broadcast(code.constant(math.log(np.finfo(dtype.np).tiny), dtype), lanes)
+        return code.apply("exp", code.apply("select", code.apply("lt", difference, least), self.low(lanes), difference))
 
     def low(self, lanes: int) -> Value:
         return self.code.broadcast(self.code.constant(-math.inf, self.p.dtype), lanes)
@@ -426,7 +437,7 @@ class _ManyQueries(_AttentionKernel):
             shift = self.shift(top, lanes)
             if not single:
                 old = self._get(self.peak, 0, v)
-                self._put(code.apply("exp", code.apply("sub", old, shift)), self.scale, 0, v)
+                self._put(self.weight(old, shift, lanes), self.scale, 0, v)
                 self._put(top, self.peak, 0, v)
             self._put(shift, tops, 0, v)
         self.tops = tops
@@ -488,7 +499,7 @@ class _ManyQueries(_AttentionKernel):
                 self._prefetch_output(code.add(at, r))
                 for v in range(self.vectors):
                     score = self._get(self.exponentials, code.add(at, r), v)
-                    made = code.apply("exp", code.apply("sub", score, shifts[v]))
+                    made = self.weight(score, shifts[v], self.lanes)
                     self._put(made, self.exponentials, code.add(at, r), v)
                     sums[v] = code.apply("add", sums[v], made)
             return sums
@@ -598,12 +609,12 @@ class _FewQueries(_AttentionKernel):
             peak, total, *sums = carried
             top = self._scores(part, start, count, query_vectors, pieces, weights, peak)
             shift = self.shift(top, 1)
-            scale = code.apply("exp", code.apply("sub", peak, shift))
+            scale = self.weight(peak, shift, 1)
             shifts = code.broadcast(shift, lanes)
 
             def weigh(at: Position, values: list[Value]) -> list[Value]:
                 where = at.scalar(code)
-                made = code.apply("exp", code.apply("sub", code.load(weights, where, lanes, None, self.align), shifts))
+                made = self.weight(code.load(weights, where, lanes, None, self.align), shifts, lanes)
                 code.store(made, weights, where, None, self.align)
                 return [code.apply("add", values[0], made)]
 

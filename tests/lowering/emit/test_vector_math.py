@@ -1,16 +1,21 @@
 """The elementary functions stay within their stated error, everywhere."""
 
+import ctypes
+import ctypes.util
 import math
+import platform
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import polyreme as paddle
 from polyreme.lowering.emit.llvm.exponentials import tanh
 from polyreme.lowering.emit.llvm.libm import HUGE_ANGLE
 from polyreme.lowering.emit.llvm.text import Lane, TextCode
 from polyreme.lowering.emit.llvm.vector_math import BOUNDS, FLOAT32
 from polyreme.lowering.machines.targets import TARGETS, host
+from polyreme.lowering.pipeline import compile_module
 from tests.lowering.kernel_modules import apply_compiled
 
 COUNT = 1 << 17
@@ -204,3 +209,25 @@ def test_overflow_comes_neither_early_nor_late(name, edge):
     with np.errstate(all="ignore"):
         want = true_values(name, [x]).astype(np.float32)
     np.testing.assert_array_equal(np.isinf(apply_compiled(name, [x], 16)), np.isinf(want))
+
+
+# What C's <fenv.h> calls FE_UNDERFLOW and FE_ALL_EXCEPT.
+FLAGS = {"x86_64": (0x10, 0x3D), "aarch64": (0x08, 0x1F)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exp_of_what_masks_hide_does_not_underflow(dtype):
+    x = np.full(64, -1e9, dtype)
+    x[::3], x[1::3] = -np.inf, -(2 * np.finfo(dtype).maxexp)
+    made = compile_module(paddle.inspect(paddle.exp, [paddle.static.InputSpec([64], dtype, "x")]).module).load()
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    underflow, all_of_them = FLAGS[platform.machine()]
+    out = np.empty(64, dtype)
+
+    def flags(values):
+        libm.feclearexcept(all_of_them)
+        made.run([values], [out])
+        return libm.fetestexcept(underflow)
+
+    assert not flags(x) and not out.any()
+    assert flags(np.full(64, np.log(np.finfo(dtype).tiny) - 5, dtype)) and (out > 0).all()

@@ -181,6 +181,17 @@ def test_scores_may_be_larger_than_exponentials_can_be(case: Case) -> None:
     check(case, scale=40.0)
 
 
+@pytest.mark.parametrize("queries", [40, 1])
+def test_weights_below_the_normal_numbers_are_zero(queries: int) -> None:
+    case = Case(1, 2, queries, 300, 8, 8, (queries, 300))
+    module = case.module()
+    q, k, v, mask = case.inputs(module)
+    q[:], mask[:] = 0, 0
+    mask[:, 1::2], v[:, 1::2] = -95, 3e38  # exp(-95) is 5.5e-42, and times 3e38 nothing that one would overlook
+    expected = np.broadcast_to(v[:, ::2].mean(1, keepdims=True), (1, queries, 16))
+    assert_same(compile_module(module).load().run([q, k, v, mask])[0], expected)
+
+
 @pytest.mark.parametrize("queries", [128, 45])
 def test_heads_apart_are_prefetched_where_l3_is_slow(queries: int) -> None:
     module = Case(1, 2, queries, 300, 64, 48).module()
