@@ -119,9 +119,10 @@ def _text(data: bytes) -> str:
 
 def _manifest(data: bytes, file: str) -> dict[str, Any]:
     """`manifest.json`, as `saving.py` writes it; a `ValueError` says what is otherwise."""
+    text = _text(data)
     try:
-        made = json.loads(_text(data))
-    except json.JSONDecodeError as error:
+        made = json.loads(text)
+    except ValueError as error:  # also of numbers with thousands of digits
         raise ValueError(f"expected JSON: {error}") from None
     if not isinstance(made, dict) or type(made.get("format")) is not int:
         raise ValueError("expected the number of a format")

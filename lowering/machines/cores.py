@@ -49,8 +49,8 @@ ZEN = Core("Zen", ("znver1", "znver2", "znver5"), family="znver")
 ZEN_3 = Core("Zen 3", ("znver3",), l3_of_l2=32, memory_bytes_per_cycle=4, hardware_prefetch=True, memory_streams=8)
 # Vectors of 64 bytes are computed in halves, so one multiply-add of them begins in a cycle; in a virtual machine cores may share no L3.
 ZEN_4 = Core("Zen 4", ("znver4",), multiply_adds=1, half_width_vectors=True, separate_l3=True, hardware_prefetch=True)
-# Intel's add and multiply on the same ports. The hardware prefetcher stops at a page, so memory is read best in eight streams. Of tiles
-# that are equal otherwise those with fewer loads win.
+# Intel's add and multiply on the same ports, and of tiles that are equal otherwise those with fewer loads win. The hardware prefetcher
+# stops at a page, so memory is read best in eight streams.
 SKYLAKE = Core(
     "Skylake server",
     ("skylake-avx512", "cascadelake", "cooperlake"),
@@ -62,7 +62,7 @@ SKYLAKE = Core(
     memory_streams=8,
     load_cycles=0.01,
 )
-# As measured on Sapphire Rapids; the facts of the others are taken for the same.
+# The facts of Sapphire Rapids; those of the others are taken for the same.
 ICE_LAKE = replace(SKYLAKE, name="Ice Lake server", processors=("icelake-server",))
 SAPPHIRE_RAPIDS = replace(SKYLAKE, name="Sapphire Rapids", processors=("sapphirerapids", "emeraldrapids"))
 GRANITE_RAPIDS = replace(SKYLAKE, name="Granite Rapids", processors=("graniterapids", "graniterapids-d"))

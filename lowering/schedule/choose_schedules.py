@@ -17,7 +17,7 @@ from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
-from polyreme.ir.diagnostics import Location, PolyremeError, did_you_mean
+from polyreme.ir.diagnostics import Location, PassError, PolyremeError, did_you_mean
 from polyreme.ir.passes import Pass, register_pass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.kernels.plan import KernelBuilder, Request, facts_of, op_names, request_of
@@ -67,9 +67,11 @@ class OverrideSchedules(Pass):
 
     name: ClassVar[str] = "override-schedules"
     takes: ClassVar[tuple[str, ...]] = ("tensor",)
-    file: str
+    file: str = ""
 
     def run(self, module: Module) -> None:
+        if not self.file:
+            raise PassError(f'expected a file of schedules, as in {self.name}{{file="schedules.txt"}}, but got none', code="E0402")
         wanted = read_overrides(Path(self.file))
         found = {key: (op, request) for op, request in roots(module.function("main"), None, "") for key in [root_key(request)]}
         for key, (text, place) in wanted.items():

@@ -12,8 +12,9 @@ import polyreme as paddle
 from polyreme import nn
 from polyreme.cli.own_passes import OwnPasses
 from polyreme.ir.builtin import Module
-from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.diagnostics import PassError, PolyremeError
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.passes import make_pass
 from polyreme.ir.text import parse_module, print_module
 from polyreme.ir.verify import verify
 from polyreme.jit.saving import trace_model
@@ -188,6 +189,11 @@ def test_a_file_gives_roots_other_schedules(tmp_path: Path) -> None:
 def test_a_line_that_does_not_fit_is_an_error(line: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PolyremeError, match=f"(?s){message}"):
         with_file(line, tmp_path)
+
+
+def test_overriding_without_a_file_is_an_error() -> None:
+    with pytest.raises(PassError, match="expected a file of schedules"):
+        make_pass("override-schedules").run(Module.empty())
 
 
 def test_every_way_says_why() -> None:

@@ -19,6 +19,7 @@ from polyreme.ir.verify import verify
 from polyreme.lowering.debug.profile import ProfileKernels
 from polyreme.lowering.machines.targets import find_target
 from polyreme.lowering.pipeline import MakeKernels, pipeline
+from polyreme.lowering.schedule.choose_schedules import OverrideSchedules
 from polyreme.lowering.transforms.cleanup import CANONICAL, Canonicalize, Cse, Dce, fold_constants
 from polyreme.lowering.transforms.solve_sizes import SolveDims
 from tests.lowering.transforms.test_cleanup import FIRES, STAYS, cleaned
@@ -42,7 +43,9 @@ def level_word(sample):
 
 
 # Profiling adds an output, the times of the steps, so results before and after can't be compared: `debug/test_profile.py` does it.
-CONTRACTS = [(name, level) for name in sorted(PASSES.keys() - {ProfileKernels.name}) for level in levels_of(name)]
+# Overriding takes a file: `schedule/test_choose_schedules.py`.
+APART = {ProfileKernels.name, OverrideSchedules.name}
+CONTRACTS = [(name, level) for name in sorted(PASSES.keys() - APART) for level in levels_of(name)]
 
 
 def prepared(name, level, data):
