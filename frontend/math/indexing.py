@@ -24,6 +24,7 @@ from polyreme.math.creation import to_tensor
 from polyreme.math.elementwise import refuse_leaf
 from polyreme.math.traced_indexing import has_unknown_bounds, is_unknown, replaced, selected, within_bounds
 from polyreme.provided import provides
+from polyreme.runtime.gpu.arrays import fetched
 from polyreme.tensor import Tensor
 from polyreme.views import Step
 
@@ -73,7 +74,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     recorded = tape.is_grad_enabled() and not (x.stop_gradient and value.stop_gradient)
     if dispatch.recorder() is None and not recorded:
         array = x._array("an assignment to a part").copy()
-        _assign_array(array, items, value._value)
+        _assign_array(array, items, fetched(value._value))
         dispatch.assign(x, Tensor._wrap(array))
         return
     refuse_leaf(x)

@@ -100,6 +100,9 @@ class DeviceArray(NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*map(fetched, inputs), **{name: fetched(value) for name, value in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("__array_interface__", "__array_struct__"):
+            # Numpy asks for these before `__array__`, and they have no name for bfloat16: it would make bytes of it.
+            raise AttributeError(name)
         return getattr(self.host(), name)
 
     def __getitem__(self, key: Any) -> Any:

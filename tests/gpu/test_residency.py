@@ -132,6 +132,13 @@ def test_what_numpy_does_with_an_array_of_the_device(look: str) -> None:
     np.testing.assert_array_equal(LOOKS[look](value), LOOKS[look](np.arange(4, dtype="float32") + 0.5))
 
 
+def test_bfloat16_is_no_bytes_for_numpy() -> None:
+    value = (paddle.to_tensor([1.0, 2.0]).astype("bfloat16") + 0.5)._value
+    assert type(value) is DeviceArray
+    assert [look(value).dtype for look in (np.asarray, np.array, np.ascontiguousarray)] == [value.dtype] * 3
+    np.testing.assert_array_equal(np.concatenate([value, value]).astype("float32"), [1.5, 2.5, 1.5, 2.5])
+
+
 def test_one_number_of_the_device_is_a_number_of_pythons() -> None:
     number = paddle.to_tensor([2, 3]).sum()._value
     assert type(number) is DeviceArray
@@ -188,6 +195,15 @@ def test_changes_of_what_was_computed_there(change: str) -> None:
         x.set_value(np.array([[1, 9, 3], [4, 5, 6]], "float32"))
     np.testing.assert_array_equal(x.numpy(), [[1, 9, 3], [4, 5, 6]])
     np.testing.assert_array_equal((seen * 2.0).numpy(), [2, 18, 6])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "complex64"])
+def test_parts_take_elements_that_were_computed_there(dtype: str) -> None:
+    x = paddle.to_tensor([[0.0, 1.0], [2.0, 0.0]]).astype(dtype).transpose([1, 0]).reshape([2, 2])
+    x[1, 1] = x[0, 1].reshape([]) == 0 if dtype == "bool" else x[0, 1] + x[1, 0]  # of one element
+    x[0] = x[1].clone()
+    last = 0.0 if dtype == "bool" else 3.0
+    np.testing.assert_array_equal(x.astype("float32").numpy(), [[1, last], [1, last]])
 
 
 def test_weights_that_were_trained_there_are_saved_and_loaded(tmp_path: Path) -> None:
