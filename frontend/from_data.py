@@ -88,7 +88,7 @@ def _array(data: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
             array = array.astype(complex64.np)
     if array.dtype.kind in "OUSV" and array.dtype.name != "bfloat16":
         raise ValueError(f"expected numbers to make a tensor of but got {array.dtype} elements")
-    if array.dtype == np.uint16 and not literal and wanted in (None, bfloat16):
+    if array.dtype == np.uint16 and not tensors and wanted in (None, bfloat16):
         return array.view(bfloat16.np)  # what `numpy()` gives of them
     if wanted is not None and array.dtype != wanted.np:
         return array.astype(wanted.np)

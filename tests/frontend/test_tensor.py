@@ -347,3 +347,10 @@ def test_values_agree_with_float64_formulas():
         "stanh": lambda v: 1.7159 * np.tanh(0.67 * v),
     }.items():
         np.testing.assert_allclose(getattr(paddle, name)(tensor).numpy(), formula(x), rtol=3e-6, atol=1e-6, err_msg=name)
+
+
+def test_lists_of_what_numpy_gives_of_bfloat16_are_the_same_numbers():
+    bits = paddle.to_tensor([1.5, 2.5]).astype("bfloat16").numpy()
+    for made in (paddle.to_tensor([bits, bits]), paddle.to_tensor([bits, bits], dtype="bfloat16")):
+        assert made.dtype == paddle.bfloat16
+        assert made.astype("float32").tolist() == [[1.5, 2.5], [1.5, 2.5]]
