@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ class Net(nn.Layer):
         super().__init__()
         self.first, self.second, self.head = nn.Conv2D(3, 16, 3), nn.Conv2D(16, 32, 3, padding=1), nn.Linear(32, 10)
 
-    def forward(self, x):  # type: ignore[no-untyped-def]
+    def forward(self, x: Any) -> Any:
         return self.head(self.second(nn.functional.relu(self.first(x))).mean([2, 3]))
 
 
@@ -77,7 +78,7 @@ class Layers(nn.Layer):
         super().__init__()
         self.recurrent, self.attention = nn.LSTM(16, 32), nn.MultiHeadAttention(32, 2)
 
-    def forward(self, x):  # type: ignore[no-untyped-def]
+    def forward(self, x: Any) -> Any:
         return self.attention(self.recurrent(x)[0])
 
 
