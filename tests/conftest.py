@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import faulthandler
+import functools
 import gc
 import os
 import shutil
@@ -139,7 +140,6 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: thousands of tests, through which the garbage collector need not look while modules
     are built.
     """
-    gc.collect()
     gc.freeze()
 
 
@@ -154,6 +154,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+@functools.cache
 def _in_tests(path: Path) -> str:
     folder = Path(__file__).parent
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,13 +59,11 @@ def test_a_code_may_be_given_in_short_and_an_unknown_one_names_the_nearest() -> 
 # --- the source
 
 
-def sources() -> Iterator[tuple[Path, ast.Module]]:
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
-
-
-SOURCES = list(sources())
+@functools.cache
+def sources() -> list[tuple[Path, ast.Module]]:
+    """Every file of the package, with its syntax tree."""
+    paths = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def module_of(path: Path) -> str:
@@ -93,7 +91,7 @@ def error_classes(tree: ast.Module, module: str) -> dict[str, type]:
 
 def test_every_error_of_ours_is_made_with_a_code() -> None:
     made, without = 0, []
-    for path, tree in SOURCES:
+    for path, tree in sources():
         if not any(word in path.read_text(encoding="utf-8") for word in ("Error(", "Fault(", "Mpi(")):
             continue
         classes = error_classes(tree, module_of(path))
@@ -111,7 +109,7 @@ def test_every_error_of_ours_is_made_with_a_code() -> None:
 
 def test_every_code_in_the_source_is_in_the_table_and_every_one_of_the_table_is_used() -> None:
     used: dict[str, str] = {}
-    for path, tree in SOURCES:
+    for path, tree in sources():
         if path.name != "error_codes.py":
             for node in ast.walk(tree):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):

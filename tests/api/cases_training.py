@@ -65,7 +65,7 @@ def _named(name, options):
     (made,) = set(REGISTRY) - before
     case = REGISTRY.pop(made)
     text = f"paddle.optimizer.{name}({options}) trains"
-    register(replace(case, id=text, fingerprint=crc32(text.encode())))
+    register(replace(case, id=text, source=crc32(text.encode())))
 
 
 for _name, _choices in OPTIMIZERS.items():

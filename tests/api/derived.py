@@ -109,7 +109,7 @@ def _derived(case: Case, name: str, kind: str) -> Case | None:
         names=(name,),
         subject=SUBJECT,
         body=body.run,
-        fingerprint=zlib.crc32(text.encode()),
+        source=zlib.crc32(text.encode()),
         traits=frozenset(traits),
         raises=raises,
     )
