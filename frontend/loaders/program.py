@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from polyreme import dispatch
-from polyreme.ir.core import OpResult
+from polyreme.ir.core import OpResult, Value
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import UnknownSize
 from polyreme.ir.types import TensorType
@@ -35,6 +35,13 @@ class _Recorder(Trace):
     """A trace whose ops stand where the file says: at an operator, inside a Layer."""
 
     place = Location()
+
+    def outside_of(self, arg: Value) -> Any:
+        """Whole numbers among the parameters are what the file has, such as axes and sizes in buffers."""
+        if arg not in self.block.args:
+            return super().outside_of(arg)
+        source = self.sources[self.block.args.index(arg)]
+        return source if isinstance(source, Tensor) and source.type.dtype.is_integer else None
 
     def follow_variables(self) -> None:
         """Values are called what the file calls them."""

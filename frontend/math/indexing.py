@@ -330,8 +330,13 @@ def clamped(lo: Dim | None, hi: Dim | None, size: Dim) -> tuple[Dim, Dim]:
     """Bounds inside of an axis whose size is not known, as Python has them: what the call that is traced for tells is so in its program,
     and what nothing tells each call checks.
 
-    Numbers from `LIMIT` on are limits of how much is taken, rather than parts that are always there: of a shorter axis all is taken.
+    Numbers from `LIMIT` on, and others beside one, are limits of how much is taken, rather than parts that are always there: of a shorter
+    axis all is taken.
     """
+    numbers = [bound for bound in (lo, hi) if isinstance(bound, int) and abs(bound) < END]
+    if len(numbers) == 2 and numbers[0] >= numbers[1] and (numbers[0] < 0) == (numbers[1] < 0):
+        return 0, 0  # an empty slice
+    are_limits = any(abs(bound) >= LIMIT for bound in numbers)
 
     def placed(bound: Dim) -> Dim:
         place = bound + size if counts_from_end(bound) else bound
@@ -339,12 +344,14 @@ def clamped(lo: Dim | None, hi: Dim | None, size: Dim) -> tuple[Dim, Dim]:
             return 0
         if beyond := asked_less(size, place):
             return size
-        if isinstance(bound, int) and abs(bound) >= LIMIT and (below is None or beyond is None):
+        if are_limits and isinstance(bound, int) and (below is None or beyond is None):
             return maximum(place, 0) if bound < 0 else minimum(place, size)
         return place
 
     first: Dim = 0 if lo is None or isinstance(lo, int) and lo <= -END else placed(lo)
     last: Dim = size if hi is None or isinstance(hi, int) and hi >= END else placed(hi)
+    if are_limits and len(numbers) == 2:
+        return first, maximum(first, last)
     return first, first if asked_less(last, first) else last
 
 

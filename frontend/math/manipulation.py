@@ -14,7 +14,7 @@ from polyreme.ir.dims import Dim, Expr, UnknownSize, asked_equal, product
 from polyreme.ir.types import TensorType, i1, i64
 from polyreme.math.common import axes_of, axis_of, cast_to, check_unique, check_within, common_shape, number_of, same_sizes, tensor_arg
 from polyreme.math.elementwise import in_place_view
-from polyreme.math.fed_places import rolled
+from polyreme.math.fed.places import rolled
 from polyreme.math.programs import recorded
 from polyreme.provided import provides
 from polyreme.tensor import Tensor, shape_dims

@@ -18,8 +18,9 @@ from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import i1, i64
-from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import places as fed_places
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.manipulation import expand, gather_nd, reshape, stack, transpose
 from polyreme.math.search import nonzero
 from polyreme.provided import provided

@@ -25,7 +25,7 @@ from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.types import ScalarType
 from polyreme.math.common import axis_of
 from polyreme.math.contents import known_contents
-from polyreme.math.fed_sizes import extent
+from polyreme.math.fed.sizes import extent
 from polyreme.tensor import Tensor
 
 __all__ = [
@@ -147,9 +147,10 @@ def _fed_sizes(value: Any, name: str) -> list[Dim | Tensor]:
             found += _sizes(item, name)
             continue
         count = item.type.elements
-        if not item.type.dtype.is_integer or item.ndim > 1 or not isinstance(count, int):
+        if not item.type.dtype.is_integer or not isinstance(count, int):
             raise UnsupportedError(f"expected a number of whole numbers as '{name}' but got {_text(item)}")
         check_count(count, MOST_FED, f"sizes in '{name}'")
+        item = math.reshape(item, [count]) if item.ndim > 1 else item
         for part in [item[i] for i in range(count)] if item.ndim else [item]:
             # Some of them may be known: lists are tensors to Paddle as soon as one of their numbers is.
             found += [part] if known_contents(part) is None else _sizes(part, name)

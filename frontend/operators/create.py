@@ -12,9 +12,9 @@ from polyreme.dialects import nn
 from polyreme.dtypes import of_scalar
 from polyreme.ir.dims import Expr, product
 from polyreme.ir.types import ScalarType, f32, f64, i32, i64
-from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to, check_within
 from polyreme.math.creation import spaced
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.operators.arguments import Extents, Number, Scalar, Sizes, UnsupportedError, converted
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from polyreme import math
+from polyreme.math.fed import axes as fed_axes
 from polyreme.nn import functional
-from polyreme.operators.arguments import Number, check_count
+from polyreme.operators.arguments import Scalar, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -17,9 +18,16 @@ _TABLES = "entry_config entry table_class table_names trainer_id slot grad_inpla
 # --- read
 
 
-@operator("gather", legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}, ignored="overwrite", types={"axis": "INT"}))
-def gather(x: Tensor, index: Tensor, axis: Number = 0) -> Tensor:
+@operator(
+    "gather",
+    legacy=spelled("gather", {"X": "x", "Index": "index", "Axis": "axis"}, ignored="overwrite", types={"axis": "INT"}),
+    misdeclared=True,
+)
+def gather(x: Tensor, index: Tensor, axis: Scalar = 0) -> Tensor:
+    """Files have it that an axis that is a tensor is the first one."""
     flat = math.reshape(index, [-1]) if index.ndim == 2 and index.type.shape[1] == 1 else index
+    if isinstance(axis, Tensor):
+        return fed_axes.gathered(x, flat, axis)
     return math.gather(x, flat, int(axis))
 
 

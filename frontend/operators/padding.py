@@ -6,7 +6,8 @@ from typing import Any
 
 from polyreme import dispatch
 from polyreme.dialects import nn
-from polyreme.math import fed_places, fed_sizes
+from polyreme.math.fed import places as fed_places
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.nn import functional
 from polyreme.operators.arguments import FedSizes, Number, Sizes, UnsupportedError, channel_axis, check_count
 from polyreme.operators.definition import operator, spelled

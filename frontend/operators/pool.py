@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyreme.math import fed_sizes
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, channel_axis, check_count, number

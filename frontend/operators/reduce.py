@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.core import Op
 from polyreme.ir.types import ScalarType, i64
-from polyreme.math import fed_sizes
-from polyreme.operators.arguments import Number, Scalar, Sizes, axis_in
+from polyreme.math.fed import axes as fed_axes
+from polyreme.math.fed import sizes as fed_sizes
+from polyreme.operators.arguments import FedSizes, Number, Scalar, Sizes, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -19,7 +21,7 @@ _ATTRIBUTES = {"dim": "axis", "keep_dim": "keepdim"}
 _FIRST = {"dim": [0]}  # where a program leaves the axes out, it is the first one that older operators reduce
 
 
-def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
+def _axes(x: Tensor, axis: FedSizes, reduce_all: bool) -> list[Any] | None:
     """The axes that are reduced, or None for all of them."""
     if reduce_all or not axis:
         return None
@@ -27,13 +29,19 @@ def _axes(x: Tensor, axis: Sizes, reduce_all: bool) -> list[Any] | None:
     return None if everything else list(axis)
 
 
+def _reduced(apply: Callable[..., Tensor], x: Tensor, axis: FedSizes, keepdim: bool, reduce_all: bool) -> Tensor:
+    if not reduce_all and fed_sizes.are_fed(axis):
+        return fed_axes.reduced(x, axis, keepdim, lambda middle: apply(middle, 1, keepdim=True))
+    return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
+
+
 def _reduction(name: str, apply: Callable[..., Tensor], legacy: str, op: type[Op] | None = None, dim: str = "INTS") -> None:
     spelling = spelled(legacy, _AXES, attributes=_ATTRIBUTES, defaults=_FIRST, types={"dim": dim}, ignored="in_dtype out_dtype")
 
     # Of numbers that are no bools, files have it that whether all hold is such a number.
     @operator(name, legacy=spelling, nn=op, misdeclared=op in (nn.Any, nn.All))
-    def function(x: Tensor, axis: Sizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
-        return apply(x, _axes(x, axis, reduce_all), keepdim=keepdim)
+    def function(x: Tensor, axis: FedSizes = (), *, keepdim: bool = False, reduce_all: bool = False) -> Tensor:
+        return _reduced(apply, x, axis, keepdim, reduce_all)
 
 
 _reduction("max", math.max, "reduce_max", nn.Max)
@@ -49,14 +57,14 @@ _reduction("mean", math.mean, "reduce_mean", nn.Mean)
 @operator("sum", legacy=spelled("reduce_sum", _AXES, attributes={**_ATTRIBUTES, "out_dtype": "dtype"}, defaults=_FIRST), nn=nn.Sum)
 def sum(
     x: Tensor,
-    axis: Sizes = (),
+    axis: FedSizes = (),
     *,
     dtype: ScalarType | None = None,
     keepdim: bool = False,
     reduce_all: bool = False,
     in_dtype: ScalarType | None = None,
 ) -> Tensor:
-    return math.sum(x, _axes(x, axis, reduce_all), dtype=dtype, keepdim=keepdim)
+    return _reduced(partial(math.sum, dtype=dtype), x, axis, keepdim, reduce_all)
 
 
 @operator("mean_all", legacy=spelled("mean"))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, f32, i32, i64
-from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import axes as fed_axes
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.manipulation import span
 from polyreme.nn import functional
-from polyreme.operators.arguments import Number, Scalar, Sizes, UnsupportedError, axis_in
+from polyreme.operators.arguments import Scalar, Sizes, UnsupportedError, axis_in
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -17,15 +20,21 @@ _AXIS = {"X": "x", "AxisTensor": "axis"}
 
 
 @operator("argmax", legacy=spelled("arg_max", _AXIS, types={"axis": "LONG"}), nn=nn.ArgMax)
-def argmax(x: Tensor, axis: Number, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
+def argmax(x: Tensor, axis: Scalar, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
     """Where the greatest elements stand, the first of equals."""
-    return math.argmax(x, None if flatten else int(axis), keepdims, _name_of(dtype))
+    return _place(math.argmax, x, None if flatten else axis, keepdims, dtype)
 
 
 @operator("argmin", legacy=spelled("arg_min", _AXIS, types={"axis": "LONG"}), nn=nn.ArgMin)
-def argmin(x: Tensor, axis: Number, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
+def argmin(x: Tensor, axis: Scalar, *, keepdims: bool = False, flatten: bool = False, dtype: ScalarType | None = i64) -> Tensor:
     """Where the least elements stand, the first of equals."""
-    return math.argmin(x, None if flatten else int(axis), keepdims, _name_of(dtype))
+    return _place(math.argmin, x, None if flatten else axis, keepdims, dtype)
+
+
+def _place(find: Callable[..., Tensor], x: Tensor, axis: Scalar | None, keepdims: bool, dtype: ScalarType | None) -> Tensor:
+    if isinstance(axis, Tensor):
+        return fed_axes.reduced(x, [axis], keepdims, lambda middle: find(middle, 1, True, _name_of(dtype)))
+    return find(x, None if axis is None else int(axis), keepdims, _name_of(dtype))
 
 
 def _name_of(dtype: ScalarType | None) -> str:

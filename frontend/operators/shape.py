@@ -5,9 +5,11 @@ from __future__ import annotations
 from polyreme import math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, product
-from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import common_shape
-from polyreme.operators.arguments import Extents, FedSizes, Number, Sizes, UnsupportedError, axis_in, check_count
+from polyreme.math.fed import axes as fed_axes
+from polyreme.math.fed import places as fed_places
+from polyreme.math.fed import sizes as fed_sizes
+from polyreme.operators.arguments import Extents, FedSizes, Number, Scalar, Sizes, UnsupportedError, axis_in, check_count
 from polyreme.operators.definition import operator, spelled
 from polyreme.tensor import Tensor
 
@@ -51,7 +53,9 @@ def flatten_to_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
         spelled("squeeze", _AXES, attributes={"axes": "axis"}),
     ],
 )
-def squeeze(x: Tensor, axis: Sizes = ()) -> Tensor:
+def squeeze(x: Tensor, axis: FedSizes = ()) -> Tensor:
+    if fed_sizes.are_fed(axis):
+        return fed_axes.without_axes(x, axis)
     return math.squeeze(x, list(axis) or None)
 
 
@@ -62,8 +66,12 @@ def squeeze(x: Tensor, axis: Sizes = ()) -> Tensor:
         spelled("unsqueeze", _AXES, attributes={"axes": "axis"}),
     ],
 )
-def unsqueeze(x: Tensor, axis: Sizes) -> Tensor:
-    return math.unsqueeze(x, axis)
+def unsqueeze(x: Tensor, axis: FedSizes) -> Tensor:
+    if not fed_sizes.are_fed(axis):
+        return math.unsqueeze(x, axis)
+    for place in axis:
+        x = fed_axes.expanded_at(x, place) if isinstance(place, Tensor) else math.unsqueeze(x, place)
+    return x
 
 
 @operator("expand", legacy=spelled("expand_v2", {"X": "x", "Shape": "shape", "expand_shapes_tensor": "shape"}), nn=nn.BroadcastTo)
@@ -191,8 +199,8 @@ def roll(x: Tensor, shifts: FedSizes, *, axis: Sizes = ()) -> Tensor:
 
 
 @operator("concat", legacy=spelled("concat", {"X": "x", "AxisTensor": "axis"}, types={"axis": "INT"}))
-def concat(x: list[Tensor], axis: Number = 0) -> Tensor:
-    return math.concat(x, int(axis))
+def concat(x: list[Tensor], axis: Scalar = 0) -> Tensor:
+    return fed_axes.joined(x, axis) if isinstance(axis, Tensor) else math.concat(x, int(axis))
 
 
 @operator("stack", legacy=spelled("stack", outputs="Y"))
@@ -208,19 +216,19 @@ def _parts(x: Tensor, axis: Number) -> Dim:
 
 
 @operator("split", legacy=spelled("split", {"X": "x", "AxisTensor": "axis", "SectionsTensorList": "sections"}, types={"axis": "INT"}))
-def split(x: Tensor, sections: FedSizes = (), axis: Number = 0, *, num: int = 0) -> tuple[list[Tensor]]:
-    _parts(x, axis)
+def split(x: Tensor, sections: FedSizes = (), axis: Scalar = 0, *, num: int = 0) -> tuple[list[Tensor]]:
     check_count(num, MOST_PARTS, "parts")
+    if isinstance(axis, Tensor):
+        return (fed_axes.sections(x, axis, sections or num),)
+    _parts(x, axis)
     if fed_sizes.are_fed(sections):
         return (fed_places.parts(x, axis_in(axis, x), sections),)
     return (math.split(x, list(sections) or num, int(axis)),)
 
 
 @operator("split_with_num")
-def split_with_num(x: Tensor, axis: Number = 0, *, num: int) -> tuple[list[Tensor]]:
-    _parts(x, axis)
-    check_count(num, MOST_PARTS, "parts")
-    return (math.split(x, num, int(axis)),)
+def split_with_num(x: Tensor, axis: Scalar = 0, *, num: int) -> tuple[list[Tensor]]:
+    return split(x, (), axis, num=num)
 
 
 @operator("unbind", legacy=spelled("unbind", {"X": "input"}))

@@ -9,8 +9,9 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, maximum
 from polyreme.ir.types import ScalarType
-from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import places as fed_places
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.indexing import END, clamped, counts_from_end
 from polyreme.math.traced_indexing import replaced
 from polyreme.operators.arguments import FedSizes, Sizes, UnsupportedError, axis_in

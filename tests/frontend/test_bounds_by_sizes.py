@@ -54,8 +54,13 @@ def _rolled(x, y):
     return paddle.concat([paddle.roll(y, x.shape[0]), paddle.roll(y, -x.shape[0])])
 
 
+def _limits(x, y):
+    y = paddle.concat([y, y + 20, y + 40, y + 60])[: x.shape[0] * 8]
+    return paddle.concat([y[31:33], y[33:32], y[33:], y[3:40], y[40:3], y[-40:-35], y[-35:-40], y[4:-40], y[-35:33], y[33:-33], y[36:-1]])
+
+
 FUNCTIONS = (
-    _last, _without_last, _behind, _at_end, _backwards, _backwards_to, _by_operator, _at_most, _assigned, _rolled,
+    _last, _without_last, _behind, _at_end, _backwards, _backwards_to, _by_operator, _at_most, _limits, _assigned, _rolled,
 )  # fmt: skip
 
 
@@ -91,6 +96,16 @@ def test_a_library_takes_the_same_or_says_what_it_expects(function, tmp_path):
             right += 1
             assert found.tolist() == function(paddle.to_tensor(x), paddle.to_tensor(y)).tolist(), size
     assert right >= 3
+
+
+def test_limits_beyond_an_axis_take_what_is_there(tmp_path):
+    def part(y):
+        return paddle.concat([y[31:33], y[33:32], y[3:40], y[-40:-35], y[4:-40], y[-35:33], y[36:-1]])
+
+    library = paddle.compile(part, tmp_path / "net.so", input_spec=[InputSpec([None], "float32", "y")])
+    for size in (0, 1, 2, 5, 31, 32, 36, 39, 41, 80):
+        y = np.arange(size, dtype=np.float32)
+        assert library(y).tolist() == part(paddle.to_tensor(y)).tolist(), size
 
 
 def test_a_size_that_counts_from_the_end_is_checked_by_the_library(tmp_path):

@@ -109,6 +109,37 @@ def test_numbers_that_tell_no_places_are_refused(places: Any, numbers: list[int]
         places(*map(paddle.to_tensor, inputs))
 
 
+AXES = ("axes.json", "axes.pdmodel")  # of Paddle 3.3.1 and 2.6.2, whose older gather takes the first axis where one is fed
+
+
+@pytest.mark.parametrize("file", [AXES[0], pytest.param(AXES[1], marks=pytest.mark.slow)])
+def test_axes_are_fed_and_found_in_buffers(file: str) -> None:
+    loaded = paddle.jit.load(str(MODELS / file))
+    for inputs, expected in cases("axes"):
+        count = 18 if file == AXES[0] else 16
+        assert_equal(loaded(*map(paddle.to_tensor, inputs)), expected[:count], count)
+    x = cases("axes")[0][0][0]
+    assert np.array_equal(loaded(x, np.array([-3]))[8].numpy(), x[:, None])
+    for axis in (3, -4):
+        with pytest.raises(PolyremeError, match=f"'axis' to be one of 3 axes but got {axis if axis > 0 else -1}"):
+            loaded(x, np.array([axis]))
+
+
+@pytest.mark.slow
+def test_a_library_is_fed_axes(tmp_path: Path) -> None:
+    library = paddle.compile(paddle.jit.load(str(MODELS / AXES[0])), tmp_path / "axes.so")
+    for inputs, expected in cases("axes"):
+        assert_equal(library(*inputs), expected, 18)
+
+
+def test_axes_of_buffers_are_known_when_a_model_is_read() -> None:
+    loaded = paddle.jit.load(str(MODELS / AXES[0]))
+    concat, unsqueezed, gathered = loaded.traced.func.block.ops[-1].operands[13:16]
+    assert gathered.type.shape[1:] == (3, 6)
+    assert concat.type.shape[1:] == (8, 6)
+    assert unsqueezed.type.shape[1:] == (1, 4, 6)
+
+
 @paddle.jit.to_static
 def between(x: paddle.Tensor, bounds: paddle.Tensor, step: int) -> paddle.Tensor:
     return x[bounds[0] : bounds[1] : step]

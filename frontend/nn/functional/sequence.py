@@ -10,8 +10,8 @@ from polyreme import dispatch
 from polyreme.control_flow import gathered_steps
 from polyreme.dialects import nn as ops
 from polyreme.dtypes import as_dtype
-from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to, check_within, number_of, same_sizes, tensor_arg
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.manipulation import take_along_axis
 from polyreme.tensor import Tensor
 

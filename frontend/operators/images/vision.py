@@ -11,8 +11,8 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import f32, i64
-from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.nn import functional
 from polyreme.nn.functional.conv import to_channel_first, to_channel_last
 from polyreme.nn.functional.resize import cubic_axis, linear_axis, nearest_axis, scaled_size

@@ -6,8 +6,9 @@ from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim
 from polyreme.ir.types import f32, i32
-from polyreme.math import fed_places, fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import places as fed_places
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.math.scattering import multiplex as chosen_rows
 from polyreme.math.statistics import shard_index as within_shard
 from polyreme.operators.arguments import FedSizes, UnsupportedError

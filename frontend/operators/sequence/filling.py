@@ -5,8 +5,8 @@ from __future__ import annotations
 from polyreme import dispatch, math
 from polyreme.dialects import nn
 from polyreme.ir.types import ScalarType, i64
-from polyreme.math import fed_sizes
 from polyreme.math.common import cast_to
+from polyreme.math.fed import sizes as fed_sizes
 from polyreme.nn import functional
 from polyreme.operators.arguments import Scalar
 from polyreme.operators.definition import operator, spelled

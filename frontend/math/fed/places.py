@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from polyreme.dialects import nn as ops
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.types import i64
-from polyreme.math.fed_sizes import Fed, as_number, as_size, as_vector, call, compare, element, extent, over_all, steps_within
+from polyreme.math.fed.sizes import Fed, as_number, as_size, as_vector, call, compare, element, extent, over_all, steps_within
 from polyreme.tensor import Tensor
 
 __all__ = ["box", "padded", "parts", "repeated", "rolled", "stepped"]
