@@ -530,8 +530,8 @@ def _contract(r: _Request) -> Value:
 
 
 def _fold(r: _Request) -> Value:
-    """The sum over the windows that cover an element. Along an axis whose windows do not overlap at most one does, and is found by a
-    division; along the others every place in a window is tried.
+    """The sum over the windows that cover an element. Along an axis that has one window, or whose windows do not overlap, at most one does,
+    and is found at once. Along the others all windows are tried, or all places in a window, whichever are fewer.
     """
     (w,), a, code = r.op.operands, r.op.attributes, r.code
     axes, dtype = a["axes"], _dtype(w)
@@ -542,18 +542,30 @@ def _fold(r: _Request) -> Value:
     found: dict[int, Position] = {}
     sure: list[Value] = []
     for k, (axis, size, stride, dilation) in enumerate(zip(axes, sizes, a["strides"], a["dilations"], strict=True)):
-        if isinstance(size, int) and isinstance(stride, int) and size <= stride and dilation == 1:
+        if shape[axis] == 1 and dilation == 1:
+            found[k], outer[axis] = outer[axis], Position()
+            if size != shape_of(r.op.result)[axis]:
+                sure.append(r.compare("lt", found[k], size))
+        elif isinstance(size, int) and isinstance(stride, int) and size <= stride and dilation == 1:
             outer[axis], found[k] = _divide(r, outer[axis], stride)
             if size < stride:
                 sure.append(r.compare("lt", found[k], size))
             if (shape[axis] - 1) * stride + size != shape_of(r.op.result)[axis]:
                 sure.append(r.compare("lt", outer[axis], shape[axis]))
     tried = [k for k in range(len(axes)) if k not in found]
+    by_window = {k for k in tried if tries_windows(r.op, k)}
 
     def step(offsets: list[Position], values: list[Value]) -> list[Value]:
         places, guards, inside = list(outer), list(sure), dict(found)
         for k, offset in zip(tried, offsets, strict=True):
             axis, stride = axes[k], a["strides"][k]
+            if k in by_window:
+                inside[k] = places[axis].plus(code, offset.times(code, -stride))
+                places[axis] = offset
+                if offset != Position():
+                    guards.append(r.compare("ge", inside[k], 0))
+                guards.append(r.compare("lt", inside[k], sizes[k]))
+                continue
             moved = places[axis].plus(code, offset.times(code, -a["dilations"][k]))
             if offset != Position():
                 guards.append(r.compare("ge", moved, 0))
@@ -565,7 +577,21 @@ def _fold(r: _Request) -> Value:
         element = convert(code, r.of(w, (*places, *(inside[k] for k in range(len(axes)))), tuple(guards)), inner)
         return [code.apply("add", values[0], r.select(guards, element, zero))]
 
-    return convert(code, _accumulate(r, [sizes[k] for k in tried], [zero], step)[0], dtype)
+    numbers = [shape[axes[k]] if k in by_window else sizes[k] for k in tried]
+    return convert(code, _accumulate(r, numbers, [zero], step)[0], dtype)
+
+
+def tries_windows(op: Op, k: int) -> bool:
+    """Whether along the `k`th axis of a fold each window is asked for an element, rather than each place in a window."""
+    a, shape = op.attributes, shape_of(op.operands[0])
+    count, size = shape[a["axes"][k]], shape[len(shape) - len(a["axes"]) + k]
+    return a["dilations"][k] == 1 and isinstance(count, int) and (not isinstance(size, int) or count < size)
+
+
+def fold_tries(op: Op) -> list[Dim]:
+    """Along each of a fold's axes, the most elements of windows that one element of its result can be a sum of."""
+    shape, axes = shape_of(op.operands[0]), op.attributes["axes"]
+    return [shape[axis] if tries_windows(op, k) else shape[len(shape) - len(axes) + k] for k, axis in enumerate(axes)]
 
 
 _RULES: dict[type[Op], Callable[[_Request], Value]] = {

@@ -12,6 +12,7 @@ from polyreme.ir.dims import Dim, Expr, ceildiv, product
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, shape_of
+from polyreme.lowering.kernels.elements import fold_tries
 from polyreme.lowering.kernels.loop_nest import Lanes, iterations_together
 from polyreme.lowering.machines.targets import STREAMED_BYTES, Target
 
@@ -434,7 +435,7 @@ def _repeats(op: Op) -> int:
         sizes = spec.sizes(shape_of(op.a), shape_of(op.b))
         return max(1, estimate(product(sizes[c] for c in spec.contracted)))
     if isinstance(op, tensor.Fold):
-        return max(1, estimate(product(shape_of(op.w)[len(shape_of(op.result)) :]))) * 4
+        return max(1, estimate(product(fold_tries(op)))) * 4
     if isinstance(op, tensor.ArgReduce):
         return max(1, estimate(shape_of(op.x)[op.axis]))
     return 1

@@ -85,6 +85,18 @@ def test_loops_take_no_group_of_two_contractions() -> None:
     assert build_loops(Request(func.finish(), WIDE)) is None
 
 
+def test_a_fold_of_a_single_window_in_a_group_is_no_cliff() -> None:
+    """The gradient of an average over a whole image, which a normalization's gradient adds up again."""
+    func = Func.empty("root", [TensorType((8, 16, 1, 1, 1, 1), f32), TensorType((8, 16, 8, 8), f32)])
+    b = Builder.at_end(func.block)
+    spread = b(tensor.Broadcast, func.args[0], shape=(8, 16, 1, 1, 8, 8))
+    folded = b(tensor.Fold, spread, axes=(2, 3), sizes=(8, 8), strides=(1, 1), dilations=(1, 1))
+    b(Return, [b(tensor.Reduce, b(tensor.Map, folded, func.args[1], fn="mul"), fn="add", axes=(0, 2, 3))])
+    request = Request(func.finish(), WIDE)
+    plan = build_loops(request)
+    assert plan is not None and find_cliff(request, plan) is None
+
+
 def convolutions(*rows: tuple[int, int, int, int], size: int = 14) -> Module:
     """A network of convolutions, (in, out, kernel, groups) each, that keep the image's size; its weights are constants."""
     paddle.seed(0)

@@ -326,8 +326,12 @@ def test_several_free_sizes_that_are_first_met_out_of_order():
 
 
 @pytest.mark.parametrize(
-    ("size", "stride", "dilation", "whole"), [(2, 2, 1, 8), (2, 2, 1, 9), (2, 3, 1, 9), (3, 2, 1, 9), (2, 2, 2, 9), (1, 2, 1, 8)]
-)
+    ("size", "stride", "dilation", "whole"),
+    [
+        (2, 2, 1, 8), (2, 2, 1, 9), (2, 3, 1, 9), (3, 2, 1, 9), (2, 2, 2, 9), (1, 2, 1, 8),
+        (8, 1, 1, 8), (8, 3, 1, 9), (7, 1, 1, 8), (5, 2, 1, 8), (3, 1, 3, 8),
+    ],
+)  # fmt: skip
 def test_folds_of_windows_apart_and_overlapping(size, stride, dilation, whole):
     places = (whole - (size - 1) * dilation - 1) // stride + 1
     types = [((N, places, 5, size), f32)]
