@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from polyreme.ir.python.records import dataclass
 
 __all__ = ["set_printoptions"]
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Union, get_args, get_origin
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import (
     BufferType,
     FunctionType,

@@ -32,7 +32,6 @@ with regions gets them by name in `infer` too, and overrides `Op.evaluate` in pl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from polyreme.ir.accuracy import EXACT, Accuracy
@@ -40,6 +39,7 @@ from polyreme.ir.attributes import Dense, Number, normalize
 from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import InferError, PolyremeError, check, did_you_mean
 from polyreme.ir.dims import Dim, Expr, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, Type, VectorType, type_symbols
 
 OpClass = TypeVar("OpClass", bound=type[Op])

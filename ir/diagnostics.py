@@ -10,10 +10,12 @@ import linecache
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from types import FrameType
 from typing import Any, ClassVar
+
+from polyreme.ir.python.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from polyreme.ir.builtin import Func, Module
@@ -35,6 +35,7 @@ from polyreme.ir.debug.reproducer import Repeat, failure
 from polyreme.ir.debug.tolerance import Expected, expect
 from polyreme.ir.diagnostics import Diagnostic, PassError, did_you_mean
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.python.records import fields_of
 from polyreme.ir.timing import Timing, open_timing, reported, timed
 from polyreme.ir.verify import verify
 
@@ -58,7 +59,6 @@ class PassLike(Protocol):
     def run(self, module: Module) -> None: ...
 
 
-@dataclass(frozen=True)
 class Pass:
     """A step that changes a module in place. Subclasses are frozen dataclasses whose fields are the options; for `takes` and `leaves` see
     `PassLike`.
@@ -73,11 +73,10 @@ class Pass:
 
     def options(self) -> dict[str, Any]:
         """The options that differ from their defaults, by name, as text can give them."""
-        changed = {f.name: getattr(self, f.name) for f in fields(self) if f.default is MISSING or getattr(self, f.name) != f.default}
+        changed = {f.name: getattr(self, f.name) for f in fields_of(self) if f.default is MISSING or getattr(self, f.name) != f.default}
         return {name.replace("_", "-"): value for name, value in changed.items()}
 
 
-@dataclass(frozen=True)
 class FuncPass(Pass):
     """A pass that looks at one function at a time; the bodies of branches and loops are functions to it."""
 
@@ -174,7 +173,7 @@ def make_pass(name: str, options: str = "") -> PassLike:
         raise PassError(f"expected the name of a pass but got '{name}'{did_you_mean(name, PASSES)}", code="E0401")
     factory = PASSES[name]
     hints = get_type_hints(factory) if isinstance(factory, type) else {}
-    known = {f.name.replace("_", "-"): f.name for f in fields(factory)} if isinstance(factory, type) else {}
+    known = {f.name.replace("_", "-"): f.name for f in fields_of(factory)}
     given: dict[str, Any] = {}
     at = 0
     while at < len(options.rstrip(" ,")):

@@ -19,7 +19,6 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.ir import config
@@ -28,6 +27,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import ControlFlow, Terminator, is_pure, tells_sizes
 from polyreme.ir.diagnostics import Diagnostic, Location, PassError
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import open_timing
 
 # How many patterns the error of rewrites without end names, at most, of those that made so many of the last rewrites.

@@ -10,7 +10,6 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from polyreme.ir.accuracy import EXACT, ROUNDED, SUM, Accuracy
 from polyreme.ir.diagnostics import InferError, check, did_you_mean
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, f32, i1
 
 Array = np.ndarray[Any, Any]

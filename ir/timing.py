@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from polyreme.ir import config
+from polyreme.ir.python.records import dataclass
 
 __all__ = ["Timing", "announce", "heard", "open_timing", "reported", "timed"]
 

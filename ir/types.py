@@ -4,12 +4,12 @@ value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.dims import SYMBOL, Dim, Expr, product, substitute, symbols
+from polyreme.ir.python.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

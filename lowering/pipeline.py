@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +17,9 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.debug.additions import extended
 from polyreme.ir.define import ControlFlow
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
-from polyreme.ir.garbage import collect_new, set_aside, without_collections
 from polyreme.ir.passes import FuncPass, Pass, PassLike, PassManager, Stage, register_pass
+from polyreme.ir.python.garbage import collect_new, set_aside, without_collections
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.text import print_module
 from polyreme.ir.timing import reported
 from polyreme.lowering.analysis.program import Program, has_prepare

@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.python.records import dataclass
 
 WARP = 32
 

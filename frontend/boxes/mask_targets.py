@@ -6,12 +6,11 @@ as the mask, its edges go from point to point of that, and going down the column
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from polyreme import dispatch, math
 from polyreme.boxes.lists import numbers, take
 from polyreme.dialects import nn
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f64, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.tensor import Tensor

@@ -8,7 +8,6 @@ end. Edges are pixels that belong to their boxes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from polyreme.boxes.matching import image_of, overlaps
 from polyreme.boxes.suppression import longest
 from polyreme.control_flow import loop
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.math.common import cast_to, number_like, select
 from polyreme.random import default_generator

@@ -6,11 +6,11 @@ Boxes stand along the last axis, the best first, and each round takes one box of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from polyreme import dispatch, math
 from polyreme.boxes.lists import along, numbers, single, take
 from polyreme.control_flow import loop
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i64
 from polyreme.math.common import number_like, select
 from polyreme.tensor import Tensor

@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from polyreme.device import current_place
 from polyreme.ir import config
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, bf16, f16, f32
 
 WHITE = frozenset({

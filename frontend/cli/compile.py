@@ -90,7 +90,7 @@ def command(
     JavaScript beside it (.mjs), runs in a browser or in Node.
     For a GPU (--target cuda:sm_80) the output is an artifact: PTX, launches and constants in one file; --to ptx writes the PTX alone.
     """
-    from polyreme.ir.garbage import without_collections
+    from polyreme.ir.python.garbage import without_collections
 
     # Modules that are imported and what is read of a model stay: to look for garbage among it takes a twentieth of the time to there.
     with without_collections():

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any, get_type_hints
 
 from polyreme.cli.own_passes import load_passes
 from polyreme.ir.convert import Conversion
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.python.records import fields_of
 
 
 def passes_text() -> str:
@@ -64,7 +65,7 @@ def _options(made: Any) -> list[str]:
         return []
     hints = get_type_hints(made)
     lines = []
-    for field in fields(made):
+    for field in fields_of(made):
         kind = getattr(hints[field.name], "__name__", str(hints[field.name]))
         default = "" if field.default is MISSING else f" = {_option_text(field.default)}"
         lines.append(f"{field.name.replace('_', '-')}: {kind}{default}")

@@ -7,13 +7,13 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.python.records import dataclass
 
 if TYPE_CHECKING:
     from polyreme.ir.builtin import Module

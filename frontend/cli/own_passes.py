@@ -6,7 +6,6 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import click
 
 from polyreme.cli.completion import complete_files, completed_by
 from polyreme.ir.diagnostics import PolyremeError
+from polyreme.ir.python.records import dataclass
 
 if TYPE_CHECKING:
     from polyreme.ir.debug.additions import Addition

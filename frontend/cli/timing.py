@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from polyreme.ir.python.records import dataclass
 
 QUANTILES = (10, 50, 90, 99)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from polyreme.ir.python.records import dataclass
 from polyreme.jit.capture.capturing import Whole
 from polyreme.jit.capture.effects import CHECKS
 from polyreme.jit.static_function import StaticFunction

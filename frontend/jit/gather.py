@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from polyreme import dispatch, tape, views
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.jit.capture.trace import Trace
 from polyreme.jit.program import ProgramStep, TracedProgram

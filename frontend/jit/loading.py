@@ -19,7 +19,7 @@ from polyreme.from_data import is_traced, to_tensor
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError, caller_location
 from polyreme.ir.dims import parse_dim
-from polyreme.ir.garbage import without_collections
+from polyreme.ir.python.garbage import without_collections
 from polyreme.ir.types import SCALARS, TensorType
 from polyreme.jit.program import FixedWeights, PresentWeights, TracedProgram, WeightsInCode
 from polyreme.jit.saved_files import SUFFIX, model_file

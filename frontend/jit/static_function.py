@@ -15,7 +15,7 @@ import sys
 import weakref
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MethodType
 from typing import Any
 
@@ -28,6 +28,7 @@ from polyreme.grad_mode import MANNER
 from polyreme.ir.diagnostics import Location, PolyremeError
 from polyreme.ir.dims import Dim, Expr
 from polyreme.ir.dims import symbols as symbols_of
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 from polyreme.jit import notes
 from polyreme.jit.bound_methods import compiled_methods

@@ -6,11 +6,11 @@ A template is hashable and compares by value, so it is part of the key under whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from polyreme.ir.python.records import dataclass
 from polyreme.tensor import Tensor
 
 Template = Any

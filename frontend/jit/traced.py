@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from polyreme.ir.diagnostics import Location, PolyremeError
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 from polyreme.jit.structure import Template
 from polyreme.tensor import Tensor

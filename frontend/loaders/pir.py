@@ -21,7 +21,7 @@ import numpy as np
 
 from polyreme.control_flow import UNDEFINED, branch, loop
 from polyreme.dtypes import DTYPES
-from polyreme.ir.garbage import without_collections
+from polyreme.ir.python.garbage import without_collections
 from polyreme.ir.types import SCALARS, ScalarType, TensorType
 from polyreme.jit.traced import Traced
 from polyreme.loaders.errors import LoaderError

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polyreme.dtypes import DTYPES, PROTOBUF_DTYPES
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 from polyreme.loaders import attribute_kinds as kinds
 from polyreme.loaders.errors import LoaderError

@@ -14,12 +14,12 @@ from __future__ import annotations
 import inspect
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import did_you_mean
+from polyreme.ir.python.records import dataclass
 from polyreme.operators.arguments import UnsupportedError, converted
 
 __all__ = [

@@ -8,10 +8,11 @@ uses operators and the functions of `xp` alone, so that it runs on numpy arrays 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from polyreme.ir.python.records import dataclass
 
 State = dict[str, Any]
 Update = Callable[..., tuple[Any, State]]

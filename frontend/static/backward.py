@@ -8,13 +8,14 @@ are summed in the order of their arrival, as in dygraph mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polyreme import dtypes
 from polyreme.casting.operators import apart
 from polyreme.ir.diagnostics import caller_location
 from polyreme.ir.dims import Expr, product
+from polyreme.ir.python.records import dataclass
 from polyreme.loaders.program_desc import LOD_TENSOR, SELECTED_ROWS
 from polyreme.static.bodies import check_takes_operators
 from polyreme.static.kinds import Gradient, kind_named

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from polyreme.device import as_place, current_place
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, caller_location, did_you_mean
 from polyreme.ir.dims import SYMBOL
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 from polyreme.static.current import default_main_program
 from polyreme.static.feeding.batches import may_part, shape_fits, with_fed_shapes, with_own_batches

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError, did_you_mean
 from polyreme.ir.dims import SYMBOL, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import TensorType
 from polyreme.lowering.transforms.solve_sizes import bound_sizes, used_sizes

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from polyreme.ir import config
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PassError, did_you_mean
 from polyreme.ir.passes import PassLike, Stage, parse_passes, pass_text
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.verify import verify
 
 __all__ = ["Addition", "added", "extended", "parse_addition"]

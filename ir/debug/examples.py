@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Expr, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.text import parse_module
 from polyreme.ir.types import PendingType, type_symbols
 

@@ -13,7 +13,7 @@ The steps of this file know no dialect. Who knows more adds steps of its own, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -26,6 +26,7 @@ from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.dims import Dim, Expr, substitute
 from polyreme.ir.evaluate import TooManyRounds, at_most_rounds, bind_sizes, evaluate
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import BufferType, TensorType, Type, substitute_type, type_symbols
 from polyreme.ir.verify import find_faults

@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import numpy as np
 from polyreme.ir import config, text
 from polyreme.ir.builtin import RESULT_ROLES, Func, Module
 from polyreme.ir.diagnostics import Diagnostic, PassError, PolyremeError, is_users_frame
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 
 __all__ = ["Repeat", "failure", "read_inputs"]

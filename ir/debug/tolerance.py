@@ -15,7 +15,6 @@ is wide where a program is ill-conditioned and tight where it is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from polyreme.ir.builtin import Module
 from polyreme.ir.core import Op
 from polyreme.ir.define import ConstantLike
 from polyreme.ir.evaluate import evaluate
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import (
     BufferType,
     FunctionType,

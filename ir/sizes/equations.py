@@ -12,12 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 from types import MappingProxyType
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, Expr, known_nonnegative, line_of, product, substitute, symbol, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.facts import Guard
 from polyreme.ir.sizes.residues import zeros
 

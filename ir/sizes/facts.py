@@ -18,11 +18,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from polyreme.ir.diagnostics import UNKNOWN, Location
 from polyreme.ir.dims import Dim, Expr, evaluate, known_nonnegative, line_of, parse_dim, substitute, symbol, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.residues import zeros
 
 # --- guards

@@ -8,7 +8,8 @@ Types do not say them. Each is an entry of the function's attribute `ranges`, an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from polyreme.ir.python.records import dataclass
 
 __all__ = ["Range"]
 

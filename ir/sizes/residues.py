@@ -12,13 +12,13 @@ all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.dims import Dim, Expr, line_of, symbols
+from polyreme.ir.python.records import dataclass
 
 __all__ = ["Zeros", "zeros"]
 

@@ -6,12 +6,13 @@ Pieces are tokens, tuples and small records, made bottom up while the text is re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 from lark import Lark, Token
 
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.syntax.grammar import parser_of_text
 
 __all__ = ["OpText", "Tagged", "ValueText", "grammar", "terminal_text"]

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from polyreme.ir.python.records import dataclass
 
 SCOPE = "source.polyreme"
 

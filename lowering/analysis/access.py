@@ -7,11 +7,10 @@ views meets any other op, such as a pad, the operand's memory is what that op ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.analysis.rows import shape_of
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_parts
 from polyreme.lowering.analysis.rows import shape_of

@@ -7,13 +7,13 @@ every operand and result is moved once. Caches, and functions that cost more tha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from polyreme.dialects import tensor
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 
 __all__ = ["Cost", "cost_of"]

@@ -11,11 +11,11 @@ Reductions of windows (pooling) are no rows: they are computed where an element 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType
 
 Axes = tuple[int, ...]

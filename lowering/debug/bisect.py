@@ -14,7 +14,6 @@ machine code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from polyreme.ir.define import ConstantLike, Terminator
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.passes import PassLike, pass_text
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, index
 from polyreme.ir.verify import find_faults, verify
 from polyreme.lowering.debug.reducer import REDUCTIONS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.dims import Dim, Expr, line_of
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.facts import Guard
 from polyreme.lowering.transforms.solve_sizes import SolveDims
 

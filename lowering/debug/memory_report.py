@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.config import bytes_text
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, evaluate, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.facts import bytes_of
 from polyreme.lowering.schedule.arena import lifetime_of, plan_memory

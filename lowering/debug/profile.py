@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from polyreme.dialects import kernel, tensor
@@ -21,6 +21,7 @@ from polyreme.ir.define import Pure
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Dim, evaluate, parse_dim
 from polyreme.ir.passes import Pass, PassManager, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, TensorType, i64
 from polyreme.lowering.analysis.costs import cost_of
 from polyreme.lowering.analysis.program import Program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import host
@@ -35,6 +34,7 @@ from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.dims import told as told_by
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, i64
 from polyreme.lowering.transforms.solve_sizes import specialize
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import host, nn
@@ -15,6 +14,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i1, i64, u8
 
 

@@ -7,11 +7,11 @@ tiles of rows have the same height, and may overlap: the first begins with the b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from polyreme.dialects.kernel.int8_block import COLUMNS, MOST_ROWS, STEP
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Axis
 from polyreme.lowering.machines.instructions import has_tiles

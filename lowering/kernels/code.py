@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -16,6 +16,7 @@ from polyreme.ir import dims
 from polyreme.ir.builder import Builder
 from polyreme.ir.core import Block, Op, OpResult, Value
 from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, Type, element_type, i32, i64, index
 
 Index = int | Expr | Value

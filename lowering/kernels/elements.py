@@ -11,7 +11,6 @@ request for an element computes it again: `fuse.py` makes sure that expensive on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product as cartesian
 from math import copysign, prod
@@ -22,6 +21,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim
 from polyreme.ir.dims import product as dim_product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, TensorType, VectorType, f32, index
 from polyreme.lowering.analysis.axes import matching_groups

@@ -6,13 +6,13 @@ Which loops there are depends on sizes alone, never on the number of threads. So
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from polyreme.ir import dims
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.code import Code, Index

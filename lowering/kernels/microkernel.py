@@ -18,11 +18,11 @@ reading B from L2.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, VectorType, element_type, f32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.machines.targets import Target

@@ -7,12 +7,12 @@ A line is as many of the inner axes as are contiguous on both sides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.rows import shape_of

@@ -8,11 +8,11 @@ an index tensor.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from polyreme.dialects import kernel
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import VectorType, index
 from polyreme.lowering.kernels.code import Code, Index
 

@@ -7,12 +7,13 @@ become loops around the tile, or further contracted axes inside of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, floordiv, mod, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, i32, u8
 from polyreme.lowering.analysis.access import Access, row_major, trace, trace_copied
 from polyreme.lowering.kernels.epilogue import Epilogue, find_epilogue

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.python.records import dataclass
 
 _KIND = re.compile(r"\s*([a-z_][a-z0-9_]*)\s*(?:<(.*)>)?\s*", re.DOTALL)
 _OPEN, _CLOSE = "<[(", ">])"

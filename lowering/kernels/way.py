@@ -9,9 +9,10 @@ schedule that comes from elsewhere, such as a file, is written as one that was c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.plan import KernelBuilder, KernelPlan, Request, title
 from polyreme.lowering.kernels.schedule import Schedule, ScheduleError, parse_schedule
 

@@ -8,9 +8,8 @@ leaves this to another one takes no further items.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import i64, index
 from polyreme.lowering.kernels.code import Code, Index
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from string import Template
@@ -23,6 +23,7 @@ from polyreme.ir import config
 from polyreme.ir.attributes import Dense
 from polyreme.ir.builtin import Module
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import timed
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import assemble

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from string import Template
 
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import parse_dim
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm.size_code import OVERFLOW_DECLARATIONS, CheckedSizeCode, SizeCode
 from polyreme.lowering.link.processor import machine_check
 from polyreme.lowering.link.runtime import DTYPES, SUM_LANES, GuardSpec, Manifest, RangeSpec, SizeSpec, TargetSpec, TensorSpec, native_text

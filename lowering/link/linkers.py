@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from polyreme.ir.diagnostics import Diagnostic, PolyremeError
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.targets import Target
 
 __all__ = ["RESULT", "Linker", "absent", "first_of", "installed", "linked", "lld_of_packages", "versions_of"]

@@ -22,13 +22,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from polyreme.ir import config
 from polyreme.ir.diagnostics import PolyremeError
-from polyreme.ir.garbage import leave_garbage
+from polyreme.ir.python.garbage import leave_garbage
+from polyreme.ir.python.records import dataclass
 
 __all__ = ["EarlyWorks", "in_child_process", "run_in_child", "share_out", "workers_for"]
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
+
+from polyreme.ir.python.records import dataclass
 
 
 @dataclass(frozen=True)

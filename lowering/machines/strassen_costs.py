@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.instructions import MANY_REGISTERS
 from polyreme.lowering.machines.targets import Target
 

@@ -10,12 +10,13 @@ import ctypes
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
 from polyreme.ir.diagnostics import PolyremeError, did_you_mean
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.machines.cores import core_named
 

@@ -8,7 +8,6 @@ theirs. `memory_plan.py` turns lifetimes into offsets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 from typing import ClassVar
@@ -18,6 +17,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, floordiv, maximum
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.estimates import estimate_pixels
 from polyreme.lowering.schedule.memory_plan import Lifetime, align, plan_arena, plan_offsets, plan_slots

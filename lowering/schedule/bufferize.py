@@ -8,7 +8,7 @@ runs when they change. Equal roots share their kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from polyreme.ir.dims import Dim, product
 from polyreme.ir.evaluate import evaluate
 from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import Pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.timing import announce
 from polyreme.ir.types import PARTS, BufferType, TensorType, i64
 from polyreme.lowering.analysis.costs import cost_of

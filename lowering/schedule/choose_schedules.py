@@ -9,7 +9,6 @@ A file has a line for each root, or roots that are alike, that is to be computed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from polyreme.ir.builtin import Func, Module, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import Location, PassError, PolyremeError, did_you_mean
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.half_floats import is_widening
 from polyreme.lowering.kernels.plan import KernelBuilder, Request, facts_of, op_names, request_of
 from polyreme.lowering.kernels.schedule import ScheduleError

@@ -11,7 +11,6 @@ each side counts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.dialects import kernel, tensor
@@ -20,6 +19,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import ConstantLike, Elementwise, Terminator, View
 from polyreme.ir.dims import Dim, product, substitute, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type, VectorType, element_type, index
 from polyreme.lowering.kernels.general.row_schedule import EXPENSIVE
 from polyreme.lowering.kernels.plan import KernelPlan, Request, title

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Value
 from polyreme.ir.passes import FuncPass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.conv.adaptive_pooling import find_adaptive_pooling
 from polyreme.lowering.machines.targets import Target
 from polyreme.lowering.transforms.fuse import outline

@@ -7,7 +7,6 @@ Only if nothing else reads the values in between: a training step, whose backwar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
@@ -15,6 +14,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.passes import FuncPass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.conv.inverted_residual_plan import find_inverted_residual
 from polyreme.lowering.kernels.plan import facts_of, request_of
 from polyreme.lowering.machines.targets import Target

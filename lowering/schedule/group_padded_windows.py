@@ -6,7 +6,6 @@ Fusion leaves such a pad on its own: written once it saves testing whether an el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
@@ -14,6 +13,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, Region, Value
 from polyreme.ir.passes import FuncPass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.conv.nchw_windows import find_nchw_windows
 from polyreme.lowering.kernels.plan import request_of
 from polyreme.lowering.machines.targets import Target

@@ -9,7 +9,8 @@ buffers of several units share slots, one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+
+from polyreme.ir.python.records import dataclass
 
 ALIGNMENT = 64
 

@@ -12,7 +12,6 @@ element i of the batch depends on element i of other batched values only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -22,6 +21,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, BlockArgument, Op, Region, Value
 from polyreme.ir.dims import Dim, floordiv, product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.fuse import is_free

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import dist
@@ -19,6 +18,7 @@ from polyreme.ir.core import Op, Value
 from polyreme.ir.define import Pure
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.passes import FuncPass, PassManager, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.text import print_module
 from polyreme.ir.types import TensorType
 

@@ -14,7 +14,6 @@ Vectors along channels become [1, 1, 1, C], which costs nothing. Images from out
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, i16
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.estimates import estimate

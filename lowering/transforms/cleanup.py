@@ -7,7 +7,6 @@ What holds for real numbers but not for floats (`x + 0` turns -0 into 0) is left
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.define import Commutative, ConstantLike, Elementwise, IsolatedFromAbove, Pure
 from polyreme.ir.dims import Expr, known_nonnegative
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import Pattern, erase_unused, pattern, rewrite_greedily
 from polyreme.ir.scalar import FUNCTIONS
 from polyreme.ir.types import ScalarType, TensorType, scalar_type

@@ -7,7 +7,6 @@ of its blocks, what these yield, and its results.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, OpResult, Region, Value
 from polyreme.ir.define import ConstantLike, is_pure, tells_sizes
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import Pattern, pattern
 from polyreme.ir.types import TensorType
 from polyreme.lowering.analysis.counted_loops import known_rounds

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +15,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.mapped import let_go
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, f32, scalar_type
 
 Array = np.ndarray[Any, Any]

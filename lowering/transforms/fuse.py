@@ -12,7 +12,6 @@ memory. Reshapes stay outside, since the same memory under another shape is free
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -22,6 +21,7 @@ from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import IsolatedFromAbove
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import is_pooling, rows_of, shape_of
 from polyreme.lowering.transforms.widen_halves import widens_weights

@@ -6,7 +6,6 @@ Only if nothing else reads the values in between: a training step, whose backwar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, i64
 from polyreme.lowering.analysis.attention import VIEWS, Attention, find_attention, from_nothing, through_views
 from polyreme.lowering.analysis.rows import shape_of

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from polyreme.ir.attributes import Dense
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op, Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import bf16, f32
 from polyreme.lowering.transforms.cleanup import Canonicalize, Cse, Dce
 from polyreme.lowering.transforms.fold_norm import FoldBatchNorm

@@ -18,7 +18,6 @@ product would cost as much as multiplying. Products of few rows, which wait for 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import erase_unused
 from polyreme.ir.types import ScalarType, element_type, f32, i8, i16, i32, u8
 from polyreme.lowering.analysis.estimates import estimate

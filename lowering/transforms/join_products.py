@@ -7,7 +7,6 @@ to share. The results are slices, which cost nothing for those who read them as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.rows import shape_of

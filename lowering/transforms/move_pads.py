@@ -6,7 +6,6 @@ kernel of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -14,6 +13,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.axes import matching_groups
 from polyreme.lowering.analysis.rows import shape_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -13,6 +12,7 @@ from polyreme.ir.core import Op, Region, Value
 from polyreme.ir.diagnostics import PassError
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.analysis.rows import shape_of
 from polyreme.lowering.transforms.fuse import is_free
 

@@ -8,7 +8,6 @@ adds the guards that no equation implies: that no size becomes negative on the w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import nn, tensor
@@ -19,6 +18,7 @@ from polyreme.ir.core import Block, Op
 from polyreme.ir.diagnostics import Diagnostic, PassError
 from polyreme.ir.dims import SYMBOL, Dim, Expr, known_nonnegative, line_of, minimum, mod, product, substitute, symbols, told
 from polyreme.ir.passes import Pass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.facts import Guard, at_least_zero, without_implied
 from polyreme.ir.types import BufferType, FunctionType, Type, substitute_type, type_symbols
 

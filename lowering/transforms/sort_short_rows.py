@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from polyreme.dialects import tensor
@@ -11,6 +10,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, i64, u8
 from polyreme.lowering.analysis.rows import shape_of
 

@@ -8,7 +8,6 @@ So a chain of elementwise ops fuses into one kernel, which reads and writes numb
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from polyreme.ir.control import as_function, has_control_flow
 from polyreme.ir.core import Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import PARTS, ScalarType, TensorType, element_type
 from polyreme.lowering.analysis.rows import shape_of
 

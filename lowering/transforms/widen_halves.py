@@ -12,7 +12,6 @@ memory is to be saved.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from polyreme.dialects import tensor
@@ -22,6 +21,7 @@ from polyreme.ir.builtin import Func
 from polyreme.ir.core import Block, BlockArgument, Op, Value
 from polyreme.ir.dims import product
 from polyreme.ir.passes import FuncPass, register_pass
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.half_floats import HALVES, is_widening
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from polyreme.ir.debug.examples import Documented, documentation, example_module
 from polyreme.ir.define import Elementwise
 from polyreme.ir.diagnostics import InferError, PolyremeError
 from polyreme.ir.evaluate import evaluate, random_inputs
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.rewrite import Pattern
 from polyreme.ir.text import print_module
 from polyreme.ir.types import (

@@ -13,7 +13,7 @@ import itertools
 import threading
 import types
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from polyreme.function_steps import FunctionNode
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location, PolyremeError, caller_location, raised_location
 from polyreme.ir.dims import Dim, Expr, UnknownSize, deciding
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, i1, i64
 from polyreme.jit.capture.calls import Watch
 from polyreme.jit.capture.effects import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from polyreme import dispatch, views
@@ -18,6 +18,7 @@ from polyreme.autograd.cleared import zeros_of
 from polyreme.dialects import nn as ops
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Expr, evaluate
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, i1, i64
 from polyreme.math.common import is_within
 from polyreme.nn.tables import note_change

@@ -8,13 +8,13 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Block, Op, Value
 from polyreme.ir.diagnostics import InferError
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.sizes.facts import assuming
 from polyreme.ir.types import substitute_type
 from polyreme.jit.capture.learned_sizes import Equation

@@ -16,10 +16,10 @@ import operator
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.ir.diagnostics import Location
+from polyreme.ir.python.records import dataclass
 from polyreme.jit.capture.flow import WATCH, FlowError, with_calls
 
 __all__ = ["NoTwin", "Twin", "twin_of"]

@@ -9,7 +9,6 @@ call of training and the later ones are one program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from polyreme import tape
 from polyreme.autograd.cleared import has_own_gradient, is_cleared, zeros_of
 from polyreme.grad_mode import MANNER
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.jit.capture.sources import Attribute, Computed, Fixed, Guard, Source
 from polyreme.jit.capture.watched import NotWhole, Watched
 from polyreme.lowering.gradients.reach import undecided

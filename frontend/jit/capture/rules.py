@@ -11,7 +11,6 @@ import dis
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from polyreme import tape
 from polyreme.dialects import nn as ops
 from polyreme.ir.core import Block, Op, OpResult, Region, Value
 from polyreme.ir.diagnostics import PolyremeError, caller_location
+from polyreme.ir.python.records import dataclass
 from polyreme.jit.traced import BackwardTraceError
 from polyreme.tensor import Tensor
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from polyreme.ir.python.records import dataclass
 from polyreme.nn.tables import structure_version
 
 __all__ = ["Argument", "Attribute", "ClosureVariable", "Computed", "Fixed", "Global", "Guards", "Item", "Source"]

@@ -7,12 +7,12 @@ begins: a first loop, without gradients, finds how many there will be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from polyreme import dispatch, math, tape
 from polyreme.control_flow import on_trial
 from polyreme.dialects import host
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, i64
 from polyreme.operators.array import array_length, array_read, array_write, check_element, index_of
 from polyreme.tensor import Tensor

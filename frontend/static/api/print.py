@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from polyreme.ir.python.records import dataclass
 from polyreme.static.bodies import check_takes_operators
 from polyreme.static.current import default_main_program
 from polyreme.static.kinds import HOST, Arrays, Host, OperatorKind

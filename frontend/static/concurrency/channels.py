@@ -13,12 +13,13 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from polyreme.ir.diagnostics import Diagnostic
+from polyreme.ir.python.records import dataclass
 from polyreme.static.operator import Operator, RunError
 
 __all__ = ["Action", "ChannelError", "DeadlockError", "Session", "current_session", "session"]

@@ -7,7 +7,6 @@ the session, each read of one is a call that loads it, and each write is followe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from polyreme.dialects import host
 from polyreme.ir.diagnostics import UNKNOWN, Diagnostic
 from polyreme.ir.dims import Expr
+from polyreme.ir.python.records import dataclass
 from polyreme.static.concurrency.channels import current_session
 from polyreme.static.kinds import Host, Slots
 from polyreme.static.nested.uses import block_of, names_from_outside

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from polyreme.dtypes import PROTOBUF_DTYPES, of_scalar
 from polyreme.ir.dims import Atom, Dim, symbol
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, TensorType, i1, i32
 from polyreme.static.nested.uses import blocks_of
 from polyreme.static.operator import Operator, OperatorError

@@ -7,10 +7,11 @@ name, and it is where words outside of the vocabulary and labels that start at 1
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from polyreme.ir.python.records import dataclass
 
 if TYPE_CHECKING:
     from polyreme.static.operator import Operator

@@ -8,7 +8,6 @@ each; an op without one is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from polyreme.dialects import nn
 from polyreme.ir.core import Block, Op, Region, Value
 from polyreme.ir.define import Elementwise
 from polyreme.ir.dims import Dim, Expr, product, symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import TensorType, type_symbols
 from polyreme.lowering.transforms.solve_sizes import attribute_sizes
 

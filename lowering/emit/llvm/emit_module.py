@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from polyreme.dialects import kernel
@@ -27,6 +26,7 @@ from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import Op
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.control import CONTROL

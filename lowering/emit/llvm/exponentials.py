@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.emit.llvm import avx512
 from polyreme.lowering.emit.llvm.tanh_pieces import tanh_by_pieces
 from polyreme.lowering.emit.llvm.text import Lane

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from polyreme.dialects import kernel
 from polyreme.dialects.kernel.effects import root_of, written_by
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, Type
 from polyreme.lowering.analysis.program import Program
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -19,6 +18,7 @@ from polyreme.dialects import kernel
 from polyreme.ir.builtin import Func, Module
 from polyreme.ir.diagnostics import PolyremeError
 from polyreme.ir.dims import symbols
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, index
 from polyreme.lowering.analysis.program import Program
 from polyreme.lowering.emit.llvm.codegen import ptx_assembly

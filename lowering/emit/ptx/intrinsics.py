@@ -7,9 +7,9 @@ The figures are those of the PTX ISA's pages on the instructions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from polyreme.ir.diagnostics import UNKNOWN, Location, PolyremeError
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.machines.targets import GpuTarget
 
 

@@ -18,7 +18,6 @@ Where parts begin and end may be free sizes. Which of both forms a row takes is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from polyreme.dialects import tensor
@@ -27,6 +26,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, ceildiv, maximum, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, element_type, f32, f64, i32, i64, index
 from polyreme.lowering.analysis.estimates import estimate_pixels

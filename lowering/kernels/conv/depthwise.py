@@ -14,7 +14,7 @@ panels `[C / lanes][taps][lanes]`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -24,6 +24,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import ScalarType, element_type, f32, f64, i8, i16, u8
 from polyreme.lowering.analysis.access import trace

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from polyreme.dialects import kernel, tensor
@@ -27,6 +27,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate_pixels

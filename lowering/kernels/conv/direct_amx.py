@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from polyreme.dialects import kernel
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.amx_blocks import rows_at_once, rows_of_run, steps_of
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.microkernel import Axis

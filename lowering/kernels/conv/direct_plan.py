@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.dialects.kernel.int8_block import STEP
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels

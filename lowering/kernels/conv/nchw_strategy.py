@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import Leaf, linear, load
 from polyreme.lowering.kernels.epilogue import position_at

@@ -13,7 +13,6 @@ where they may lie outside. Sizes may be free.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from math import prod
 
@@ -22,6 +21,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, Expr, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.estimates import estimate, estimate_pixels

@@ -5,7 +5,7 @@ algorithm.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import isqrt
 
@@ -14,6 +14,7 @@ from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, f32
 from polyreme.lowering.analysis.estimates import ASSUMED_PIXELS, estimate
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct

@@ -18,11 +18,11 @@ exact in float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.kernels.code import Code
 

@@ -23,7 +23,6 @@ exceptions. An infinity makes its row or column nan. So do magnitudes from 3.396
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
 from polyreme.dialects.kernel.bf16x3 import HALF, LANES, PAIRS, STEPS, TERMS
@@ -31,6 +30,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, maximum
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32, i1, i32, i64
 from polyreme.lowering.kernels.amx_blocks import rows_at_once
 from polyreme.lowering.kernels.code import Code, Index

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd, prod
 
@@ -11,6 +11,7 @@ from polyreme.dialects.kernel.bf16x3 import LANES, MOST_ROWS, PAIRS, PRODUCTS, S
 from polyreme.ir import config
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv, maximum
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32, i32
 from polyreme.lowering.kernels.conv.direct_plan import DirectSchedule, choose_direct, find_direct
 from polyreme.lowering.kernels.gemm.contract_schedule import ContractSchedule, schedule_product

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim, ceildiv
 from polyreme.ir.dims import product as product_of
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.amx_blocks import VECTORS, rows_of_block, step_of_block, steps_of, target_has_blocks
 from polyreme.lowering.kernels.gemm.double_buffered import (

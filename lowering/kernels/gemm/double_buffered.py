@@ -15,11 +15,11 @@ part of a block stays in L2, and B's rows touch few pages at a time. Partial sum
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from polyreme.dialects import kernel as kernel_ops
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType
 from polyreme.lowering.analysis.access import row_major
 from polyreme.lowering.kernels.code import Code, Index

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim, ceildiv, floordiv, mod
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, f32, i64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.gemm.strassen_pipelined import CONTINUES, VARIABLES, PipelinedWork, WorkOwner

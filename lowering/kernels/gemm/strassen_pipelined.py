@@ -20,10 +20,10 @@ looks up parts and signs in the scheme at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32, i32
 from polyreme.lowering.kernels.code import Index
 from polyreme.lowering.kernels.gemm.strassen_schemes import Destination, combine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from math import inf, prod
 
@@ -11,6 +11,7 @@ from polyreme.ir import config, dims
 from polyreme.ir.accuracy import Accuracy
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.kernels.gemm.strassen_schemes import BY_THIRDS, STRASSEN, Scheme, Terms, places

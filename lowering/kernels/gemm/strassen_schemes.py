@@ -20,9 +20,9 @@ with parts numbered in reading order. Winograd's variant saves three of the eigh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.lowering.kernels.code import Code
 
 Terms = tuple[tuple[int, int], ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import VectorLeaf

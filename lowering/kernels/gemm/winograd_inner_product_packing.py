@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import gcd
@@ -14,6 +13,7 @@ from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.diagnostics import Location
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, TensorType, f32, f64, i32
 from polyreme.lowering.analysis.access import Access
 from polyreme.lowering.kernels.code import Code, Index

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from polyreme.ir import config, dims
 from polyreme.ir.core import BlockArgument
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import f32
 from polyreme.lowering.kernels.gemm.winograd_inner_product_rows import WinogradInnerProductRows, find_rows
 from polyreme.lowering.kernels.plan import AxisOrder, Request

@@ -8,13 +8,13 @@ channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.rows import shape_of

@@ -8,13 +8,14 @@ combined with the one just written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from polyreme.dialects import tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType, element_type
 from polyreme.lowering.analysis.estimates import estimate

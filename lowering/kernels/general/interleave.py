@@ -7,7 +7,7 @@ whole vectors of each row, and combines one of each row by shuffles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from polyreme.dialects import tensor
@@ -15,6 +15,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of

@@ -7,7 +7,6 @@ gives one draw. Draws follow one another, so the kernel runs on one thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, f32, f64, index, u64
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.elements import convert

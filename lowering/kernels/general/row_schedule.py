@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, gcd
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, Expr, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type, f32
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import Rows, shape_of

@@ -10,7 +10,6 @@ share moves nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from polyreme.dialects import tensor
@@ -18,6 +17,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, maximum, minimum, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, element_type, i32, i64, index, u8, u16, u32, u64
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of

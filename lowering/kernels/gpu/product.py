@@ -12,7 +12,7 @@ memory for a second kernel, which adds them in order. That kernel also runs an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from polyreme.dialects import tensor
@@ -20,6 +20,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Op, Value
 from polyreme.ir.dims import Dim, ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, ScalarType, TensorType, element_type, f32, f64
 from polyreme.lowering.analysis.estimates import estimate
 from polyreme.lowering.analysis.rows import shape_of

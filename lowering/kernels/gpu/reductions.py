@@ -9,12 +9,11 @@ Few long rows would leave most of the device idle. They are cut into parts, whos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from polyreme.dialects import tensor
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import ceildiv, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.scalar import identity_of
 from polyreme.ir.types import BufferType, ScalarType
 from polyreme.lowering.analysis.estimates import estimate

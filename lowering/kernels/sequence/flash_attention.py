@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -31,6 +31,7 @@ from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import Value
 from polyreme.ir.dims import Dim, ceildiv, known_nonnegative, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, element_type
 from polyreme.lowering.analysis.access import Access
 from polyreme.lowering.analysis.attention import Attention, AttentionPart, find_in

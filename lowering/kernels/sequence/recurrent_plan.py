@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from polyreme.dialects import tensor
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import ScalarType, element_type, f32, f64
 from polyreme.lowering.analysis.access import Access, trace
 from polyreme.lowering.analysis.rows import shape_of

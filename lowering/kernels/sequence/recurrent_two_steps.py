@@ -25,10 +25,10 @@ weights that are infinite or nan show one step later.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from polyreme.dialects.kernel import lanes_of
 from polyreme.ir.core import Value
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import element_type
 from polyreme.lowering.kernels.code import Code, Index
 from polyreme.lowering.kernels.microkernel import Accumulators, Registers, zeros

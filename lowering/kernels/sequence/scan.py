@@ -7,13 +7,14 @@ written in turn. Packed forms of shared operands are made once, before the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from polyreme.dialects import kernel, tensor
 from polyreme.ir.builder import Builder
 from polyreme.ir.builtin import Func, Return
 from polyreme.ir.core import BlockArgument, Op, Value
 from polyreme.ir.dims import Dim, product
+from polyreme.ir.python.records import dataclass
 from polyreme.ir.types import BufferType, TensorType
 from polyreme.lowering.analysis.rows import behind_reshapes, shape_of
 from polyreme.lowering.kernels.code import Code, Index
