@@ -36,6 +36,8 @@ def _made(cls: type, frozen: bool, slots: bool, eq: bool) -> type:
     if not frozen and any(vars(base).get("__setattr__") is _refuse_to_set for base in cls.__mro__[1:]):
         raise TypeError(f"expected {cls.__name__} to be frozen as what it is derived from is")
     made: Any = with_fields(init=False, repr=False, eq=False, slots=slots)(cls)
+    # Python's own dataclasses, which may be derived from it, ask this.
+    made.__dataclass_params__.frozen = frozen
     if "__init__" not in own:
         _write_later(made, "__init__", _init)
     if "__repr__" not in own:

@@ -139,6 +139,21 @@ def test_what_is_derived_from_frozen_ones_is_frozen():
             z: int = 0
 
 
+def test_dataclasses_of_python_are_derived_from_ours_as_from_one_another():
+    @dataclasses.dataclass(frozen=True)
+    class Firm(Slotted):
+        z: int = 0
+
+    assert Firm(1, (2,), 3) == Firm(1, (2,), 3) and hash(Firm(1)) == hash(Firm(1)) and Firm(1, z=3).z == 3
+    with pytest.raises(FrozenInstanceError):
+        Firm(1).z = 1
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+
+        @dataclasses.dataclass
+        class Loose(Slotted):
+            z: int = 0
+
+
 def test_passes_without_options_need_no_dataclass():
     class Plain(Pass):
         name: ClassVar[str] = "plain"
