@@ -538,4 +538,4 @@ def assembly_text(module: Module, target: Target) -> str:
 
     # As objects are made: LLVM looks for cheaper addresses in some parts only, and labels of one part are others than those of the next.
     parts = split_llvm(_planned(module), target, MODEL)
-    return "\n".join(_LABEL.sub(f".L{i}_", assembly(part.text(), target, part.reduce)) for i, part in enumerate(parts))
+    return "\n".join(_LABEL.sub(f".L{i}_", assembly(part.text(), target, part.reduce, part.quick)) for i, part in enumerate(parts))

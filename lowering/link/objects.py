@@ -28,8 +28,8 @@ __all__ = ["EarlyObjects", "kept_object", "make_objects"]
 MIN_OPS_TO_SPLIT = 2000
 # As many bytes of packed weights take as long to make as the code of one op does.
 BYTES_PER_OP = 30_000
-# An op of `main` takes as long: calls pass arrays of sizes, and LLVM looks for cheaper addresses in the small kernels beside it.
-KERNEL_OPS_PER_OP_OF_MAIN = 8
+# An op of a small kernel takes as long: most of it is told apart for each function, and LLVM looks for cheaper addresses.
+OPS_PER_OP_OF_SMALL_KERNELS = 4
 
 T = TypeVar("T")
 # The text of code that is no model's own, and for which machine it is.
@@ -127,13 +127,17 @@ def make_objects(
     begun = early.begun() if early is not None else set()
     # `main` is one model's only, whose artifact is kept as a whole.
     works: list[tuple[float, Callable[[], Any]]] = [(count / BYTES_PER_OP, work) for count, work in other_work]
-    works.append((main.ops * KERNEL_OPS_PER_OP_OF_MAIN, partial(_object, main, target, None)))
+    works.append((main.ops, partial(_object, main, target, None)))
     left = [part for part in kernels if part.functions[0].sym_name not in begun]
-    made = _shared_out([*works, *((part.ops, partial(_object, part, target, kept)) for part in left)], target)
+    made = _shared_out([*works, *((_effort(part), partial(_object, part, target, kept)) for part in left)], target)
     objects = dict(zip(left, made[len(works) :], strict=True)) | (early.made(kernels) if early is not None else {})
     left = [part for part in kernels if part not in objects]
-    objects |= zip(left, _shared_out([(part.ops, partial(_object, part, target, kept)) for part in left], target), strict=True)
+    objects |= zip(left, _shared_out([(_effort(part), partial(_object, part, target, kept)) for part in left], target), strict=True)
     return [made[len(other_work)], *(objects[part] for part in kernels)], made[: len(other_work)]
+
+
+def _effort(part: Part) -> int:
+    return part.ops * (OPS_PER_OP_OF_SMALL_KERNELS if len(part.functions) > 1 else 1)
 
 
 def _shared_out(works: Sequence[tuple[float, Callable[[], Any]]], target: Target) -> list[Any]:
@@ -158,18 +162,18 @@ def kept_object(text: str, target: Target) -> bytes:
 def _object(part: Part, target: Target, kept: Cache | None) -> bytes:
     with timed("emit-llvm"):
         text = part.text()
-    return _assembled(text, target, kept, part.reduce)
+    return _assembled(text, target, kept, part.reduce, part.quick)
 
 
-def _assembled(text: str, target: Target, kept: Cache | None, reduce: bool) -> bytes:
+def _assembled(text: str, target: Target, kept: Cache | None, reduce: bool, quick: bool = False) -> bytes:
     """Made, or found where such objects are kept."""
     if kept is None:
         with timed("llvm"):
-            return assemble(text, target, reduce)
-    key = digest_of("object", version(), target.triple, target.cpu, target.features, f"{reduce=}", text)
+            return assemble(text, target, reduce, quick)
+    key = digest_of("object", version(), target.triple, target.cpu, target.features, f"{reduce=} {quick=}", text)
     found = kept.get(key)
     if found is None:
         with timed("llvm"):
-            found = assemble(text, target, reduce)
+            found = assemble(text, target, reduce, quick)
         kept.put(key, found)
     return found

@@ -19,6 +19,9 @@ from polyreme.lowering.machines.targets import Target
 
 # Of code generation: instruction selection and register allocation at full strength, and nothing before them.
 OPT_LEVEL = 2
+# Of code that runs once for each call of a model, such as `main`, which calls kernels: a fifth of the time for code that is half as fast.
+# Other architectures have a code generator of their own there.
+QUICK_LEVELS = {"x86_64": 0}
 # Its reduction of strength, which looks for cheaper addresses in loops; x86 adds a register, a multiple of another and a number in one
 # access.
 WITHOUT_REDUCTION, WITH_REDUCTION = "-disable-lsr=1", "-disable-lsr=0"
@@ -41,16 +44,18 @@ class CodegenError(PolyremeError):
     code = "E0807"
 
 
-def assemble(text: str, target: Target, reduce: bool = True) -> bytes:
-    """The object file of LLVM text: wasm, or ELF that is position independent. `reduce` lets LLVM look for cheaper addresses in loops."""
-    machine, module = _prepare(text, target)
+def assemble(text: str, target: Target, reduce: bool = True, quick: bool = False) -> bytes:
+    """The object file of LLVM text: wasm, or ELF that is position independent. `reduce` lets LLVM look for cheaper addresses in loops;
+    `quick` takes less time for code that is slower.
+    """
+    machine, module = _prepare(text, target, quick)
     with _switched(target, reduce):
         return bytes(machine.emit_object(module))
 
 
-def assembly(text: str, target: Target, reduce: bool = True) -> str:
+def assembly(text: str, target: Target, reduce: bool = True, quick: bool = False) -> str:
     """The same as assembly text."""
-    machine, module = _prepare(text, target)
+    machine, module = _prepare(text, target, quick)
     with _switched(target, reduce):
         return str(machine.emit_assembly(module))
 
@@ -82,7 +87,7 @@ def ptx_assembly(text: str, target: Target) -> str:
 
 def load_llvm(target: Target) -> None:
     """Have LLVM ready for a target, so that processes forked from this one need not load it each."""
-    _machine(target.triple, target.cpu, target.features, target.arch)
+    _machine(target.triple, target.cpu, target.features, target.arch, OPT_LEVEL)
 
 
 @cache
@@ -90,7 +95,8 @@ def version() -> str:
     """What object code depends on beside its text and target: LLVM's version, and how it is asked."""
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__}, opt {OPT_LEVEL}, pic but for wasm, {IN_ORDER}, {' '.join(WITHOUT_SCHEDULER)}"
+    levels = f"opt {OPT_LEVEL}, quick {QUICK_LEVELS}"
+    return f"llvmlite {llvmlite.__version__}, {levels}, pic but for wasm, {IN_ORDER}, {' '.join(WITHOUT_SCHEDULER)}"
 
 
 @cache
@@ -104,7 +110,7 @@ def _library(arch: str) -> Any:
 
 
 @cache
-def _machine(triple: str, cpu: str, features: str, arch: str) -> Any:
+def _machine(triple: str, cpu: str, features: str, arch: str, level: int) -> Any:
     llvm = _library(arch)
     try:
         machine = llvm.Target.from_triple(triple)
@@ -114,16 +120,17 @@ def _machine(triple: str, cpu: str, features: str, arch: str) -> Any:
                 llvm.set_option("polyreme", IN_ORDER)
         # A module of WebAssembly is loaded once, at addresses that its linker knows.
         reloc = "static" if arch == "wasm32" else "pic"
-        return machine.create_target_machine(cpu=cpu, features=features, opt=OPT_LEVEL, reloc=reloc, codemodel="default")
+        return machine.create_target_machine(cpu=cpu, features=features, opt=level, reloc=reloc, codemodel="default")
     except RuntimeError as error:
         raise CodegenError(f"expected a machine that LLVM knows but got '{triple}': {error}", code="E0008") from None
 
 
-def _prepare(text: str, target: Target) -> tuple[Any, Any]:
+def _prepare(text: str, target: Target, quick: bool = False) -> tuple[Any, Any]:
     llvm = _library(target.arch)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"expected valid LLVM IR but got: {str(error).strip()}") from None
-    return _machine(target.triple, target.cpu, target.features, target.arch), module
+    level = QUICK_LEVELS.get(target.arch, OPT_LEVEL) if quick else OPT_LEVEL
+    return _machine(target.triple, target.cpu, target.features, target.arch, level), module

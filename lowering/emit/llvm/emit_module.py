@@ -45,7 +45,7 @@ __all__ = ["EMIT", "Part", "emit_llvm", "size_names", "split_llvm"]
 
 BLOCKS: dict[type[Op], EmitOp] = {kernel.DotBlock: emit_dot_block, kernel.DotTerms: emit_dot_terms}
 EMIT = {**OPS, **CONTROL, **BLOCKS}
-# Kernels of fewer ops stand in one text with `main`: an object of their own would cost more than it saves.
+# Kernels of fewer ops stand in one text: an object of their own would cost more than it saves.
 LEAST_OPS = 64
 
 _CALLED = re.compile(r" @(\w+)\(")
@@ -59,11 +59,12 @@ def emit_llvm(module: Module | Program, target: Target, name: str = "model") -> 
 
 @dataclass(frozen=True)
 class Part:
-    """Functions that become one object; `ops` says how much work that is."""
+    """Functions that become one object; `ops` says how much work that is. With `quick` they are not worth LLVM's full effort."""
 
     emission: Emission
     functions: tuple[Func, ...]
     ops: int
+    quick: bool = False
 
     def text(self) -> str:
         """The LLVM IR, written anew each time."""
@@ -91,21 +92,21 @@ class Part:
 def split_llvm(
     module: Module | Program, target: Target, name: str = "model", worth: int = 0, kernels: str = "", same: SameCode | None = None
 ) -> list[Part]:
-    """The LLVM IR of a kernel-level module with planned memory, in parts. `main` and everything small are in the first.
+    """The LLVM IR of a kernel-level module with planned memory, in parts. `main` is the first, and all that is small the second.
 
     A module of fewer than `worth` ops is a single part. `kernels` begins the names of kernels, "kernel" where it is empty. `same` is what
     is known already of which kernels are one code.
     """
     emission = Emission(module, target, symbol_text(name), EMIT, split=True, kernels=kernels, same=same or SameCode())
-    main, others = [], []
-    whole = sum(emission.facts[func.sym_name].ops for func in emission.emitted) < worth
-    for func in emission.emitted:
-        ops = emission.facts[func.sym_name].ops
-        if whole or func is emission.main or ops < LEAST_OPS:
-            main.append((func, ops))
-        else:
-            others.append(Part(emission, (func,), ops))
-    return [Part(emission, tuple(func for func, _ in main), sum(ops for _, ops in main)), *others]
+    ops = {func: emission.facts[func.sym_name].ops for func in emission.emitted}
+    if sum(ops.values()) < worth:
+        return [Part(emission, emission.emitted, sum(ops.values()))]
+    main = emission.main
+    small = tuple(func for func in emission.emitted if func is not main and ops[func] < LEAST_OPS)
+    parts = [Part(emission, (main,), ops[main], quick=True)]
+    if small:
+        parts.append(Part(emission, small, sum(ops[func] for func in small)))
+    return parts + [Part(emission, (func,), ops[func]) for func in emission.emitted if func is not main and ops[func] >= LEAST_OPS]
 
 
 def _text(emission: Emission, functions: Sequence[Func], source: str) -> str:

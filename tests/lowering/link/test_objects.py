@@ -133,7 +133,7 @@ def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_other
     monkeypatch.setattr(
         objects,
         "assemble",
-        lambda text, target, reduce: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce),
+        lambda text, target, reduce, quick: searched.update(dict.fromkeys(_defined(text), reduce)) or assemble(text, target, reduce, quick),
     )
     module = lower(
         parse_module(TWO_PRODUCTS.format(n=17).replace("return %z", "%s = nn.cumsum %z {axis = 0} : tensor<17x30xf32>\n  return %s"))
@@ -145,6 +145,19 @@ def test_products_say_that_their_addresses_are_final_and_llvm_looks_for_no_other
     assert {name.split(".")[1].split("_")[0]: reduce for name, reduce in kernels_of.items()} == {"contract": False, "cumulate": True}, (
         kernels_of
     )
+
+
+def test_what_runs_once_for_each_call_takes_less_of_llvms_time(split):
+    module = lower(parse_module(TWO_PRODUCTS.format(n=17)))
+    plan_memory(module.function("main"))
+    main, *others = split_llvm(module, host(), MODEL)
+    assert [func.sym_name for func in main.functions] == ["main"] and main.quick
+    assert _defined(main.text()) == [f"{MODEL}_run", f"{MODEL}_arena_bytes", f"{MODEL}_output_shapes"]
+    assert others and not any(part.quick for part in others)
+    if host().arch == "x86_64":
+        assert len(assemble(main.text(), host(), quick=True)) > len(assemble(main.text(), host()))
+    (whole,) = split_llvm(module, host(), MODEL, worth=10**6)
+    assert whole.functions[0].sym_name == "main" and not whole.quick
 
 
 def _defined(text):
