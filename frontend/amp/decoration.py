@@ -7,11 +7,9 @@ from typing import Any
 
 from polyreme import dtypes
 from polyreme.casting.state import HALVES, takes_effect
-from polyreme.distributed.parallel import DataParallel
 from polyreme.math.elementwise import cast
 from polyreme.nn.layer import Layer
 from polyreme.nn.layers import norm
-from polyreme.optimizer import Optimizer
 from polyreme.tensor import Tensor
 
 __all__ = ["amp_decorate", "decorate"]
@@ -46,6 +44,10 @@ def decorate(
         master_grad: whether gradients of parameters become float32 before they are clipped and used.
         excluded_layers: Layers, or classes of Layers, or a list of such, that keep float32.
     """
+    # Not with the module, which whatever is traced needs: ranks and optimizers are more than all the rest.
+    from polyreme.distributed.parallel import DataParallel
+    from polyreme.optimizer import Optimizer
+
     if level not in ("O1", "O2"):
         raise ValueError(f"level should be O1 or O2, O1 represent AMP train mode, O2 represent Pure fp16 train mode, but got {level!r}")
     if dtype not in HALVES:

@@ -133,6 +133,17 @@ assert float((y - first).abs().max()) == 0.0
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
+def test_what_is_traced_needs_neither_ranks_nor_their_processes() -> None:
+    program = """
+import sys
+import polyreme as paddle
+paddle.jit.to_static(lambda x: x * 2)(paddle.ones([2]))
+unwanted = ("polyreme.distributed", "concurrent.futures", "multiprocessing")
+assert not [name for name in sys.modules if name.startswith(unwanted)], sorted(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+
 def test_weights_are_read_when_they_are_looked_at(path: Path, counts: Counts) -> None:
     loaded = paddle.jit.load(path)
     for name, tensor in loaded.state_dict().items():
