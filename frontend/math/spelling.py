@@ -65,8 +65,9 @@ def spelled(function: Callable[..., Any], name: str, others: Mapping[str, str] =
     """`function`, called `name` in the API, with the further spellings it has there; itself where it has none. `others` are further names
     of parameters.
     """
-    signature = inspect.signature(function)
-    own = signature.parameters
+    # Of hundreds of functions; a signature takes ten times as long, and most have no use for it.
+    code = inspect.unwrap(function).__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     renamed = {other: mine for other, mine in others.items() if mine in own and other not in own}
     with_out = name in WITH_OUT and "out" not in own
     makes, first = name in MAKERS, SIZES.get(name)
@@ -98,7 +99,8 @@ def spelled(function: Callable[..., Any], name: str, others: Mapping[str, str] =
     if makes:
         further |= {"device": None, "requires_grad": False} | ({"pin_memory": False} if name not in ("linspace", "uniform") else {})
     keywords = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in further.items()]
-    by_kind = sorted([*own.values(), *keywords], key=lambda p: (p.kind, p.name == "name" and p.kind == p.KEYWORD_ONLY))
+    signature = inspect.signature(function)
+    by_kind = sorted([*signature.parameters.values(), *keywords], key=lambda p: (p.kind, p.name == "name" and p.kind == p.KEYWORD_ONLY))
     call.__signature__ = signature.replace(parameters=by_kind)  # type: ignore[attr-defined]
     return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from pathlib import Path
@@ -113,3 +114,12 @@ def test_what_is_not_declared_is_of_older_versions() -> None:
     assert {name for name in PIR if name not in DECLARED["pir"]} == {
         "array_length", "array_read", "array_write_", "clip_by_norm", "sync_batch_norm",
     }  # fmt: skip
+
+
+def test_parameters_are_those_of_the_signature() -> None:
+    for operator in {id(found): found for found in PIR.values()}.values():
+        kinds: dict[Any, list[tuple[str, str, Any]]] = {inspect.Parameter.POSITIONAL_OR_KEYWORD: [], inspect.Parameter.KEYWORD_ONLY: []}
+        for name, parameter in inspect.signature(operator.function).parameters.items():
+            kinds.get(parameter.kind, []).append((name, str(parameter.annotation), parameter.default))
+        told = [[(p.name, p.kind, p.default) for p in found] for found in (operator.operands, operator.attributes)]
+        assert told == list(kinds.values()), operator.name
