@@ -33,10 +33,17 @@ def _made(cls: type, frozen: bool, slots: bool, eq: bool) -> type:
     own = vars(cls)
     # Python itself sets it to None beside an `__eq__`.
     hashed = own.get("__hash__") is not None
-    if not frozen and any(vars(base).get("__setattr__") is _refuse_to_set for base in cls.__mro__[1:]):
+    frozen_bases = [params for base in cls.__mro__[1:] if (params := vars(base).get("__dataclass_params__")) is not None and params.frozen]
+    if frozen_bases and not frozen:
         raise TypeError(f"expected {cls.__name__} to be frozen as what it is derived from is")
-    made: Any = with_fields(init=False, repr=False, eq=False, slots=slots)(cls)
-    # Python's own dataclasses, which may be derived from it, ask this.
+    # Python's `dataclass` would write two methods more for a frozen class, and takes no other that is derived from such.
+    for params in frozen_bases:
+        params.frozen = False
+    try:
+        made: Any = with_fields(init=False, repr=False, eq=False, slots=slots)(cls)
+    finally:
+        for params in frozen_bases:
+            params.frozen = True
     made.__dataclass_params__.frozen = frozen
     if "__init__" not in own:
         _write_later(made, "__init__", _init)
